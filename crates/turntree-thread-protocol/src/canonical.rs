@@ -1,5 +1,6 @@
-//! One spelling for equal threads: canonical bytes, and a digest of them. RFC 8785; the protocol's principle
-//! "Deterministic".
+//! The canonical bytes of a thread (RFC 8785), and their digest. They are the same for equal threads.
+//!
+//! Spec: ThreadProtocol 1.0.0, principle "Deterministic"
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -17,29 +18,29 @@ use turntree_core::json::canonical::{self, CanonicalForm, write_canonical, write
 use turntree_core::json::lossy::lossy_conversions;
 use turntree_core::time::Timestamp;
 
-/// Long threads are written in pieces of about this size.
+/// The approximate size in bytes of the pieces of a long thread.
 const PIECE: usize = 64 * 1024;
 
 impl Thread {
-    /// The canonical bytes (RFC 8785): the same for equal threads, whichever program wrote them.
+    /// The canonical bytes (RFC 8785): the same for equal threads, independent of the program that wrote them.
     ///
-    /// Values with several spellings get one: times are in UTC with `Z`, have at most six digits of a second without
-    /// trailing zeros, and are never before the time of the preceding action; a `thread_id` that is a UUID is in lower
-    /// case; base64 is in the standard alphabet with padding; optional members that are `null` are absent. A text that
-    /// is not a time stays as it is.
+    /// Equivalent notations become one. Times are in UTC with `Z` and have at most six digits of a second without
+    /// trailing zeros; the time of an action is never before that of the preceding action. A `thread_id` that is a
+    /// UUID is in lower case. Base64 is in the standard alphabet with padding. Optional members that are `null` are
+    /// absent. A text that is not a time does not change.
     ///
-    /// With [`CanonicalForm::Exact`] different threads have different bytes. [`CanonicalForm::JavaScript`] gives what
-    /// `JSON.parse` and `JSON.stringify` make of a thread.
+    /// With [`CanonicalForm::Exact`] different threads have different bytes. With [`CanonicalForm::JavaScript`]
+    /// threads have equal bytes if they are equal after `JSON.parse` and `JSON.stringify`.
     ///
     /// # Errors
-    /// [`ThreadError::Invalid`] for times without an offset from UTC, which do not name a moment.
+    /// [`ThreadError::Invalid`] for times without an offset from UTC, because they are ambiguous.
     pub fn canonical_json(&self, form: CanonicalForm) -> Result<Vec<u8>, ThreadError> {
         let mut out = Vec::new();
         self.write_canonical_json(form, |piece| out.extend_from_slice(piece))?;
         Ok(out)
     }
 
-    /// As [`Self::canonical_json`], but refuses threads that a JavaScript reader changes.
+    /// As [`Self::canonical_json`], but rejects threads that a JavaScript reader changes.
     ///
     /// # Errors
     /// As [`Self::canonical_json`], and for numbers that a double cannot represent and members named `__proto__`.
@@ -52,10 +53,10 @@ impl Thread {
         self.canonical_json(form)
     }
 
-    /// As [`Self::canonical_json`], in pieces, so that the bytes of a long thread are never in memory at once.
+    /// Writes the bytes of [`Self::canonical_json`] in pieces, so that a long thread is never in memory as a whole.
     ///
     /// # Errors
-    /// As [`Self::canonical_json`], before the first piece.
+    /// As [`Self::canonical_json`]; then nothing is written.
     pub fn write_canonical_json(
         &self,
         form: CanonicalForm,
@@ -69,7 +70,7 @@ impl Thread {
     /// The SHA-256 of the canonical bytes, in hexadecimal digits.
     ///
     /// Without `include_times` the times of the thread, its agents and its actions count as empty texts, so that two
-    /// recordings of one conversation have the same digest. Metadata is part of it; use [`Self::core`] to compare
+    /// recordings of one conversation have the same digest. The digest includes metadata; use [`Self::core`] to compare
     /// only the conversation.
     ///
     /// # Errors
@@ -109,7 +110,7 @@ impl Thread {
 
     fn write_pieces(&self, form: CanonicalForm, include_times: bool, mut write: impl FnMut(&[u8])) {
         let frame = canonical(&self.frame(include_times).to_json(), form);
-        // Where the actions stand in the frame.
+        // `place` is the offset of the actions in the frame.
         let (mut around, mut place) = (Vec::new(), 0);
         let mut remember = |out: &mut Vec<u8>| place = out.len();
         write_canonical(
@@ -130,7 +131,7 @@ impl Thread {
         write(&out);
     }
 
-    /// Everything but the actions, with one spelling of what canonical bytes spell in one way.
+    /// The thread without its actions, with normalized ids and times.
     fn frame(&self, include_times: bool) -> Self {
         let mut thread = Self { actions: Actions::default(), ..self.clone() };
         for id in std::iter::once(&mut thread.thread_id).chain(thread.parent_thread_id.as_mut()) {
@@ -149,7 +150,8 @@ impl Thread {
         thread
     }
 
-    /// One by one, so that what is moved stays small. `use_piece` may empty `out` after each of them.
+    /// Writes the actions one by one, so that sorting their members moves few bytes. `use_piece` may clear `out` after
+    /// each action.
     fn write_actions(
         &self,
         out: &mut Vec<u8>,
@@ -167,14 +169,14 @@ impl Thread {
             let mut timestamp = Cow::Borrowed(if include_times { action.timestamp() } else { "" });
             if let Some((time, normal)) = normal_time(action.timestamp()).filter(|_| include_times) {
                 match &latest {
-                    Some((before, spelled)) if time < *before => timestamp.clone_from(spelled),
+                    Some((before, text)) if time < *before => timestamp.clone_from(text),
                     _ => timestamp.clone_from(&latest.insert((time, normal)).1),
                 }
             }
             json.clear();
-            let respelled = with_standard_base64(action);
+            let normalized = with_standard_base64(action);
             // Writing an action into memory cannot fail.
-            let _ = serde_json::to_writer(&mut json, respelled.as_ref().unwrap_or(action));
+            let _ = serde_json::to_writer(&mut json, normalized.as_ref().unwrap_or(action));
             let text = std::str::from_utf8(&json).unwrap_or_default();
             let mut write_timestamp = |out: &mut Vec<u8>| write_string(out, &timestamp);
             write_canonical(out, text, form, Some(("timestamp", &mut write_timestamp)));
@@ -188,11 +190,11 @@ fn refuse(issues: Vec<Issue>) -> Result<(), ThreadError> {
     if issues.is_empty() { Ok(()) } else { Err(ThreadError::Invalid { issues }) }
 }
 
-/// The action with the base64 of its content parts and attachments in the standard alphabet, padded (decision 15); `None`
-/// where it is already.
+/// The action with the base64 of its content parts and attachments in the standard alphabet with padding (decision 15);
+/// `None` if nothing changes.
 fn with_standard_base64(action: &Action) -> Option<Action> {
     let is_other = |data: &String| standard_base64(data).is_some();
-    let respell = |data: &mut String| {
+    let normalize = |data: &mut String| {
         if let Some(standard) = standard_base64(data) {
             *data = standard;
         }
@@ -207,23 +209,23 @@ fn with_standard_base64(action: &Action) -> Option<Action> {
     if !parts.iter().filter_map(ContentPart::base64).chain(attached).any(is_other) {
         return None;
     }
-    let mut respelled = action.clone();
-    let content = match &mut respelled {
+    let mut normalized = action.clone();
+    let content = match &mut normalized {
         Action::UserMessage(action) => {
             let attachments = action.attachments.iter_mut().flatten();
-            attachments.filter_map(|attachment| attachment.data.as_mut()).for_each(respell);
+            attachments.filter_map(|attachment| attachment.data.as_mut()).for_each(normalize);
             &mut action.content
         }
         Action::AssistantMessage(action) => &mut action.content,
         _ => return None,
     };
     if let MessageContent::Parts(parts) = content {
-        parts.iter_mut().filter_map(ContentPart::base64_mut).for_each(respell);
+        parts.iter_mut().filter_map(ContentPart::base64_mut).for_each(normalize);
     }
-    Some(respelled)
+    Some(normalized)
 }
 
-/// The standard spelling of base64; `None` for what has it already, or is none.
+/// Base64 in the standard alphabet with padding; `None` if `data` has this form already or is not base64.
 fn standard_base64(data: &str) -> Option<String> {
     let digits = data.trim_end_matches('=');
     let is_padded = data.len().is_multiple_of(4);
@@ -248,7 +250,7 @@ fn canonical(json: &[u8], form: CanonicalForm) -> Vec<u8> {
     canonical::canonical(std::str::from_utf8(json).unwrap_or_default(), form)
 }
 
-/// A time with an offset, and its one spelling; `None` for any other text.
+/// A time with an offset, and its canonical text; `None` for other texts.
 fn normal_time(text: &str) -> Option<(Timestamp, Cow<'_, str>)> {
     if !has_offset(text) {
         return None;
@@ -263,17 +265,17 @@ fn normal_time(text: &str) -> Option<(Timestamp, Cow<'_, str>)> {
     Some((time, if normal == text { Cow::Borrowed(text) } else { Cow::Owned(normal) }))
 }
 
-/// The time without the digits of a second after the sixth: the moment is cut, not rounded.
+/// Removes the digits of a second after the sixth, without rounding.
 fn six_digits(text: &str) -> Cow<'_, str> {
     let Some((whole, fraction)) = text.split_once(['.', ',']) else { return Cow::Borrowed(text) };
     let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
     match (fraction.get(..6), fraction.get(digits..)) {
-        (Some(kept), Some(offset)) if digits > 6 => Cow::Owned(format!("{whole}.{kept}{offset}")),
+        (Some(six), Some(offset)) if digits > 6 => Cow::Owned(format!("{whole}.{six}{offset}")),
         _ => Cow::Borrowed(text),
     }
 }
 
-/// Whether a time says how far from UTC it is.
+/// True if a time has an offset from UTC.
 pub(super) fn has_offset(text: &str) -> bool {
     let clock = text.find(['T', 't', ' ']).and_then(|place| text.get(place..)).unwrap_or_default();
     clock.contains(['Z', 'z', '+', '-'])

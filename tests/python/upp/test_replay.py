@@ -265,7 +265,7 @@ def test_wrong_arguments_are_named(tmp_path):
         replay(tmp_path / "none.json")
     with pytest.raises(ValueError, match='not "play"'):
         replay(tmp_path / "none.json", "play")
-    with pytest.raises(ValueError, match="no JSON pointer"):
+    with pytest.raises(ValueError, match="invalid JSON pointer"):
         replay(tmp_path / "none.json", "record", ignore=["messages"])
     with pytest.raises(TypeError, match="transport must be a replay"):
         openai("gpt", transport="cassette.json")

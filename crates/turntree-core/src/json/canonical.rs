@@ -1,7 +1,7 @@
-//! One spelling per JSON value: [`canonical`] (RFC 8785) for hashes and comparison, [`normalize`] for text that only
-//! needs the spelling of a JSON writer.
+//! Canonical JSON: [`canonical`] (RFC 8785) for hashes and comparison, and [`normalize`], which only removes spaces and
+//! unnecessary escapes.
 //!
-//! Both take text that is known to be valid JSON, and neither can fail.
+//! Both require valid JSON and cannot fail.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,20 +12,20 @@ use super::reader::{RawString, Reader, Token};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CanonicalForm {
     /// Different values have different forms. Integers are exact. Numbers with a fraction or an exponent are doubles;
-    /// those beyond the range of doubles are exact. Half a surrogate pair stays an escape.
+    /// those beyond the range of doubles are exact. An unpaired surrogate stays an escape.
     ///
     /// Deviates from RFC 8785 only where that maps different values to one form: integers beyond 2^53, numbers beyond
     /// the doubles, and unpaired surrogates.
     #[default]
     Exact,
-    /// What `JSON.parse` and `JSON.stringify` make of a value: all numbers are doubles, numbers beyond the doubles are
-    /// `null`, half a surrogate pair is U+FFFD, and members named `__proto__` are absent.
-    /// [`lossy_conversions`](super::lossy::lossy_conversions) lists what is lost.
+    /// The value after `JSON.parse` and `JSON.stringify`: all numbers are doubles, numbers beyond the doubles are
+    /// `null`, an unpaired surrogate is U+FFFD, and members named `__proto__` are absent.
+    /// [`lossy_conversions`](super::lossy::lossy_conversions) lists the changed numbers and the lost members.
     JavaScript,
 }
 
 /// The canonical form of a JSON text (RFC 8785): no spaces, keys sorted by UTF-16 code units, numbers as ECMAScript
-/// prints them, as few escapes as possible. Of duplicate keys the last value counts.
+/// prints them, as few escapes as possible. The last value of a duplicate key counts.
 pub fn canonical(text: &str, form: CanonicalForm) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     write_canonical(&mut out, text, form, None);
@@ -46,7 +46,7 @@ pub fn write_canonical(
     CanonicalWriter { out, form, open: Vec::new(), members, moved: Vec::new() }.write(text, replacement);
 }
 
-/// The same tokens without spaces and with as few escapes as can be; numbers, key order and double keys stay.
+/// Removes spaces and unnecessary escapes. Numbers, the order of keys and duplicate keys do not change.
 pub fn normalize(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut after_value = false;
@@ -74,7 +74,7 @@ pub fn normalize(text: &str) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Writes a JSON string with the escapes that every JSON writer of the house uses: `"`, `\` and C0 controls.
+/// Writes a JSON string. Escapes only `"`, `\` and C0 controls, as serde_json does.
 #[inline]
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
@@ -103,13 +103,13 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// How many bytes stand before the first one that needs an escape. Blocks without one are passed over whole, with no
-/// branch a byte, so that the compiler looks at sixteen bytes at once.
+/// The number of bytes before the first byte that needs an escape. The loop over a block has no branch per byte, so
+/// that the compiler vectorizes it.
 #[inline]
 pub fn plain_length(bytes: &[u8]) -> usize {
     const BLOCK: usize = 32;
     let needs_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    // Most strings are keys, ids and words.
+    // Most strings are short: keys, ids and names.
     let short = bytes.get(..BLOCK).unwrap_or(bytes);
     if let Some(place) = short.iter().position(needs_escape) {
         return place;
@@ -120,7 +120,7 @@ pub fn plain_length(bytes: &[u8]) -> usize {
     plain + rest.iter().position(needs_escape).unwrap_or(rest.len())
 }
 
-/// Half a surrogate pair has no other spelling than its escape, so such a string stays as it is.
+/// Writes a string with as few escapes as possible. A string with an unpaired surrogate is copied unchanged.
 fn normalize_string(out: &mut Vec<u8>, string: RawString<'_>) {
     match std::str::from_utf8(&string.code_points()) {
         Ok(text) => write_string(out, text),
@@ -128,35 +128,35 @@ fn normalize_string(out: &mut Vec<u8>, string: RawString<'_>) {
     }
 }
 
-/// The key that JavaScript takes for the prototype of an object.
+/// The key that sets the prototype of an object in JavaScript.
 pub(super) const PROTOTYPE: &str = "__proto__";
 
-/// A value on its way to its canonical form. Members are written as they are read; where an object ends and they are
-/// not in order, they are moved.
+/// Writes the canonical form of a value. Members are written in the order in which they are read; at the end of an
+/// object they are sorted if necessary.
 struct CanonicalWriter<'o, 't> {
     out: &'o mut Vec<u8>,
     form: CanonicalForm,
-    /// The containers that are open.
+    /// The open containers, inner ones last.
     open: Vec<OpenContainer>,
-    /// The members of the objects that are open, inner ones last.
+    /// The members of the open objects, inner ones last.
     members: Vec<Member<'t>>,
-    /// Members on their way to another place.
+    /// A copy of the members of an object while they are sorted.
     moved: Vec<u8>,
 }
 
 /// A container that is being written.
 struct OpenContainer {
-    /// Where its first member is, if it is an object.
+    /// The index of its first member in `CanonicalWriter::members`; `None` for an array.
     members: Option<usize>,
-    /// Where it begins in the output, behind its bracket.
+    /// The offset in the output after its opening bracket.
     start: usize,
-    /// Whether its members so far are in order and may stay.
+    /// True if the members so far are in order and none is omitted.
     sorted: bool,
 }
 
-/// A member that was written, without commas.
+/// A written member; its range excludes the commas.
 struct Member<'t> {
-    /// UTF-8, in which half a surrogate pair may be encoded as well.
+    /// UTF-8 that also encodes unpaired surrogates.
     key: Cow<'t, [u8]>,
     start: usize,
     end: usize,
@@ -212,7 +212,7 @@ impl<'t> CanonicalWriter<'_, 't> {
         self.open.push(OpenContainer { members, start: self.out.len(), sorted: true });
     }
 
-    /// Elements of an array are parted here; members by their keys.
+    /// Writes the comma between elements of an array. [`Self::key`] writes the comma between members.
     fn begin_value(&mut self) {
         if let Some(OpenContainer { members: None, start, .. }) = self.open.last()
             && self.out.len() > *start
@@ -260,7 +260,7 @@ impl<'t> CanonicalWriter<'_, 't> {
         self.out.push(b'}');
     }
 
-    /// Puts the members of the object that ends here in order.
+    /// Sorts the members of the object that ends here.
     fn sort(&mut self, first: usize, start: usize) {
         let Some(members) = self.members.get_mut(first..) else { return };
         // The sort is stable, so the last of equal keys is the one that was read last.
@@ -309,7 +309,7 @@ fn write_raw_string(out: &mut Vec<u8>, string: RawString<'_>, form: CanonicalFor
     }
 }
 
-/// Writes a string with unpaired surrogates, which stay escapes.
+/// Writes a string with unpaired surrogates as escapes.
 fn write_unpaired(out: &mut Vec<u8>, points: &[u8]) {
     out.push(b'"');
     for character in char::decode_utf16(utf16_units(points)) {
@@ -361,7 +361,7 @@ fn utf16_units(points: &[u8]) -> impl Iterator<Item = u16> {
     })
 }
 
-/// The canonical spelling of a number.
+/// The canonical form of a number.
 fn number(digits: &str, form: CanonicalForm) -> Cow<'_, str> {
     // Fifteen digits fit a double exactly, and an integer without a sign prints as itself.
     if digits.len() <= 15 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -376,17 +376,17 @@ fn number(digits: &str, form: CanonicalForm) -> Cow<'_, str> {
     }
 }
 
-/// From here on ECMAScript prints zeros in place of the last digits of an integer.
+/// 2^53. From here on ECMAScript prints zeros for the last digits of an integer.
 const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
 
 /// From here on ECMAScript prints an exponent.
 const FIRST_WITH_EXPONENT: f64 = 1e21;
 
-/// A number such that different numbers have different spellings.
+/// Writes a number so that different numbers have different texts.
 ///
-/// Doubles are spelled as ECMAScript does, but from 2^53 to 10^21 with all their digits, because an integer may be
-/// spelled like the rounded digits. Integers that are not doubles are spelled with all their digits, and from 10^21
-/// on no double is spelled without an exponent.
+/// Doubles are written as in ECMAScript, but from 2^53 to 10^21 with all digits, because the rounded digits may be
+/// those of another integer. Integers that are not doubles are written with all digits. From 10^21 on all doubles have
+/// an exponent, so they differ from these integers.
 fn exact_number(digits: &str) -> Cow<'_, str> {
     let is_integer = !digits.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
     let value = digits.parse::<f64>().ok().filter(|value| value.is_finite());
@@ -405,14 +405,14 @@ fn exact_number(digits: &str) -> Cow<'_, str> {
     }
 }
 
-/// A number beyond the doubles, as one digit, the others behind a point, and the exponent.
+/// A number beyond the doubles in scientific notation: one digit, a point, the other digits and the exponent.
 fn with_exponent(digits: &str) -> String {
     let (sign, unsigned) = digits.strip_prefix('-').map_or(("", digits), |rest| ("-", rest));
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let all = [whole, fraction].concat();
     let significant = all.trim_start_matches('0');
-    // Exponents beyond 128 bits are not in any document that fits into memory as digits; they stay as written.
+    // An exponent beyond 128 bits stays as written: no mantissa that fits into memory shifts it into the range.
     let Ok(written) = exponent.parse::<i128>() else { return digits.to_owned() };
     let shift = i128::try_from(whole.len()).unwrap_or_default()
         - i128::try_from(all.len() - significant.len()).unwrap_or_default();
@@ -428,7 +428,7 @@ pub fn ecmascript(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    // Rust prints the shortest digits that read back as the same double, as ECMAScript asks.
+    // Rust prints the shortest digits that parse to the same double, as ECMAScript requires.
     let scientific = format!("{:e}", value.abs());
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();

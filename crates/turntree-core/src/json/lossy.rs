@@ -1,4 +1,4 @@
-//! What a JavaScript reader loses of a JSON text.
+//! Finds the values of a JSON text that a JavaScript reader changes or loses.
 
 use super::canonical::PROTOTYPE;
 use super::parse::PathSegment;

@@ -1,7 +1,8 @@
-//! Typed objects that keep the members they do not know.
+//! Typed objects that preserve unknown members.
 //!
-//! serde's `flatten` would buffer every object as a tree, lose number digits and refuse raw values. [`json_object!`](crate::json_object)
-//! writes the two visitors by hand instead: known members go straight into fields, the rest into [`Extra`].
+//! [`json_object!`](crate::json_object) generates `Serialize` and `Deserialize`: known members are read into fields,
+//! unknown members into [`Extra`]. serde's `flatten` does not fit: it buffers each object as a tree, loses digits of
+//! numbers and rejects raw values.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use serde::ser::SerializeMap;
 use super::raw::{RawJson, RawObject};
 use crate::intern::InternedStr;
 
-/// Members that a type does not know, in the order they were read. Costs one word where there are none.
+/// The unknown members of an object, in the order in which they were read. Has the size of a pointer.
 #[derive(Clone, Default, PartialEq)]
 pub struct Extra(Option<Box<RawObject>>);
 
@@ -20,18 +21,18 @@ impl Extra {
         Self(None)
     }
 
-    /// Keeps a member.
+    /// Sets the value of a member.
     pub fn insert(&mut self, key: impl Into<InternedStr>, value: RawJson) {
         self.0.get_or_insert_default().insert(key, value);
     }
 
-    /// Keeps a member while an object is read; [`Self::settle`] follows the last one.
+    /// Adds a member without a check for duplicates; call [`Self::settle`] after the last one.
     #[doc(hidden)]
     pub fn push(&mut self, key: &str, value: RawJson) {
         self.0.get_or_insert_default().push(key, value);
     }
 
-    /// All members have been read: of those that came twice, the last value counts.
+    /// Merges duplicate members: the last value counts.
     #[doc(hidden)]
     pub fn settle(&mut self) {
         if let Some(members) = &mut self.0 {
@@ -49,15 +50,15 @@ impl Extra {
         self.0.iter().flat_map(|object| object.iter())
     }
 
-    /// Whether there are none.
+    /// True if there are no unknown members.
     pub fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|object| object.is_empty())
     }
 
-    /// Writes the members into an object that is being written.
+    /// Writes the members into the object that `map` serializes.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// Errors of the serializer.
     pub fn serialize_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         self.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
     }
@@ -69,17 +70,17 @@ impl fmt::Debug for Extra {
     }
 }
 
-/// How a field of a [`json_object!`](crate::json_object) is read and written, by its type.
+/// The type of a field of a [`json_object!`](crate::json_object).
 ///
-/// An `Option` may be missing or `null`, and is not written when it is `None`. Everything else is required, unless the
-/// field says `default`: then a missing member gives the default, and it is always written.
+/// An `Option` is optional: a missing member and `null` are read as `None`, and `None` is not written. Other types are
+/// required. With the keyword `default` a missing member is read as the default value; the member is always written.
 pub trait Field: Sized {
-    /// The value when the member is missing; `None` when it must not be.
+    /// The value for a missing member; `None` if the member is required.
     fn missing() -> Option<Self> {
         None
     }
 
-    /// Whether to write it.
+    /// True if the member is written.
     fn is_written(&self) -> bool {
         true
     }
@@ -117,19 +118,20 @@ required!(
 impl<T> Field for Vec<T> {}
 impl<T> Field for std::sync::Arc<T> {}
 
-/// Defines a struct that is a JSON object: named members, in the order of their fields, then the unknown ones.
+/// Defines a struct for a JSON object. The members are written in the order of the fields, the unknown members last.
 ///
-/// Each field names its member and, after the type, may say `default`. The struct gets `extra: Extra`, and
-/// `Serialize` and `Deserialize`. `tag "type" = "text"` before the fields writes that member first; reading skips it.
+/// Each field declares the key of its member; the keyword `default` may follow. The macro adds the field `extra: Extra`
+/// and implements `Serialize`, `Deserialize` and [`JsonSchema`](crate::json::schema::JsonSchema). A line
+/// `tag "type" = "text"` before the fields writes that member first and ignores it when reading.
 ///
 /// ```
 /// turntree_core::json::json_object! {
-///     /// A call.
+///     /// A tool call.
 ///     #[derive(Debug, Clone, PartialEq)]
 ///     pub struct Call {
-///         /// Its id.
+///         /// The id.
 ///         pub id: String = "callId",
-///         /// Tries so far.
+///         /// The number of attempts.
 ///         pub tries: u32 = "tries", default,
 ///         /// A note.
 ///         pub note: Option<String> = "note",
@@ -150,15 +152,15 @@ macro_rules! json_object {
         $(#[$meta])*
         $visibility struct $name {
             $( $(#[doc = $field_doc])* pub $field: $type, )*
-            /// Members this version does not know; they are written back as they were read.
+            /// Unknown members, written back as they were read.
             pub extra: $crate::json::Extra,
         }
 
         impl $name {
-            /// Reads the members of an object; the tag, if there is one, may have been read already.
+            /// Reads the members of an object. The tag may be missing.
             ///
             /// # Errors
-            /// Those of the deserializer, and a missing or ill-typed member.
+            /// Errors of the deserializer, a missing member, and a member of the wrong type.
             $visibility fn from_members<'de, A: serde::de::MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
                 $( let mut $field: Option<$type> = None; )*
                 let mut extra = $crate::json::Extra::new();

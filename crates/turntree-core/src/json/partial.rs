@@ -1,26 +1,27 @@
-//! JSON that is still arriving: what can be read of a document before it is whole. UPP-1.2 §17, "Partial JSON".
+//! Partial JSON: parses the beginning of a document that is still being received.
+//!
+//! Spec: UPP-1.2 §17, "Partial JSON"
 
 use super::raw::RawJson;
 use crate::limits::Limits;
 
-/// What could be read of a document so far.
+/// The value of an incomplete document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Partial {
-    /// A value that the whole document goes on from: strings and containers that are open are closed, a comma, a key
-    /// without a value and a number's unfinished tail are left out, the beginning of `true`, `false` or `null` is
-    /// taken for the word.
+    /// The value so far. Open strings and containers are closed; the beginning of `true`, `false` or `null` is
+    /// completed. A trailing comma, a key without a value and the incomplete end of a number are omitted.
     pub value: RawJson,
-    /// Whether the text is a whole document.
+    /// True if the document is complete.
     pub is_complete: bool,
 }
 
-/// Reads the beginning of a document; `None` before there is anything to read.
+/// Parses the beginning of a document; `None` if it does not contain a value yet.
 ///
 /// ```
 /// use turntree_core::json::partial;
 ///
-/// let read = partial(r#"{"city": "Tōk"#).unwrap();
-/// assert_eq!((read.value.get(), read.is_complete), (r#"{"city": "Tōk"}"#, false));
+/// let parsed = partial(r#"{"city": "Tōk"#).unwrap();
+/// assert_eq!((parsed.value.get(), parsed.is_complete), (r#"{"city": "Tōk"}"#, false));
 /// assert!(partial("[1, 2]").unwrap().is_complete);
 /// ```
 pub fn partial(text: &str) -> Option<Partial> {
@@ -29,19 +30,19 @@ pub fn partial(text: &str) -> Option<Partial> {
     json.read()
 }
 
-/// A document that arrives in pieces.
+/// An incremental parser of one document.
 ///
-/// [`Self::push`] looks at each byte once, so that a stream costs what its text costs, however many pieces it comes in;
-/// [`Self::read`] costs one copy of the text. Text that is no JSON is read up to its first error, and what comes after
-/// it is dropped; so is what passes [`Limits::PAYLOAD`].
+/// [`Self::push`] reads each byte once, so the cost does not depend on the number of pieces. [`Self::read`] copies the
+/// text. The text after the first syntax error is ignored, and so is the text that exceeds [`Limits::PAYLOAD`].
 #[derive(Debug, Clone, Default)]
 pub struct PartialJson {
     text: String,
-    /// The containers that are open.
+    /// The open containers, inner ones last.
     open: Vec<Container>,
     state: State,
-    /// Up to here the text, with what is open closed, is a reading.
+    /// The longest prefix of the text that is valid JSON once its open containers are closed.
     safe: usize,
+    /// The number of commas, for the limit of values.
     values: usize,
 }
 
@@ -51,24 +52,24 @@ enum Container {
     Array,
 }
 
-/// Where in a document the text ends.
+/// The parser state at the end of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A value comes next; in an array that was just opened also its end.
+    /// Expects a value, or the end of an empty array.
     Value { may_close: bool },
-    /// A key comes next; in an object that was just opened also its end.
+    /// Expects a key, or the end of an empty object.
     Key { may_close: bool },
-    /// The colon after a key.
+    /// Expects the colon after a key.
     Colon,
     /// After a value.
     After,
-    /// In a string. `solid` is the end of the last whole character.
+    /// In a string. `solid` is the end of the last complete character.
     Text { is_key: bool, escape: Escape, solid: usize },
-    /// In a number. `solid` is the end of its last prefix that is a number, 0 for none.
+    /// In a number. `solid` is the end of its longest prefix that is a number, or 0.
     Number { part: Part, solid: usize },
-    /// In a word, at this place of it.
+    /// In `true`, `false` or `null`, after `at` bytes.
     Word { word: &'static str, at: usize },
-    /// The text is no JSON, or too much of it.
+    /// The text is not JSON, or exceeds a limit.
     Broken,
 }
 
@@ -78,25 +79,25 @@ impl Default for State {
     }
 }
 
-/// Where in an escape of a string the text ends.
+/// The state in an escape of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Escape {
     None,
-    /// After a backslash; `surrogate`: the second half of a pair must follow.
+    /// After a backslash. With `surrogate` the escape must be a low surrogate.
     Started {
         surrogate: bool,
     },
-    /// In the digits of `\u`.
+    /// In the digits of a `\u` escape.
     Hex {
         digits: u8,
         code: u32,
         surrogate: bool,
     },
-    /// A first half of a pair stands; a backslash must follow.
+    /// After a high surrogate. Expects a backslash.
     Half,
 }
 
-/// Where in a number the text ends.
+/// The state in a number: its last character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Minus,
@@ -110,7 +111,7 @@ enum Part {
 }
 
 impl PartialJson {
-    /// Takes the next piece.
+    /// Adds the next piece of the text.
     pub fn push(&mut self, piece: &str) {
         if self.state == State::Broken {
             return;
@@ -130,16 +131,16 @@ impl PartialJson {
         }
     }
 
-    /// What can be read so far; `None` before there is anything.
+    /// The value so far; `None` if the text does not contain a value yet.
     pub fn read(&self) -> Option<Partial> {
-        let (kept, ending) = match self.state {
+        let (end, ending) = match self.state {
             State::Text { is_key: false, solid, .. } => (solid, "\""),
             State::Word { word, at } => (self.text.len(), word.get(at..).unwrap_or_default()),
             State::Number { solid, .. } if solid > 0 => (solid, ""),
             _ => (self.safe, ""),
         };
-        let mut text = String::with_capacity(kept + ending.len() + self.open.len());
-        text.push_str(self.text.get(..kept)?);
+        let mut text = String::with_capacity(end + ending.len() + self.open.len());
+        text.push_str(self.text.get(..end)?);
         text.push_str(ending);
         text.extend(self.open.iter().rev().map(|container| match container {
             Container::Object => '}',
@@ -155,12 +156,12 @@ impl PartialJson {
         Some(Partial { value, is_complete })
     }
 
-    /// Forgets everything; the next piece begins another document.
+    /// Resets the parser for another document.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Leaves what could be read before `place`.
+    /// Stops at an error: the value before `place` remains.
     fn stop(&mut self, place: usize) -> State {
         let read = match self.state {
             State::Number { solid, .. } if solid > 0 => solid,
@@ -171,7 +172,7 @@ impl PartialJson {
         State::Broken
     }
 
-    /// One byte further.
+    /// Returns the state after one more byte.
     fn step(&mut self, byte: u8, place: usize) -> State {
         let space = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
         match self.state {
@@ -237,7 +238,7 @@ impl PartialJson {
         self.ended(place + 1)
     }
 
-    /// A value has ended before `end`.
+    /// Ends a value; `end` is the offset after it.
     const fn ended(&mut self, end: usize) -> State {
         self.safe = end;
         State::After
@@ -264,7 +265,7 @@ impl PartialJson {
             (Escape::None, b'"') if is_key => State::Colon,
             (Escape::None, b'"') => self.ended(place + 1),
             (Escape::None, b'\\') => at(Escape::Started { surrogate: false }, solid),
-            // Pieces are whole characters, so a byte within one is never the last that is looked at.
+            // A piece is a `str`, so it never ends within a character.
             (Escape::None, 0x20..)
             | (
                 Escape::Started { surrogate: false },

@@ -48,7 +48,7 @@ macro_rules! tagged_union {
         #[derive(Debug, Clone, PartialEq)]
         pub enum $name {
             $( $(#[$variant_meta])* $variant($type), )*
-            /// A kind this version does not know.
+            /// An unknown variant.
             Unknown($crate::json::union::Unknown),
         }
 

@@ -1,4 +1,6 @@
-//! Content blocks: the pieces of a message. UPP-1.2 §3.
+//! Content blocks: the parts of a message.
+//!
+//! Spec: UPP-1.2 §3
 
 use super::media::Binary;
 use crate::json::object::Field;
@@ -17,27 +19,27 @@ json_object! {
 }
 
 json_object! {
-    /// What a model thought before it answered. In assistant messages only.
+    /// The reasoning of a model. Only in assistant messages.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct ReasoningBlock {
         tag "type" = "reasoning",
-        /// The thinking, as far as the vendor shows it.
+        /// The reasoning text that the vendor exposes.
         pub text: String = "text",
     }
 }
 
 json_object! {
-    /// A picture.
+    /// An image.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ImageBlock {
         tag "type" = "image",
-        /// Where its data is.
+        /// The source of the data.
         pub source: ImageSource = "source",
-        /// Its media type, as `image/png`.
+        /// The media type, for example `image/png`.
         pub mime_type: String = "mimeType",
-        /// Width in pixels.
+        /// The width in pixels.
         pub width: Option<u32> = "width",
-        /// Height in pixels.
+        /// The height in pixels.
         pub height: Option<u32> = "height",
     }
 }
@@ -45,81 +47,81 @@ json_object! {
 impl Field for ImageBlock {}
 
 json_object! {
-    /// A document: PDF or plain text. In user messages only.
+    /// A document: PDF or plain text. Only in user messages.
     #[derive(Debug, Clone, PartialEq)]
     pub struct DocumentBlock {
         tag "type" = "document",
-        /// Where its data is.
+        /// The source of the data.
         pub source: DocumentSource = "source",
         /// `application/pdf` or `text/plain`.
         pub mime_type: String = "mimeType",
-        /// Its title or file name.
+        /// The title or the file name.
         pub title: Option<String> = "title",
     }
 }
 
 json_object! {
-    /// A sound.
+    /// An audio clip.
     #[derive(Debug, Clone, PartialEq)]
     pub struct AudioBlock {
         tag "type" = "audio",
-        /// The encoded sound.
+        /// The encoded audio.
         pub data: Binary = "data",
-        /// Its media type, as `audio/wav`.
+        /// The media type, for example `audio/wav`.
         pub mime_type: String = "mimeType",
-        /// Length in seconds.
+        /// The duration in seconds.
         pub duration: Option<f64> = "duration",
     }
 }
 
 json_object! {
-    /// A film.
+    /// A video.
     #[derive(Debug, Clone, PartialEq)]
     pub struct VideoBlock {
         tag "type" = "video",
-        /// The encoded film.
+        /// The encoded video.
         pub data: Binary = "data",
-        /// Its media type, as `video/mp4`.
+        /// The media type, for example `video/mp4`.
         pub mime_type: String = "mimeType",
-        /// Length in seconds.
+        /// The duration in seconds.
         pub duration: Option<f64> = "duration",
-        /// Width in pixels.
+        /// The width in pixels.
         pub width: Option<u32> = "width",
-        /// Height in pixels.
+        /// The height in pixels.
         pub height: Option<u32> = "height",
     }
 }
 
 json_object! {
-    /// Any other data. In user messages only.
+    /// Other binary data. Only in user messages.
     #[derive(Debug, Clone, PartialEq)]
     pub struct BinaryBlock {
         tag "type" = "binary",
         /// The data.
         pub data: Binary = "data",
-        /// Its media type.
+        /// The media type.
         pub mime_type: String = "mimeType",
-        /// Facts about it, for the application.
+        /// Metadata of the application.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// Data as base64 text, kept as it was given.
+    /// Data as base64 text. The text is preserved as given.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Base64Source {
         tag "type" = "base64",
-        /// Base64, standard alphabet.
+        /// Base64 in the standard alphabet.
         pub data: String = "data",
     }
 }
 
 json_object! {
-    /// Data that somebody else serves.
+    /// Data at a URL.
     #[derive(Debug, Clone, PartialEq)]
     pub struct UrlSource {
         tag "type" = "url",
-        /// Where it is served.
+        /// The URL.
         pub url: String = "url",
     }
 }
@@ -135,7 +137,7 @@ json_object! {
 }
 
 json_object! {
-    /// A document that is text.
+    /// A plain text document.
     #[derive(Debug, Clone, PartialEq)]
     pub struct TextSource {
         tag "type" = "text",
@@ -145,45 +147,45 @@ json_object! {
 }
 
 tagged_union! {
-    /// Where the data of an image is.
+    /// The source of an image.
     pub enum ImageSource by "type" {
-        /// As base64 text.
+        /// Base64 text.
         Base64(Base64Source) = "base64",
-        /// At a URL.
+        /// A URL.
         Url(UrlSource) = "url",
-        /// In memory.
+        /// Bytes in memory.
         Bytes(BytesSource) = "bytes",
     }
 }
 
 tagged_union! {
-    /// Where the data of a document is.
+    /// The source of a document.
     pub enum DocumentSource by "type" {
-        /// As base64 text.
+        /// Base64 text.
         Base64(Base64Source) = "base64",
-        /// At a URL.
+        /// A URL.
         Url(UrlSource) = "url",
-        /// It is text.
+        /// Plain text.
         Text(TextSource) = "text",
     }
 }
 
 tagged_union! {
-    /// One piece of a message.
+    /// One part of a message.
     pub enum ContentBlock by "type" {
         /// Plain text.
         Text(TextBlock) = "text",
-        /// Thinking.
+        /// The reasoning of a model.
         Reasoning(ReasoningBlock) = "reasoning",
-        /// A picture.
+        /// An image.
         Image(ImageBlock) = "image",
         /// A document.
         Document(DocumentBlock) = "document",
-        /// A sound.
+        /// An audio clip.
         Audio(AudioBlock) = "audio",
-        /// A film.
+        /// A video.
         Video(VideoBlock) = "video",
-        /// Any other data.
+        /// Other binary data.
         Binary(BinaryBlock) = "binary",
     }
 }
@@ -199,7 +201,7 @@ impl ContentBlock {
         Self::Reasoning(ReasoningBlock { text: text.into(), ..ReasoningBlock::default() })
     }
 
-    /// The text of a text block.
+    /// The text of a text block; `None` for other blocks.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(block) => Some(&block.text),
@@ -219,7 +221,9 @@ impl ImageSource {
     }
 }
 
-/// A raw value as content: text stays text, anything else becomes its JSON (UPP-1.2 §4, tool results).
+/// Converts the result of a tool to text: a string to its text, other values to their JSON.
+///
+/// Spec: UPP-1.2 §4
 pub fn raw_as_text(raw: &RawJson) -> String {
     raw.as_string().unwrap_or_else(|| raw.get().to_owned())
 }

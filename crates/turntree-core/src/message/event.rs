@@ -1,4 +1,6 @@
-//! Stream events: a message as it arrives. UPP-1.2 §11.1.
+//! Stream events: the deltas of a message while a model generates it, and the executions of tools.
+//!
+//! Spec: UPP-1.2 §11.1
 
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -10,34 +12,32 @@ use crate::json::schema::{Definitions, JsonSchema};
 use crate::json::tagged::CowStr;
 use crate::json::{Extra, RawJson, RawObject, json_object};
 
-/// One step of a stream.
-///
-/// Index is the block's place in its message; within one message no two blocks share one, whatever the vendor does.
-/// For tool executions it is the call's place in the response.
+/// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamEvent {
-    /// Which block, or which call.
+    /// The index of the content block, unique within its message; for tool executions the index of the call in the
+    /// response.
     pub index: u32,
-    /// What happened.
+    /// The change.
     pub delta: Delta,
-    /// Members this version does not know.
+    /// Unknown members.
     pub extra: Extra,
 }
 
 json_object! {
-    /// Text that arrived.
+    /// A piece of text.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct TextDelta {
-        /// The new piece.
+        /// The new text.
         pub text: String = "text",
     }
 }
 
 json_object! {
-    /// Data that arrived.
+    /// A piece of binary data.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct DataDelta {
-        /// The new piece.
+        /// The new bytes.
         pub data: Binary = "data",
     }
 }
@@ -46,71 +46,71 @@ json_object! {
     /// A piece of a tool call.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ToolCallDelta {
-        /// The call.
+        /// The id of the call.
         pub tool_call_id: std::sync::Arc<str> = "toolCallId",
-        /// The tool's name.
+        /// The name of the tool.
         pub tool_name: std::sync::Arc<str> = "toolName",
-        /// The new piece of the arguments' JSON.
+        /// The new piece of the arguments, as JSON text.
         pub arguments_json: String = "argumentsJson",
     }
 }
 
 json_object! {
-    /// A tool starts to run.
+    /// The start of a tool execution.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ToolExecutionStart {
-        /// The call.
+        /// The id of the call.
         pub tool_call_id: String = "toolCallId",
-        /// The tool's name.
+        /// The name of the tool.
         pub tool_name: String = "toolName",
-        /// Milliseconds since 1970.
+        /// The time in milliseconds since 1970.
         pub timestamp: i64 = "timestamp",
     }
 }
 
 json_object! {
-    /// A tool has run.
+    /// The end of a tool execution.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ToolExecutionEnd {
-        /// The call.
+        /// The id of the call.
         pub tool_call_id: String = "toolCallId",
-        /// The tool's name.
+        /// The name of the tool.
         pub tool_name: String = "toolName",
-        /// What the model will be told.
+        /// The result for the model.
         pub result: RawJson = "result",
-        /// Whether it went wrong.
+        /// True if the tool failed.
         pub is_error: bool = "isError",
-        /// Milliseconds since 1970.
+        /// The time in milliseconds since 1970.
         pub timestamp: i64 = "timestamp",
     }
 }
 
 json_object! {
-    /// Nothing but the fact.
+    /// A delta without members.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct Empty {}
 }
 
 macro_rules! deltas {
     ($( $(#[$meta:meta])* $variant:ident($type:ty) = $kind:literal, )*) => {
-        /// What happened, by type.
+        /// The change that an event reports, by type.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Delta {
             $( $(#[$meta])* $variant($type), )*
-            /// A type this version does not know.
+            /// An unknown type.
             Unknown {
-                /// Its name.
+                /// The name of the type.
                 kind: Box<str>,
-                /// Its delta.
+                /// The delta as it was read.
                 delta: RawObject,
             },
         }
 
         impl Delta {
-            /// Every type of UPP-1.2, in the order of its table.
+            /// The types of UPP-1.2, in the order of its table.
             pub const KINDS: &'static [&'static str] = &[$($kind),*];
 
-            /// Its name in JSON.
+            /// The name of the type in JSON.
             pub fn kind(&self) -> &str {
                 match self {
                     $( Self::$variant(_) => $kind, )*
@@ -131,7 +131,7 @@ macro_rules! deltas {
 
         }
 
-        /// Reads a delta whose type is known.
+        /// Reads the delta of an event of this type.
         struct OfKind<'a>(&'a str);
 
         impl<'de> DeserializeSeed<'de> for OfKind<'_> {
@@ -149,34 +149,34 @@ macro_rules! deltas {
 deltas! {
     /// A piece of text.
     Text(TextDelta) = "text_delta",
-    /// A piece of thinking.
+    /// A piece of reasoning.
     Reasoning(TextDelta) = "reasoning_delta",
     /// A piece of an image.
     Image(DataDelta) = "image_delta",
-    /// A piece of sound.
+    /// A piece of audio.
     Audio(DataDelta) = "audio_delta",
-    /// A piece of film.
+    /// A piece of video.
     Video(DataDelta) = "video_delta",
     /// A piece of a tool call.
     ToolCall(ToolCallDelta) = "tool_call_delta",
-    /// A piece of the structured answer's JSON.
+    /// A piece of the structured output, as JSON text.
     Object(TextDelta) = "object_delta",
-    /// A tool starts to run.
+    /// The start of a tool execution.
     ToolExecutionStart(ToolExecutionStart) = "tool_execution_start",
-    /// A tool has run.
+    /// The end of a tool execution.
     ToolExecutionEnd(ToolExecutionEnd) = "tool_execution_end",
-    /// A model starts to answer.
+    /// The start of a response.
     MessageStart(Empty) = "message_start",
-    /// A model has answered.
+    /// The end of a response.
     MessageStop(Empty) = "message_stop",
-    /// A block starts.
+    /// The start of a content block.
     ContentBlockStart(Empty) = "content_block_start",
-    /// A block is whole.
+    /// The end of a content block.
     ContentBlockStop(Empty) = "content_block_stop",
 }
 
 impl StreamEvent {
-    /// An event.
+    /// An event without unknown members.
     pub const fn new(index: u32, delta: Delta) -> Self {
         Self { index, delta, extra: Extra::new() }
     }
@@ -186,12 +186,12 @@ impl StreamEvent {
         Self::new(index, Delta::Text(TextDelta { text: text.into(), extra: Extra::new() }))
     }
 
-    /// A piece of thinking.
+    /// A piece of reasoning.
     pub fn reasoning(index: u32, text: impl Into<String>) -> Self {
         Self::new(index, Delta::Reasoning(TextDelta { text: text.into(), extra: Extra::new() }))
     }
 
-    /// A piece of the structured answer's JSON.
+    /// A piece of the structured output, as JSON text.
     pub fn object(index: u32, text: impl Into<String>) -> Self {
         Self::new(index, Delta::Object(TextDelta { text: text.into(), extra: Extra::new() }))
     }
@@ -208,22 +208,22 @@ impl StreamEvent {
         Self::new(index, Delta::ToolCall(delta))
     }
 
-    /// A model starts to answer.
+    /// The start of a response.
     pub fn message_start() -> Self {
         Self::new(0, Delta::MessageStart(Empty::default()))
     }
 
-    /// A model has answered.
+    /// The end of a response.
     pub fn message_stop() -> Self {
         Self::new(0, Delta::MessageStop(Empty::default()))
     }
 
-    /// A block starts.
+    /// The start of a content block.
     pub fn block_start(index: u32) -> Self {
         Self::new(index, Delta::ContentBlockStart(Empty::default()))
     }
 
-    /// A block is whole.
+    /// The end of a content block.
     pub fn block_stop(index: u32) -> Self {
         Self::new(index, Delta::ContentBlockStop(Empty::default()))
     }
@@ -250,7 +250,7 @@ impl<'de> Deserialize<'de> for StreamEvent {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StreamEvent, A::Error> {
                 let (mut kind, mut index, mut extra) = (None::<CowStr<'de>>, 0, Extra::new());
-                // Read at once where the type came first, as it does in what we write; else kept as text.
+                // If the type comes first, the delta is read directly; otherwise it is buffered as text.
                 let (mut delta, mut unread) = (None, None);
                 while let Some(key) = map.next_key::<CowStr<'de>>()? {
                     match (key.as_str(), &kind) {

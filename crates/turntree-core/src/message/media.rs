@@ -1,4 +1,6 @@
-//! Binary data in memory, base64 in JSON. UPP-1.2 §2.
+//! Binary data: bytes in memory, base64 in JSON.
+//!
+//! Spec: UPP-1.2 §2
 
 use std::fmt;
 
@@ -11,26 +13,26 @@ use serde::{Deserialize, Serialize};
 use crate::json::object::Field;
 use crate::json::schema::{Definitions, JsonSchema};
 
-/// Reads base64 with or without padding.
+/// Decodes base64 with or without padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Bytes of an image, a sound or a file; shared, not copied.
+/// The bytes of an image, audio, a video or a file. Cloning shares the bytes.
 ///
-/// Written as standard base64 with padding. Reads base64 in the standard or the URL-safe alphabet, padded or not, and
-/// the `{"0": 104, "1": 105}` form that JavaScript writes for a byte array.
+/// Serializes as standard base64 with padding. Deserializes base64 in the standard or the URL-safe alphabet, with or
+/// without padding, and the form `{"0": 104, "1": 105}` that JavaScript writes for a byte array.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Binary(bytes::Bytes);
 
-/// A text that is not base64.
+/// The error of a text that is not base64.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not base64: {0}; encode the bytes with the standard alphabet")]
 pub struct Base64Error(#[from] base64::DecodeError);
 
 impl Binary {
-    /// Takes bytes.
+    /// Wraps bytes.
     pub fn new(bytes: impl Into<bytes::Bytes>) -> Self {
         Self(bytes.into())
     }
@@ -40,7 +42,7 @@ impl Binary {
         &self.0
     }
 
-    /// The bytes, shared.
+    /// The bytes, without a copy.
     pub fn into_bytes(self) -> bytes::Bytes {
         self.0
     }
@@ -50,10 +52,10 @@ impl Binary {
         STANDARD.encode(&self.0)
     }
 
-    /// Decodes base64 in either alphabet, padded or not.
+    /// Decodes base64 in the standard or the URL-safe alphabet, with or without padding.
     ///
     /// # Errors
-    /// [`Base64Error`] when a character or the length is wrong.
+    /// [`Base64Error`] for an invalid character or length.
     pub fn from_base64(text: &str) -> Result<Self, Base64Error> {
         let decoded = if text.contains(['-', '_']) {
             LENIENT.decode(text.replace('-', "+").replace('_', "/"))

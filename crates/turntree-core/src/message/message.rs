@@ -356,26 +356,26 @@ impl MessageKind {
         };
         definitions.reference(name, |definitions| {
             let mut object = ObjectSchema::new(name);
-            object.member("id", String::schema(definitions), "UUIDv4, or what the vendor gave.", true);
+            object.member("id", String::schema(definitions), "The id: a UUIDv4, or the vendor's id.", true);
             object.tag("type", self.as_str());
             let content = Vec::<ContentBlock>::schema(definitions);
             let content = serde_json::json!({ "anyOf": [content, { "type": "string" }] });
-            object.member("content", content, "What is said.", self != Self::ToolResult);
+            object.member("content", content, "The content blocks, or a text.", self != Self::ToolResult);
             object.member(
                 "metadata",
                 Option::<Metadata>::schema(definitions),
-                "Vendor facts by provider.",
+                "Provider metadata by provider name.",
                 false,
             );
-            object.member("timestamp", Timestamp::schema(definitions), "When it was made.", true);
+            object.member("timestamp", Timestamp::schema(definitions), "The time of creation.", true);
             match self {
                 Self::Assistant => {
                     let calls = Option::<Vec<ToolCall>>::schema(definitions);
-                    object.member("toolCalls", calls, "Tools the model wants called.", false);
+                    object.member("toolCalls", calls, "The tool calls.", false);
                 }
                 Self::ToolResult => {
                     let results = Option::<Vec<ToolResult>>::schema(definitions);
-                    object.member("results", results, "One result a call.", false);
+                    object.member("results", results, "One result per call.", false);
                 }
                 Self::User => {}
             }

@@ -1,5 +1,5 @@
-//! The message vocabulary: content blocks ([`content`]), messages ([`message`]), tool calls and results ([`tool`]), token
-//! usage ([`usage`]), the result of a run ([`turn`]), conversations ([`thread`]) and stream events ([`event`]).
+//! The message vocabulary: content blocks ([`content`]), messages ([`message`]), tool calls and results ([`tool`]),
+//! token usage ([`usage`]), the result of a run ([`turn`]), conversations ([`thread`]) and stream events ([`event`]).
 //!
 //! JSON keys are the specification's camelCase names. Unknown members survive a round trip.
 //!
@@ -10,7 +10,7 @@ pub mod event;
 pub mod files;
 pub mod fold;
 pub mod media;
-#[expect(clippy::module_inception, reason = "the room is named after its main type")]
+#[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod message;
 pub mod thread;
 pub mod tool;

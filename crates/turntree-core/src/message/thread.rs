@@ -18,13 +18,13 @@ json_object! {
     /// A thread as JSON. Times may be missing: UAP-1.0 §13 shows threads without them.
     #[derive(Debug, Clone)]
     struct ThreadJson {
-        /// See [`Thread::id`].
+        /// The id: a UUIDv4.
         pub id: String = "id",
-        /// See [`Thread::messages`].
+        /// The messages, oldest first.
         pub messages: SharedMessages = "messages",
-        /// See [`Thread::created_at`].
+        /// The time of creation.
         pub created_at: Option<Timestamp> = "createdAt",
-        /// See [`Thread::updated_at`].
+        /// The time of the last change.
         pub updated_at: Option<Timestamp> = "updatedAt",
     }
 }

@@ -1,72 +1,74 @@
-//! Tools as data: what a model may call, what it called, what came back. UPP-1.2 §4–5.
+//! Tool data: definitions, calls, results and execution records.
+//!
+//! Spec: UPP-1.2 §4–5
 
 use super::message::Metadata;
 use crate::json::{RawJson, json_object};
 
 json_object! {
-    /// A tool as a model sees it. What runs it is the agent's business.
+    /// The definition of a tool that is sent to a model. It does not contain the function that runs.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ToolDefinition {
-        /// Unique among the tools of one call.
+        /// The name, unique among the tools of one request.
         pub name: String = "name",
-        /// What it does, for the model.
+        /// The description for the model.
         pub description: String = "description",
-        /// JSON Schema of its arguments; the root is an object. Opaque: `$defs`, `anyOf` and the like survive.
+        /// The JSON Schema of the arguments; its root is an object. The schema is preserved as given.
         pub parameters: RawJson = "parameters",
-        /// Vendor facts by provider name, as `cache_control` or `strict`.
+        /// Provider metadata by provider name, for example `cache_control` or `strict`.
         pub metadata: Option<Metadata> = "metadata",
     }
 }
 
 json_object! {
-    /// A model's wish to call a tool.
+    /// A tool call that a model requests.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ToolCall {
-        /// Ties the result to the call.
+        /// The id of the call. Its result has the same id.
         pub tool_call_id: String = "toolCallId",
-        /// The tool's name.
+        /// The name of the tool.
         pub tool_name: String = "toolName",
-        /// The arguments, an object. Never checked against the schema here.
+        /// The arguments: an object. Not validated against the schema.
         pub arguments: RawJson = "arguments",
     }
 }
 
 json_object! {
-    /// What a tool gave back.
+    /// The result of a tool call.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ToolResult {
-        /// The call it answers.
+        /// The id of the call.
         pub tool_call_id: String = "toolCallId",
-        /// The value, or what went wrong. Nothing is `null`.
+        /// The value, or the error message. `null` for no value.
         pub result: RawJson = "result",
-        /// Whether it went wrong.
+        /// True if the tool failed.
         pub is_error: Option<bool> = "isError",
     }
 }
 
 json_object! {
-    /// The record of one execution, in a turn.
+    /// The record of one tool execution in a turn.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ToolExecution {
-        /// The tool's name.
+        /// The name of the tool.
         pub tool_name: String = "toolName",
-        /// The call.
+        /// The id of the call.
         pub tool_call_id: String = "toolCallId",
-        /// The arguments that were used, after any hook changed them.
+        /// The arguments, after changes by hooks.
         pub arguments: RawJson = "arguments",
-        /// What the model was told.
+        /// The result that the model received.
         pub result: RawJson = "result",
-        /// Whether it went wrong.
+        /// True if the tool failed.
         pub is_error: bool = "isError",
-        /// Milliseconds it ran.
+        /// The duration in milliseconds.
         pub duration: u64 = "duration",
-        /// What the approval handler said; `None` when there was none to ask.
+        /// The decision of the approval handler; `None` without a handler.
         pub approved: Option<bool> = "approved",
     }
 }
 
 impl ToolResult {
-    /// A value.
+    /// The result of a successful call.
     pub fn success(tool_call_id: impl Into<String>, result: RawJson) -> Self {
         Self {
             tool_call_id: tool_call_id.into(),
@@ -76,12 +78,12 @@ impl ToolResult {
         }
     }
 
-    /// A failure, in words that the model can read.
+    /// The result of a failed call. The model receives `message`.
     pub fn error(tool_call_id: impl Into<String>, message: &str) -> Self {
         Self { is_error: Some(true), ..Self::success(tool_call_id, RawJson::from_str_value(message)) }
     }
 
-    /// Whether it went wrong.
+    /// True if the tool failed.
     pub fn failed(&self) -> bool {
         self.is_error == Some(true)
     }

@@ -16,7 +16,7 @@ use crate::json::{Extra, RawJson, json_object};
 /// The error of messages that do not form a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TurnError {
-    /// There is no assistant message.
+    /// The messages do not contain an assistant message.
     #[error("Turn must contain at least one assistant message")]
     NoResponse,
 }
@@ -25,15 +25,15 @@ json_object! {
     /// A turn as JSON: the response is not written, it is the last assistant message.
     #[derive(Debug, Clone, PartialEq)]
     struct TurnJson {
-        /// See [`Turn::messages`].
+        /// The new messages, starting with the user's.
         pub messages: SharedMessages = "messages",
-        /// See [`Turn::tool_executions`].
+        /// The tool executions, in the order in which they finished.
         pub tool_executions: Vec<ToolExecution> = "toolExecutions", default,
-        /// See [`Turn::usage`].
+        /// The tokens of all model calls.
         pub usage: TokenUsage = "usage", default,
-        /// See [`Turn::cycles`].
+        /// The number of model calls.
         pub cycles: u32 = "cycles", default,
-        /// See [`Turn::data`].
+        /// The structured output, if a structure was requested.
         pub data: Option<RawJson> = "data",
     }
 }
@@ -60,7 +60,7 @@ impl Turn {
     /// Creates a turn.
     ///
     /// # Errors
-    /// [`TurnError::NoResponse`] if there is no assistant message.
+    /// [`TurnError::NoResponse`] if `messages` does not contain an assistant message.
     pub fn new(
         messages: Vec<Arc<Message>>,
         tool_executions: Vec<ToolExecution>,

@@ -1,54 +1,57 @@
-//! Tokens spent. UPP-1.2 §6.
+//! Token usage and cost.
+//!
+//! Spec: UPP-1.2 §6
 
 use crate::json::json_object;
 
 json_object! {
-    /// Tokens of one model call, inside a [`TokenUsage`].
+    /// The tokens of one model call, as an entry of [`TokenUsage::cycles`].
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct CycleUsage {
-        /// Tokens read.
+        /// Input tokens.
         pub input_tokens: u64 = "inputTokens", default,
-        /// Tokens written.
+        /// Output tokens.
         pub output_tokens: u64 = "outputTokens", default,
-        /// Tokens read from a cache.
+        /// Input tokens that were read from the vendor's cache.
         pub cache_read_tokens: u64 = "cacheReadTokens", default,
-        /// Tokens written to a cache.
+        /// Input tokens that were written to the vendor's cache.
         pub cache_write_tokens: u64 = "cacheWriteTokens", default,
-        /// What the call cost, in US dollars, where that is known.
+        /// The cost of the call in US dollars; `None` if it is not known.
         pub cost: Option<f64> = "cost",
     }
 }
 
 json_object! {
-    /// Tokens of a model call, or of all the calls of a turn.
+    /// The tokens of a model call, or of all calls of a turn.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct TokenUsage {
-        /// Tokens read.
+        /// Input tokens.
         pub input_tokens: u64 = "inputTokens", default,
-        /// Tokens written.
+        /// Output tokens.
         pub output_tokens: u64 = "outputTokens", default,
-        /// As the vendor counts, or the sum of both.
+        /// Total tokens, as the vendor counts them, or the sum of input and output.
         pub total_tokens: u64 = "totalTokens", default,
-        /// Tokens read from a cache; 0 where the vendor has none.
+        /// Input tokens that were read from the vendor's cache; 0 if the vendor does not report them.
         pub cache_read_tokens: u64 = "cacheReadTokens", default,
-        /// Tokens written to a cache; 0 where the vendor does not say.
+        /// Input tokens that were written to the vendor's cache; 0 if the vendor does not report them.
         pub cache_write_tokens: u64 = "cacheWriteTokens", default,
-        /// How many of the tokens written to a cache stay there for an hour, where there are some; their price is higher.
+        /// Tokens written to the vendor's cache for one hour, at a higher price; `None` if the vendor does not report
+        /// them.
         pub cache_write_1h_tokens: Option<u64> = "cacheWrite1hTokens",
-        /// One entry a model call, when this is a sum.
+        /// One entry per model call, if this is a sum.
         pub cycles: Option<Vec<CycleUsage>> = "cycles",
-        /// What it cost, in US dollars; of a sum, only where the cost of every call is known.
+        /// The cost in US dollars; `None` if it is not known. The cost of a sum is known if that of every call is.
         pub cost: Option<f64> = "cost",
     }
 }
 
 impl TokenUsage {
-    /// Nothing spent, no calls.
+    /// The sum of no calls.
     pub fn empty() -> Self {
         Self { cycles: Some(Vec::new()), ..Self::default() }
     }
 
-    /// Of one call, where the vendor gives no total.
+    /// The usage of one call. The total is input + output.
     pub fn of_call(input_tokens: u64, output_tokens: u64) -> Self {
         Self {
             input_tokens,
@@ -58,8 +61,8 @@ impl TokenUsage {
         }
     }
 
-    /// The sum over calls. The total is input + output, whatever the vendors said; the cost is known where that of
-    /// every call is, and of no calls it is not.
+    /// The sum over calls. The total is input + output, independent of the totals of the vendors. The cost is `None`
+    /// if that of a call is `None`, or if there are no calls.
     pub fn aggregate<'a>(calls: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut sum = Self::empty();
         let mut cycles = Vec::new();

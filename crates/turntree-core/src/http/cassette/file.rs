@@ -24,7 +24,7 @@ const MAX_FILE: u64 = 256 * 1024 * 1024;
 #[non_exhaustive]
 pub enum CassetteError {
     /// The file does not exist.
-    #[error("there is no recording at {}; make it with mode=\"record\"", path.display())]
+    #[error("no recording at {}; record it with mode=\"record\"", path.display())]
     Missing {
         /// The file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum CassetteError {
         reason: String,
     },
     /// The file has another format, is truncated, or damaged.
-    #[error("{} is no recording that can be played: {reason}", path.display())]
+    #[error("cannot play the recording {}: {reason}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum CassetteError {
         reason: String,
     },
     /// An ignored path is not a JSON pointer.
-    #[error("{text:?} is no JSON pointer; write one as \"/messages/0/id\", with * for any key or index")]
+    #[error("invalid JSON pointer {text:?}; write it as \"/messages/0/id\", with * for any key or index")]
     Pointer {
         /// The path as given.
         text: String,
@@ -250,7 +250,7 @@ pub(super) fn read(path: &Path) -> Result<Recording, CassetteError> {
         Some(VERSION) => (),
         Some(newer) if newer > VERSION => {
             return Err(wrong(format!(
-                "its version is {newer} and this package knows {VERSION}; upgrade it"
+                "its version is {newer} and this package supports {VERSION}; upgrade the package"
             )));
         }
         _ => return Err(wrong(format!("its member \"version\" is not {VERSION}; record it again"))),
@@ -272,7 +272,7 @@ fn check(exchange: &Recorded) -> Result<(), String> {
     }
     let Some(response) = &exchange.response else { return Ok(()) };
     if ::http::StatusCode::from_u16(response.status).is_err() {
-        return Err(format!("{} is no status", response.status));
+        return Err(format!("{} is not an HTTP status", response.status));
     }
     response.body.as_ref().map_or(Ok(()), |body| body.pieces().map(|_| ()))
 }

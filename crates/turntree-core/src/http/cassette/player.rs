@@ -80,7 +80,7 @@ fn response(recorded: &RecordedResponse) -> Result<TransportResponse, TransportE
     let body = stream::iter(pieces.chain(failure.map(Err)).collect::<Vec<Result<Bytes, TransportError>>>());
     let mut response = TransportResponse::new(ResponseBody::new(body));
     *response.status_mut() = StatusCode::from_u16(recorded.status)
-        .map_err(|_| unplayable(&format!("{} is no status", recorded.status)))?;
+        .map_err(|_| unplayable(&format!("{} is not an HTTP status", recorded.status)))?;
     *response.headers_mut() = headers(&recorded.headers)?;
     Ok(response)
 }

@@ -100,12 +100,12 @@ struct ExchangeRecorder {
     secrets: Vec<String>,
     /// When the client gives up waiting for the headers.
     deadline: Option<Instant>,
-    /// The exchange is recorded; nothing is written twice.
+    /// True if the exchange is recorded. An exchange is recorded once.
     is_finished: bool,
 }
 
 impl ExchangeRecorder {
-    /// Records that there was no response.
+    /// Records a request that failed without a response.
     fn failure(mut self, error: TransportError) -> TransportError {
         let kind = match &error {
             TransportError::ConnectTimeout => FailureKind::ConnectTimeout,

@@ -261,7 +261,7 @@ fn files_that_cannot_be_played_say_why() {
         (r#"{"format":"turntree.replay","version":2,"exchanges":[]}"#.into(), "upgrade"),
         (r#"{"format":"turntree.replay","version":1}"#.into(), "exchanges"),
         (format!("{head}}}]}}").into_bytes(), "neither a response nor a failure"),
-        (format!(r#"{head},"response":{{"status":20}}}}]}}"#).into_bytes(), "20 is no status"),
+        (format!(r#"{head},"response":{{"status":20}}}}]}}"#).into_bytes(), "20 is not an HTTP status"),
         (format!(r#"{head},"response":{{"status":"x"}}}}]}}"#).into_bytes(), "exchanges[0].response.status"),
         (
             format!(r#"{head},"response":{{"status":200,"body":{{"base64":"?"}}}}}}]}}"#).into_bytes(),
