@@ -1,10 +1,10 @@
-//! Strings of a frame, borrowed from it wherever they have no escapes.
+//! Strings of a frame, borrowed unless they have escapes.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// A string of a frame. (serde borrows a bare `Cow` field, but copies the one in an `Option`.)
+/// A string of a frame. (serde borrows a `Cow` field, but copies the one in an `Option`.)
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -15,7 +15,7 @@ impl BorrowedText<'_> {
         &self.0
     }
 
-    /// A copy that is kept.
+    /// Converts into an owned string.
     pub(super) fn owned(self) -> String {
         self.0.into_owned()
     }

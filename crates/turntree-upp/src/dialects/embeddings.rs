@@ -1,4 +1,6 @@
-//! The embeddings wire that `OpenAI` began and others took over: `POST …/embeddings`. UPP-1.2 §15.
+//! OpenAI's embeddings format, `POST …/embeddings`, which other vendors support too.
+//!
+//! Spec: UPP-1.2 §15
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,29 +16,29 @@ use crate::embedding::{
 use crate::error::UppError;
 use turntree_core::json::{Extra, RawJson, RawObject, json_object};
 
-/// In what hosts of the wire differ.
+/// The differences between hosts of this format.
 #[derive(Debug, Clone)]
 pub struct EmbeddingsOptions {
     /// The provider's name: in errors, and as the namespace of metadata.
     pub provider: Cow<'static, str>,
-    /// What its models take and give.
+    /// The limits of a model.
     pub limits: fn(model_id: &str) -> EmbeddingLimits,
-    /// Whether it knows `input_type`.
+    /// True if `input_type` is supported.
     pub input_type: bool,
 }
 
-/// The wire as one host speaks it.
+/// The embeddings dialect of one host.
 #[derive(Debug, Clone)]
 pub struct EmbeddingsDialect(EmbeddingsOptions);
 
 impl EmbeddingsDialect {
-    /// The wire of a host.
+    /// Creates the dialect of a host.
     pub const fn new(options: EmbeddingsOptions) -> Self {
         Self(options)
     }
 }
 
-/// `OpenAI`'s models, wherever they are served.
+/// The limits of `OpenAI`'s models, on any host.
 pub fn openai_limits(model_id: &str) -> EmbeddingLimits {
     EmbeddingLimits {
         batch_size: Some(2048),
@@ -92,9 +94,9 @@ impl EmbeddingDialect for EmbeddingsDialect {
 json_object! {
     #[derive(Debug)]
     struct ResponseBody {
-        /// The pictures or vectors.
+        /// The embeddings.
         pub data: Option<Vec<Item>> = "data",
-        /// What it cost.
+        /// The token usage.
         pub usage: Option<RawObject> = "usage",
     }
 }
@@ -104,12 +106,12 @@ json_object! {
     struct Item {
         /// The numbers.
         pub embedding: Vector = "embedding",
-        /// Whose vector.
+        /// The position of the input.
         pub index: Option<u64> = "index",
     }
 }
 
-/// The texts of a request; models that take pictures have a wire of their own.
+/// The texts of a request. Models with image input use other formats.
 pub(crate) struct Texts<'a>(pub(crate) &'a [EmbeddingInput]);
 
 impl Serialize for Texts<'_> {
@@ -124,7 +126,7 @@ impl Serialize for Texts<'_> {
     }
 }
 
-/// A success without vectors: the vendor tells an error in it, or nothing at all.
+/// The error of a successful response without embeddings.
 pub(crate) fn no_vectors(provider: &str, members: &Extra) -> UppError {
     match members.get("error") {
         Some(error) => VendorError::of_json(error).into_error(provider),
@@ -132,7 +134,7 @@ pub(crate) fn no_vectors(provider: &str, members: &Extra) -> UppError {
     }
 }
 
-/// Members that are kept as metadata, but for some.
+/// The members that are stored as metadata: all except those in `without`.
 pub(crate) fn facts<'a>(
     members: &'a Extra,
     without: &'a [&'a str],
@@ -141,7 +143,7 @@ pub(crate) fn facts<'a>(
     kept.map(|(name, value)| (name, value.clone()))
 }
 
-/// StoredMetadata under the provider's name; nothing where there are none.
+/// The metadata under the provider's name; `None` if there is none.
 pub(crate) fn namespaced<'a>(
     provider: &str,
     facts: impl IntoIterator<Item = (&'a str, RawJson)>,

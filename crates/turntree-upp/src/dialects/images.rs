@@ -1,4 +1,6 @@
-//! The images wire that `OpenAI` began and xAI took over: generations, edits, and streams of previews. UPP-1.2 §16.
+//! OpenAI's images format (generations, edits, streams of previews), which xAI supports too.
+//!
+//! Spec: UPP-1.2 §16
 
 use bytes::Bytes;
 
@@ -16,23 +18,23 @@ use turntree_core::message::content::{Base64Source, ImageBlock, ImageSource, Url
 use turntree_core::message::files;
 use turntree_core::message::media::Binary;
 
-/// In what hosts of the wire differ.
+/// The differences between hosts of this format.
 #[derive(Debug, Clone, Copy)]
 pub struct ImagesOptions {
     /// The provider's name: in errors, and as the namespace of metadata.
     pub provider: &'static str,
-    /// What its models can do.
+    /// What a model supports.
     pub capabilities: fn(model_id: &str) -> ImageCapabilities,
-    /// The media type of pictures that do not say theirs.
+    /// The default media type of images.
     pub media_type: &'static str,
 }
 
-/// The wire as one host speaks it.
+/// The images dialect of one host.
 #[derive(Debug, Clone, Copy)]
 pub struct ImagesDialect(ImagesOptions);
 
 impl ImagesDialect {
-    /// The wire of a host.
+    /// Creates the dialect of a host.
     pub const fn new(options: ImagesOptions) -> Self {
         Self(options)
     }
@@ -88,7 +90,7 @@ impl ImageDialect for ImagesDialect {
     }
 }
 
-/// An edit: a form, because it brings pictures. Parameters become fields, lists repeated ones.
+/// The body of an edit: a multipart form with the images. Parameters become fields; lists become repeated fields.
 fn form(provider: &str, model_id: &str, request: &ImageRequest) -> Result<ImageBody, UppError> {
     const OWNED: [&str; 5] = ["model", "prompt", "image", "mask", "stream"];
     let mut form = Multipart::default().text("model", model_id).text("prompt", &*request.prompt);
@@ -118,7 +120,7 @@ fn form(provider: &str, model_id: &str, request: &ImageRequest) -> Result<ImageB
     Ok(ImageBody { content_type, bytes })
 }
 
-/// The data of a picture, and a file name by its type.
+/// The data of an image, and a file name by its type.
 fn upload(provider: &str, what: &str, image: &ImageBlock) -> Result<(String, Bytes), UppError> {
     let wrong = |words: String| UppError::invalid_request(provider, format!("{what}: {words}"));
     let bytes = match &image.source {
@@ -141,9 +143,9 @@ fn upload(provider: &str, what: &str, image: &ImageBlock) -> Result<(String, Byt
 json_object! {
     #[derive(Debug)]
     struct ResponseBody {
-        /// The pictures or vectors.
+        /// The images.
         pub data: Option<Vec<Item>> = "data",
-        /// What it cost.
+        /// The usage.
         pub usage: Option<RawObject> = "usage",
     }
 }
@@ -151,9 +153,9 @@ json_object! {
 json_object! {
     #[derive(Debug)]
     struct Item {
-        /// The data.
+        /// The image in base64.
         pub b64_json: Option<String> = "b64_json",
-        /// Where it is served.
+        /// The URL of the image.
         pub url: Option<String> = "url",
     }
 }
@@ -161,25 +163,25 @@ json_object! {
 json_object! {
     #[derive(Debug)]
     struct Frame {
-        /// What happened.
+        /// The type of the event.
         pub kind: Option<String> = "type",
-        /// The data.
+        /// The image in base64.
         pub b64_json: Option<String> = "b64_json",
-        /// Where it is served.
+        /// The URL of the image.
         pub url: Option<String> = "url",
-        /// Which preview.
+        /// The number of the preview.
         pub partial_image_index: Option<u32> = "partial_image_index",
-        /// What it cost.
+        /// The usage.
         pub usage: Option<RawObject> = "usage",
     }
 }
 
-/// What a reader has to know of the request.
+/// What the decoder needs to know of the request.
 #[derive(Debug, Clone)]
 struct DecodeContext {
     provider: &'static str,
     media_type: &'static str,
-    /// `png`, `jpeg` or `webp`, where request or answer say so.
+    /// `png`, `jpeg` or `webp`, as request or response state it.
     format: Option<String>,
 }
 
@@ -233,7 +235,7 @@ fn usage(images: usize, told: Option<&RawObject>) -> ImageUsage {
     }
 }
 
-/// Reads a stream of previews.
+/// Decodes one stream of previews.
 struct Decoder {
     context: DecodeContext,
     result: ImageResult,

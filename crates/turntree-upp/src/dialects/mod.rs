@@ -1,4 +1,4 @@
-//! Wires that several vendors share, and what all dialects need ([`common`]).
+//! Formats that several vendors share, and building blocks of all dialects ([`common`]).
 
 mod borrowed_text;
 pub mod chat;

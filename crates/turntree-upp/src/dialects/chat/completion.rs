@@ -1,5 +1,5 @@
-//! What comes in, borrowed from the text it is read from. Lenient: hosts of this wire leave members out, give `null`,
-//! or another type than OpenAI does.
+//! The JSON of responses and chunks, borrowed from the input. Lenient: hosts omit members, or send `null` or other
+//! types than OpenAI.
 
 use memchr::memchr;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use super::Member;
 use crate::dialects::common::{BoundedVec, Cost, Count, LenientText};
 use turntree_core::message::TokenUsage;
 
-/// A whole answer, or one chunk of a stream.
+/// A whole response, or one chunk of a stream.
 #[derive(Deserialize)]
 pub(super) struct Completion<'a> {
     #[serde(borrow, default)]
@@ -24,7 +24,7 @@ pub(super) struct Completion<'a> {
     pub(super) choices: Option<BoundedVec<Choice<'a>>>,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
-    /// Where Groq puts the usage of a stream.
+    /// Groq's usage of a stream.
     #[serde(borrow, default)]
     pub(super) x_groq: Option<Groq<'a>>,
     #[serde(borrow, default)]
@@ -35,13 +35,13 @@ pub(super) struct Completion<'a> {
     citations: Option<&'a RawValue>,
     #[serde(borrow, default)]
     inline_citations: Option<&'a RawValue>,
-    /// Who served it, where the host only forwards.
+    /// The vendor behind a gateway.
     #[serde(borrow, default)]
     provider: Option<&'a RawValue>,
 }
 
 impl<'a> Completion<'a> {
-    /// What the host says besides the answer itself.
+    /// A member of the response that is stored in the metadata.
     pub(super) const fn member(&self, member: Member) -> Option<&'a RawValue> {
         match member {
             Member::TimeInfo => self.time_info,
@@ -57,7 +57,7 @@ impl<'a> Completion<'a> {
 pub(super) struct Groq<'a> {
     #[serde(default)]
     pub(super) usage: Option<Usage>,
-    /// Its errors inside a stream.
+    /// Errors inside a stream.
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
 }
@@ -74,21 +74,21 @@ pub(super) struct Choice<'a> {
     pub(super) finish_reason: LenientText<'a>,
     #[serde(borrow, default)]
     native_finish_reason: Option<&'a RawValue>,
-    /// Where Moonshot puts the usage of a stream.
+    /// Moonshot's usage of a stream.
     #[serde(default)]
     pub(super) usage: Option<Usage>,
-    /// Where `OpenRouter` puts what went wrong upstream.
+    /// `OpenRouter`'s error of the vendor behind it.
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
 }
 
 impl<'a> Choice<'a> {
-    /// Whether it is the answer that counts; a caller may have asked for several.
+    /// True for the first choice. Others are ignored; a caller may request several.
     pub(super) fn is_first(&self) -> bool {
         self.index.unwrap_or(0) == 0
     }
 
-    /// What the host says besides the answer itself.
+    /// A member of the choice that is stored in the metadata.
     pub(super) fn member(&self, member: Member) -> Option<&'a RawValue> {
         let told = |said: &ChatMessage<'a>| match member {
             Member::ExecutedTools => said.executed_tools,
@@ -104,7 +104,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// A message, or a piece of one.
+/// A message, or a delta of one.
 #[derive(Deserialize, Default)]
 pub(super) struct ChatMessage<'a> {
     #[serde(borrow, default)]
@@ -117,10 +117,10 @@ pub(super) struct ChatMessage<'a> {
     pub(super) reasoning: LenientText<'a>,
     #[serde(borrow, default)]
     pub(super) tool_calls: Option<BoundedVec<Call<'a>>>,
-    /// Reasoning piece by piece, with its signatures and seals.
+    /// Reasoning in pieces, with signatures and encrypted parts.
     #[serde(borrow, default)]
     pub(super) reasoning_details: Option<&'a RawValue>,
-    /// Pictures that the model drew.
+    /// Images that the model generated.
     #[serde(borrow, default)]
     pub(super) images: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -134,7 +134,7 @@ pub(super) struct ChatMessage<'a> {
 }
 
 impl ChatMessage<'_> {
-    /// The thinking, under whichever name the host gives it.
+    /// The reasoning, from any of the members that hosts use.
     pub(super) fn thinking(&self) -> &str {
         if !self.reasoning_content.is_empty() {
             self.reasoning_content.as_str()
@@ -160,7 +160,7 @@ pub(super) struct Call<'a> {
 pub(super) struct Function<'a> {
     #[serde(borrow, default)]
     pub(super) name: LenientText<'a>,
-    /// A text that holds JSON; some hosts give the object itself.
+    /// JSON in a string; some hosts send the object itself.
     #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
 }
@@ -169,7 +169,7 @@ impl Function<'_> {
     /// Appends the JSON of the arguments, or a piece of it.
     ///
     /// # Errors
-    /// A text with half a surrogate pair; `out` is then as it was.
+    /// A string with half a surrogate pair; `out` is then unchanged.
     pub(super) fn arguments_onto(&self, out: &mut String) -> Result<(), serde_json::Error> {
         match self.arguments.map(RawValue::get) {
             None | Some("null") => {}
@@ -180,8 +180,8 @@ impl Function<'_> {
     }
 }
 
-/// Appends what a JSON string, known to be one, means. Pieces of arguments are full of `\"`, and each is a few bytes:
-/// context them as documents of their own takes longer than the event around them.
+/// Appends the value of a JSON string. Pieces of arguments are full of `\"` and only a few bytes long: a JSON parser
+/// would take longer for each than for the frame around it.
 fn unescape_onto(quoted: &str, out: &mut String) -> Result<(), serde_json::Error> {
     let inner = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default();
     let start = out.len();
@@ -197,7 +197,7 @@ fn unescape_onto(quoted: &str, out: &mut String) -> Result<(), serde_json::Error
             Some(b'r') => '\r',
             Some(b'b') => '\u{8}',
             Some(b'f') => '\u{c}',
-            // A number, perhaps of one of a pair.
+            // A number, perhaps one half of a surrogate pair.
             _ => {
                 out.truncate(start);
                 out.push_str(&serde_json::from_str::<String>(quoted)?);
@@ -222,13 +222,13 @@ pub(super) struct Usage {
     cost: Option<Cost>,
     #[serde(default)]
     prompt_tokens_details: Option<PromptDetails>,
-    /// Moonshot's place for it.
+    /// Moonshot's count of cached tokens.
     #[serde(default)]
     cached_tokens: Count,
-    /// `DeepSeek`'s place for it.
+    /// `DeepSeek`'s count of cached tokens.
     #[serde(default)]
     prompt_cache_hit_tokens: Count,
-    /// Mistral's place for it.
+    /// Mistral's count of cached tokens.
     #[serde(default)]
     num_cached_tokens: Count,
 }
@@ -240,7 +240,7 @@ struct PromptDetails {
 }
 
 impl Usage {
-    /// In our words; the total as the vendor counts, or the sum of both.
+    /// Converts to token usage. The total is the vendor's, or the sum of both counts.
     pub(super) fn into_usage(self, reports_cost: bool) -> TokenUsage {
         let details = self.prompt_tokens_details.unwrap_or_default();
         let cached =

@@ -1,4 +1,4 @@
-//! Content of users, part by part; and which of it a host takes.
+//! The content of user messages, and which of it a host supports.
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -9,7 +9,7 @@ use turntree_core::json::RawJson;
 use turntree_core::message::content::{ContentBlock, DocumentBlock, ImageBlock};
 use turntree_core::message::{DocumentSource, ImageSource};
 
-/// Why a block of a user cannot be sent, in the form of what to do about it.
+/// The remedy if a host does not support a block of a user; `None` if it does.
 pub(super) fn refused_from_user(options: &ChatOptions, block: &ContentBlock) -> Option<&'static str> {
     match block {
         ContentBlock::Text(_) => None,
@@ -45,7 +45,7 @@ const fn what_is_taken(options: &ChatOptions) -> &'static str {
     }
 }
 
-/// One text as a string, anything else as parts; also a text whose end is marked for the cache.
+/// A single text as a string; anything else, or a text with a cache mark, as parts.
 pub(super) struct UserContent<'a> {
     pub(super) blocks: &'a [ContentBlock],
     pub(super) documents: Documents,
@@ -75,7 +75,7 @@ struct Part<'a> {
     cache_control: Option<&'a RawJson>,
 }
 
-/// `{"type": kind, name: value}`
+/// Writes `{"type": kind, name: value}`.
 fn part<S: Serializer, T: Serialize + ?Sized>(
     serializer: S,
     kind: &'static str,
@@ -131,7 +131,7 @@ impl Serialize for Part<'_> {
     }
 }
 
-/// An image, from whoever it is.
+/// An image of a user or an assistant.
 pub(super) struct Picture<'a>(pub(super) &'a ImageBlock);
 
 impl Serialize for Picture<'_> {
@@ -150,7 +150,7 @@ impl Serialize for Picture<'_> {
     }
 }
 
-/// What the check has let through by mistake.
+/// Reached only if the check has missed a block.
 fn unchecked<E: serde::ser::Error>() -> E {
     E::custom("a content block of this kind cannot be sent")
 }
@@ -182,7 +182,7 @@ fn document<S: Serializer>(serializer: S, block: &DocumentBlock) -> Result<S::Ok
     }
 }
 
-/// A document as a link, be it to itself.
+/// A document as a link or a data URL.
 fn link<S: Serializer>(serializer: S, block: &DocumentBlock) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     #[serde(untagged)]
@@ -210,7 +210,7 @@ fn link<S: Serializer>(serializer: S, block: &DocumentBlock) -> Result<S::Ok, S:
     Link { kind: "document_url", document_url, document_name: block.title.as_deref() }.serialize(serializer)
 }
 
-/// A plain text, put among the texts.
+/// A plain text document, sent as text.
 fn inline<S: Serializer>(serializer: S, block: &DocumentBlock, text: &str) -> Result<S::Ok, S::Error> {
     let title = block.title.as_deref().unwrap_or("document");
     part(serializer, "text", "text", &format_args!("[Document: {title}]\n{text}"))

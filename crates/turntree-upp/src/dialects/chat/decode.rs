@@ -1,4 +1,6 @@
-//! Whole answers. UPP-1.2 §19.3.
+//! Reads whole responses.
+//!
+//! Spec: UPP-1.2 §19.3
 
 use std::borrow::Cow;
 
@@ -19,7 +21,7 @@ use turntree_core::message::content::{Base64Source, ImageBlock, UrlSource};
 use turntree_core::message::fold::arguments_of;
 use turntree_core::message::{ContentBlock, ImageSource, ToolCall};
 
-/// Reads the body of a whole answer.
+/// Reads the body of a whole response.
 pub(super) fn response(
     options: &ChatOptions,
     body: &str,
@@ -63,7 +65,7 @@ pub(super) fn response(
     Ok(answer.into_response(provider, sources))
 }
 
-/// The thinking of a message or a piece, wherever the host puts it.
+/// The reasoning of a message or delta, from any of the members that hosts use.
 pub(super) fn thinking<'s>(options: &ChatOptions, said: &'s ChatMessage<'_>) -> Cow<'s, str> {
     match said.thinking() {
         "" if options.reasoning_details => Cow::Owned(thinking_of_details(said)),
@@ -71,7 +73,7 @@ pub(super) fn thinking<'s>(options: &ChatOptions, said: &'s ChatMessage<'_>) -> 
     }
 }
 
-/// What the vendor says of itself, empty where it says nothing.
+/// Values of a response for stop reason and metadata; empty if absent.
 pub(super) struct ResponseFields<'a> {
     pub(super) model: &'a str,
     pub(super) finish_reason: &'a str,
@@ -111,7 +113,7 @@ impl ResponseFields<'_> {
     }
 }
 
-/// An error where an answer should be.
+/// An error inside a successful response.
 pub(super) fn vendor_error(provider: &str, error: Option<&RawValue>) -> Option<UppError> {
     let error =
         error.map(RawValue::get).filter(|error| !matches!(*error, "null" | "false" | "{}" | "\"\""))?;
@@ -119,7 +121,7 @@ pub(super) fn vendor_error(provider: &str, error: Option<&RawValue>) -> Option<U
     Some(VendorError::of_json(&wrapped).into_error(provider))
 }
 
-/// Reasoning, then text, then a refusal in a block of its own, then pictures.
+/// Reasoning, text, refusal (a block of its own), images.
 fn content(thinking: &str, said: &ChatMessage<'_>) -> Vec<ContentBlock> {
     let mut content = Vec::new();
     if !thinking.is_empty() {
@@ -134,7 +136,7 @@ fn content(thinking: &str, said: &ChatMessage<'_>) -> Vec<ContentBlock> {
     content
 }
 
-/// The pictures that the model drew, from their data URLs.
+/// The images that the model generated, from their data URLs.
 pub(super) fn pictures(said: &ChatMessage<'_>) -> Vec<ImageBlock> {
     #[derive(Deserialize, Default)]
     struct Picture<'a> {

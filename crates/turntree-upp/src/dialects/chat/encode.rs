@@ -1,4 +1,6 @@
-//! Requests, written straight into bytes. UPP-1.2 §19.3.
+//! Writes requests, without intermediate JSON values.
+//!
+//! Spec: UPP-1.2 §19.3
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -21,10 +23,10 @@ use turntree_core::message::content::ContentBlock;
 use turntree_core::message::message::History;
 use turntree_core::message::{Body, Message, ToolCall, ToolDefinition, ToolResult};
 
-/// The name under which a structured answer is asked for.
+/// The name of the structured output.
 const STRUCTURE_NAME: &str = "json_response";
 
-/// The mark that an end of text or a tool can have, where the host has a cache.
+/// The cache mark of texts and tools, for hosts that support it.
 const CACHE_CONTROL: &str = "cache_control";
 
 /// Writes the body of a request.
@@ -72,12 +74,12 @@ pub(super) fn body(
     Ok(body.finish())
 }
 
-/// What the system says.
+/// The system prompt.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum SystemContent<'a> {
     Text(Cow<'a, str>),
-    /// Blocks as they were given, with their marks for the cache.
+    /// Blocks as the caller passed them, with their cache marks.
     Blocks(&'a RawJson),
 }
 
@@ -99,7 +101,7 @@ fn system<'a>(
     let schema = RawJson::from_value(schema).unwrap_or_default();
     let mut text = text.map(Cow::into_owned).unwrap_or_default();
     let gap = if text.is_empty() { "" } else { "\n\n" };
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(
         text,
         "{gap}Answer in json: one object that follows this JSON Schema, and nothing else.\n{schema}"
@@ -125,7 +127,7 @@ fn check_blocks(provider: &str, blocks: &RawJson) -> Result<(), UppError> {
     }
 }
 
-/// The host's own tools, from `params.tools`.
+/// Provider tools, from `params.tools`.
 fn native_tools(provider: &str, params: &RawObject) -> Result<Vec<RawJson>, UppError> {
     match params.get("tools").filter(|tools| !tools.is_null()) {
         None => Ok(Vec::new()),
@@ -135,7 +137,7 @@ fn native_tools(provider: &str, params: &RawObject) -> Result<Vec<RawJson>, UppE
     }
 }
 
-/// Finds content that the wire cannot take, before anything is written.
+/// Refuses unsupported content before anything is written.
 fn check(options: &ChatOptions, history: &History) -> Result<(), UppError> {
     let provider = &*options.endpoint.provider;
     for (message_place, message) in history.iter().enumerate() {
@@ -207,7 +209,7 @@ impl Serialize for Conversation<'_> {
     }
 }
 
-/// What a message's metadata say under a provider's name.
+/// A value of a message's metadata under a provider's name.
 fn message_fact(message: &Message, provider: &str, fact: &str) -> Option<RawJson> {
     message.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)?.remove(fact)
 }
@@ -233,10 +235,10 @@ impl<'a> ToolReturn<'a> {
 }
 
 impl CallIds {
-    /// How many characters the short ids have.
+    /// The length of short ids.
     const SHORT: usize = 9;
 
-    /// An id as it is sent: the same for a call and its result.
+    /// The id as it is sent: the same for a call and its result.
     fn sent(self, id: &str) -> Cow<'_, str> {
         const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
         let is_taken = id.len() == Self::SHORT && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -263,7 +265,7 @@ impl<'a> Assistant<'a> {
         })
     }
 
-    /// The reasoning as a member: as it was kept, or from the blocks.
+    /// The reasoning as a member: from the metadata, or else from the blocks.
     fn reasoning<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let (name, is_required) = match self.options.reasoning {
             Replay::Dropped | Replay::Parts => return Ok(()),
@@ -289,7 +291,7 @@ impl<'a> Assistant<'a> {
         }
         let producer = ModelIdentity { provider: &self.options.endpoint.provider, model_id: self.model_id };
         let kept = message_fact(self.message, producer.provider, NAME).filter(RawJson::is_array);
-        // Signatures and seals among them are for the model that wrote them.
+        // Signatures and encrypted parts are only for the model that created them.
         let kept = kept.filter(|_| producer.made(Provenance::of(self.message, producer.provider)));
         kept.map_or(Ok(()), |details| map.serialize_entry(NAME, &details))
     }
@@ -308,7 +310,7 @@ impl Serialize for Assistant<'_> {
         } else if calls.is_empty() || has_text {
             map.serialize_entry("content", &Concatenated { texts, separator: "" })?;
         } else {
-            // `null` is for messages that are nothing but calls; without calls hosts want a text, be it empty.
+            // `null` only for messages with calls and no text. Otherwise hosts require a string, even an empty one.
             map.serialize_entry("content", &())?;
         }
         self.reasoning(&mut map)?;

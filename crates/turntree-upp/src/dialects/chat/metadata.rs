@@ -1,4 +1,6 @@
-//! What of an answer goes into its metadata, whole or piece by piece. UPP-1.2 §14.
+//! Collects provider metadata from full and streamed responses.
+//!
+//! Spec: UPP-1.2 §14
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,14 +10,14 @@ use super::{ChatOptions, Member};
 use crate::dialects::common::{BoundedVec, MOST_ITEMS};
 use turntree_core::json::{RawJson, RawObject};
 
-/// What the host says besides the answer, as far as its data say to keep it.
+/// The members and reasoning details that the host's options select.
 #[derive(Debug, Default)]
 pub(super) struct MetadataCollector {
     members: Vec<(Member, RawJson)>,
     details: Vec<ReasoningDetail>,
 }
 
-/// One of `reasoning_details`; its words are apart, since they grow.
+/// One of `reasoning_details`. Its texts are separate because they grow.
 #[derive(Debug, Default)]
 struct ReasoningDetail {
     kind: String,
@@ -25,7 +27,7 @@ struct ReasoningDetail {
 }
 
 impl MetadataCollector {
-    /// Takes what an answer, or a piece of one, says of itself.
+    /// Takes the selected members of a response or chunk.
     pub(super) fn learn(
         &mut self,
         options: &ChatOptions,
@@ -40,10 +42,10 @@ impl MetadataCollector {
         }
     }
 
-    /// Lists grow, all else is what was said last.
+    /// Appends to lists; replaces all other values.
     fn member(&mut self, member: Member, value: &RawValue) {
         let known = self.members.iter_mut().find(|(known, _)| *known == member);
-        // Hosts repeat it in every piece.
+        // Hosts repeat the member in every chunk.
         if known.as_ref().is_some_and(|(_, known)| !known.is_array() && known.get() == value.get()) {
             return;
         }
@@ -55,7 +57,7 @@ impl MetadataCollector {
         }
     }
 
-    /// Takes `reasoning_details`; those of a stream come in pieces.
+    /// Takes `reasoning_details`, which streams send in pieces.
     pub(super) fn details(&mut self, said: &ChatMessage<'_>, is_piece: bool) {
         for told in details(said) {
             let told = ReasoningDetail::of(told);
@@ -68,7 +70,7 @@ impl MetadataCollector {
         }
     }
 
-    /// Adds what was kept to the vendor's facts.
+    /// Adds the collected values to the metadata.
     pub(super) fn write(self, options: &ChatOptions, facts: &mut RawObject) {
         if !self.details.is_empty() {
             let details: Vec<RawObject> =
@@ -84,12 +86,12 @@ impl MetadataCollector {
     }
 }
 
-/// The details that a message has; a list of something else, or of far too many, counts as none.
+/// The details of a message; empty if the member is not a list, or too long.
 fn details(said: &ChatMessage<'_>) -> BoundedVec<RawObject> {
     said.reasoning_details.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
-/// The words among the details, for hosts that give no reasoning besides.
+/// The texts of the details, for hosts without another reasoning member.
 pub(super) fn thinking_of_details(said: &ChatMessage<'_>) -> String {
     details(said)
         .into_iter()
@@ -102,7 +104,7 @@ impl ReasoningDetail {
     fn of(mut members: RawObject) -> Self {
         let words = |name: &str| members.get(name).and_then(RawJson::as_string);
         let (kind, text, summary) = (words("type").unwrap_or_default(), words("text"), words("summary"));
-        // Their places stay, so that the order of members is the vendor's.
+        // Placeholders preserve the vendor's order of members.
         for name in ["text", "summary"] {
             if members.get(name).is_some_and(RawJson::is_string) {
                 members.insert(name, RawJson::default());
@@ -111,7 +113,7 @@ impl ReasoningDetail {
         Self { kind, members, text, summary }
     }
 
-    /// Whether another is the next piece of this one. What is sealed comes whole.
+    /// True if `next` continues this detail. Encrypted details are never split.
     fn goes_on_with(&self, next: &Self) -> bool {
         let agrees = |name: &str| match (self.members.get(name), next.members.get(name)) {
             (Some(known), Some(told)) => known.is_null() || told.is_null() || known == told,
@@ -147,8 +149,8 @@ impl ReasoningDetail {
     }
 }
 
-/// Two pieces of a list: what has the same `index` is replaced, what is there already is not said twice.
-/// The list stays short, since each piece is looked for in it.
+/// Merges two pieces of a list: items of the same `index` are replaced, equal items are not repeated. The length is
+/// limited, since each item is searched in the list.
 fn joined(known: &RawJson, told: &RawJson) -> RawJson {
     #[derive(Deserialize)]
     struct Numbered {

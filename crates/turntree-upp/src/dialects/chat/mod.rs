@@ -1,15 +1,17 @@
-//! Chat Completions: the wire that OpenAI made and most hosts speak. UPP-1.2 §19.3, §19.8.
+//! Chat Completions: the format of OpenAI, which most hosts support.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `options` | in what hosts differ |
-//! | `wire` | what comes in, borrowed from the text it is read from |
-//! | `to_wire`, `parts` | requests, written straight into bytes |
-//! | `kept` | what of an answer goes into its metadata |
-//! | `from_wire` | whole answers |
-//! | `stream` | answers piece by piece |
+//! | `options` | differences between hosts, as data |
+//! | `encode`, `content` | writes requests |
+//! | `completion` | the JSON of responses |
+//! | `decode` | reads whole responses |
+//! | `stream` | reads streamed responses |
+//! | `metadata` | collects provider metadata |
 //!
 //! Hosts differ in data ([`ChatOptions`]), not in code.
+//!
+//! Spec: UPP-1.2 §19.3, §19.8
 
 mod completion;
 mod content;
@@ -31,7 +33,7 @@ use turntree_core::ids::{IdSource, RandomIds};
 
 pub use options::{CallIds, ChatOptions, Documents, Member, Replay, StructureForm};
 
-/// One host of the wire.
+/// The Chat Completions dialect of one host.
 #[derive(Debug, Clone)]
 pub struct ChatDialect {
     options: Arc<ChatOptions>,
@@ -39,12 +41,12 @@ pub struct ChatDialect {
 }
 
 impl ChatDialect {
-    /// Speaks to a host.
+    /// Creates the dialect of a host.
     pub fn new(options: ChatOptions) -> Self {
         Self { options: Arc::new(options), ids: Arc::new(RandomIds) }
     }
 
-    /// With another source of ids for tool calls that come without one.
+    /// Sets the source of ids for tool calls without an id.
     #[must_use]
     pub fn with_ids(self, ids: Arc<dyn IdSource>) -> Self {
         Self { ids, ..self }

@@ -1,94 +1,94 @@
-//! In what hosts of the wire differ, as data.
+//! The differences between Chat Completions hosts, as data.
 
 use std::borrow::Cow;
 
 use crate::endpoint::Endpoint;
 use crate::provider::Capabilities;
 
-/// In what a host of this wire differs from the others.
+/// The differences of one host.
 #[derive(Debug, Clone)]
 pub struct ChatOptions {
     /// Where the API is, and how requests authenticate.
     pub endpoint: Endpoint,
-    /// What it can take and do.
+    /// What the API supports.
     pub capabilities: Capabilities,
-    /// Which documents it takes.
+    /// Which documents the host supports.
     pub documents: Documents,
-    /// How reasoning goes back with assistant messages.
+    /// How reasoning is sent back with assistant messages.
     pub reasoning: Replay,
-    /// Under which name reasoning is also kept in the metadata (UPP-1.2 §14).
+    /// The metadata member in which reasoning is also stored (UPP-1.2 §14).
     pub reasoning_is_kept_as: Option<&'static str>,
-    /// Whether it gives `reasoning_details` and wants them back as they were.
+    /// True if responses have `reasoning_details`, which are sent back unchanged.
     pub reasoning_details: bool,
-    /// What else of an answer is kept in the metadata.
+    /// Other members of a response that are stored in the metadata.
     pub kept_members: &'static [Member],
-    /// Whether texts and tools may be marked for its cache; the system prompt then keeps its blocks.
+    /// True if texts and tools may have cache marks. The system prompt is then sent as blocks.
     pub cache_control: bool,
-    /// Whether its own tools, from `params.tools`, may stand before ours.
+    /// True if provider tools from `params.tools` are sent before the functions.
     pub native_tools: bool,
-    /// Whether an assistant's own images go back with its message.
+    /// True if images of the assistant are sent back with its message.
     pub images_in_answers: bool,
-    /// How it is asked for a structured answer.
+    /// How structured output is requested.
     pub structure: StructureForm,
-    /// Which ids of calls it takes.
+    /// Which call ids the host accepts.
     pub call_ids: CallIds,
-    /// What stands for the assistant where a user speaks right after tool results, which some hosts refuse.
+    /// The assistant message to insert between tool results and a user message, for hosts that require one.
     pub after_results: Option<&'static str>,
-    /// Whether its usage tells the cost, in US dollars.
+    /// True if the usage contains the cost, in US dollars.
     pub reports_cost: bool,
-    /// Whether it knows `stream_options`, without which a stream does not tell its usage.
+    /// True if the host supports `stream_options`, without which its streams report no usage.
     pub stream_options: bool,
-    /// Whether each of its streams ends with `[DONE]`; of a host that is not known the reason to finish is enough.
+    /// True if every stream ends with `[DONE]`. For unknown hosts a finish reason is enough.
     pub ends_with_done: bool,
 }
 
-/// Which documents a host takes.
+/// Which documents a host supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Documents {
     /// None.
     None,
     /// PDF as data.
     PdfData,
-    /// Any type as data or URL; plain text is put among the texts.
+    /// Any type as data or URL; plain text is sent as text.
     Any,
-    /// The same, each as a `document_url`.
+    /// Any type, each as a `document_url`.
     Links,
 }
 
-/// How reasoning goes back with the assistant's message it came with.
+/// How reasoning is sent back with the assistant's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replay {
     /// Not at all.
     Dropped,
-    /// As a member of this name, where there is some.
+    /// As a member of this name, if there is any.
     Member(&'static str),
-    /// As a member of this name; a message with calls has it even when it is empty.
+    /// As a member of this name. Messages with tool calls always have it, even if it is empty.
     RequiredWithCalls(&'static str),
-    /// As parts of the content that are of the type `thinking`.
+    /// As parts of the content, of type `thinking`.
     Parts,
 }
 
-/// A member of an answer that is kept in the metadata under its own name.
+/// A member of a response that is stored in the metadata under its own name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Member {
-    /// How long it took.
+    /// The duration.
     TimeInfo,
-    /// Sources of the answer.
+    /// Sources.
     Citations,
-    /// Sources, with their places in the text.
+    /// Sources with their positions in the text.
     InlineCitations,
-    /// Who served it, where the host only forwards.
+    /// The vendor behind a gateway.
     Provider,
-    /// The host's own tools that were run.
+    /// Provider tools that were run.
     ExecutedTools,
-    /// What the host notes on the text, or on files that it read.
+    /// Annotations of the text, or of files.
     Annotations,
-    /// Why the model stopped, in the words of who served it.
+    /// The stop reason of the vendor behind a gateway.
     NativeFinishReason,
 }
 
 impl Member {
-    /// Its name, on the wire and in the metadata.
+    /// The name in JSON and in the metadata.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TimeInfo => "time_info",
@@ -102,26 +102,26 @@ impl Member {
     }
 }
 
-/// How a host is asked for a structured answer.
+/// How structured output is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StructureForm {
-    /// By its schema, which the host enforces.
+    /// With a JSON Schema, which the host enforces.
     JsonSchema,
-    /// By `json_object`; the schema is told in the system prompt.
+    /// With `json_object`; the schema is added to the system prompt.
     JsonObject,
 }
 
-/// Which ids of calls a host takes.
+/// Which call ids a host accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallIds {
     /// Any.
     Any,
-    /// Nine letters or digits; others are sent under a name made of them.
+    /// Nine letters or digits; other ids are replaced by a hash of that form.
     NineCharacters,
 }
 
 impl ChatOptions {
-    /// A host of which nothing more is known than that it speaks this wire.
+    /// An unknown host: everything that is common to the format.
     pub fn new(provider: impl Into<Cow<'static, str>>, base_url: impl Into<Cow<'static, str>>) -> Self {
         Self {
             endpoint: Endpoint::host(provider, base_url),
@@ -143,7 +143,7 @@ impl ChatOptions {
         }
     }
 
-    /// A vendor: its key is needed, and it takes text alone until its data say more.
+    /// A vendor: a key is required; supports text only unless its options say otherwise.
     pub fn vendor(
         provider: &'static str,
         base_url: &'static str,

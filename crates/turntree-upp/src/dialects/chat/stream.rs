@@ -1,7 +1,9 @@
-//! Answers piece by piece. UPP-1.2 §11.1, §19.3.
+//! Reads streamed responses.
 //!
-//! Block indices are unique: text is 0, every other block (a tool call, the reasoning, a refusal) takes the next free
-//! one from 1 when it first shows.
+//! Block indices are unique: the text has index 0; every other block (a tool call, reasoning, a refusal) takes the
+//! next free index from 1 when it first appears.
+//!
+//! Spec: UPP-1.2 §11.1, §19.3
 
 use std::sync::Arc;
 
@@ -22,26 +24,26 @@ use turntree_core::message::fold::Fold;
 use turntree_core::message::media::Binary;
 use turntree_core::message::{ContentBlock, ImageSource, StreamEvent, TokenUsage};
 
-/// Where the text goes.
+/// The index of the text block.
 const TEXT: u32 = 0;
 
-/// One stream in the making.
+/// Decodes one stream.
 pub(super) struct ChatStreamDecoder {
     options: Arc<ChatOptions>,
     ids: Arc<dyn IdSource>,
     is_structured: bool,
     started: bool,
     fold: Fold,
-    /// The text alone, when it is to become data.
+    /// The text so far, if structured output is requested.
     text: String,
-    /// How many blocks other than the text there are.
+    /// The number of blocks other than the text.
     blocks: u32,
     reasoning: Option<u32>,
     refusal: Option<u32>,
     calls: Vec<PartialToolCall>,
-    /// Pictures come whole and stay as they came.
+    /// Images arrive whole and are not changed.
     pictures: Vec<ImageBlock>,
-    /// The thinking, where the metadata are to have it too.
+    /// The reasoning, if it is also stored in the metadata.
     thinking: String,
     kept: MetadataCollector,
     id: String,
@@ -53,13 +55,13 @@ pub(super) struct ChatStreamDecoder {
 }
 
 struct PartialToolCall {
-    /// What the host calls it; some give none, some the same to all.
+    /// The host's index; some hosts send none, some send the same for all calls.
     wire_index: Option<u32>,
     block: u32,
-    /// Empty until the host has told it.
+    /// Empty until the host has sent it.
     id: Arc<str>,
     name: Arc<str>,
-    /// Arguments that came before the name.
+    /// Arguments that arrived before the name.
     pending: String,
     has_delta: bool,
 }
@@ -101,7 +103,7 @@ impl ChatStreamDecoder {
         let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.usage);
         if let Some(usage) = chunk.usage.or(of_groq).or(of_choice) {
             let mut usage = usage.into_usage(self.options.reports_cost);
-            // UPP-1.2 §19.0: of a stream the total is the sum.
+            // UPP-1.2 §19.0: the total of a stream is the sum.
             usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
             self.usage = Some(usage);
         }
@@ -173,12 +175,12 @@ impl ChatStreamDecoder {
         Ok(())
     }
 
-    /// The call that a piece belongs to, begun if need be.
+    /// The call that a piece belongs to; creates it if necessary.
     fn call_of(&mut self, piece: &Call<'_>, function: &Function<'_>) -> Option<&mut PartialToolCall> {
         let id = piece.id.as_str();
         let is_opening = !function.name.is_empty();
         let known = match piece.index {
-            // Latest first: hosts that give every call the same index are told apart by their ids.
+            // Searches the latest first: hosts that send the same index for all calls are distinguished by id.
             Some(index) => self.calls.iter().rposition(|call| call.wire_index == Some(index)),
             None if !id.is_empty() => self.calls.iter().rposition(|call| *call.id == *id),
             None if is_opening => None,
@@ -218,7 +220,7 @@ impl PartialToolCall {
         }
     }
 
-    /// The arguments that have come, once it is known whose they are.
+    /// The event with the arguments so far, once the name is known.
     fn next_event(&mut self, ids: &dyn IdSource) -> Option<StreamEvent> {
         if self.name.is_empty() || self.pending.is_empty() {
             return None;
@@ -231,7 +233,7 @@ impl PartialToolCall {
         Some(StreamEvent::tool_call(self.block, Arc::clone(&self.id), Arc::clone(&self.name), arguments))
     }
 
-    /// A call without arguments would be seen by nobody: it gets the arguments it means.
+    /// The event of a call without arguments, which get their default here.
     fn last_event(&mut self, ids: &dyn IdSource) -> Option<StreamEvent> {
         if !self.has_delta && self.pending.is_empty() {
             self.pending.push_str("{}");
@@ -265,7 +267,7 @@ impl StreamDecoder for ChatStreamDecoder {
             self.kept.learn(&self.options, &chunk, choice);
         }
         for choice in chunk.choices.iter().flatten().filter(|choice| choice.is_first()) {
-            // Some hosts send their only chunk as a whole answer.
+            // Some hosts send a whole response as their only chunk.
             for said in choice.delta.iter().chain(&choice.message) {
                 self.said(said, events)?;
             }
@@ -286,7 +288,7 @@ impl StreamDecoder for ChatStreamDecoder {
         for call in &mut calls {
             self.emit(call.last_event(&*self.ids), events);
         }
-        // Here and not at the finish reason: some hosts say more after it.
+        // Not at the finish reason, since some hosts send more after it.
         events.push(StreamEvent::message_stop());
         let mut folded = self.fold.finish();
         folded.content.extend(self.pictures.into_iter().map(ContentBlock::Image));
@@ -311,7 +313,7 @@ impl StreamDecoder for ChatStreamDecoder {
     }
 }
 
-/// Keeps the latest thing that the host has said.
+/// Replaces a value by a later one that is not empty.
 fn learn(known: &mut String, told: &LenientText<'_>) {
     if !told.is_empty() && known != told.as_str() {
         told.as_str().clone_into(known);

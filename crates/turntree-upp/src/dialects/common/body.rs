@@ -1,4 +1,4 @@
-//! Request bodies, written once, straight into bytes.
+//! Writes request bodies, without intermediate JSON values.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::{Serialize, Serializer};
 use crate::error::UppError;
 use turntree_core::json::{RawJson, RawObject};
 
-/// Writes the body of a request: the members a dialect owns, then those of the caller's parameters that it does not.
+/// Writes the body of a request: the dialect's members, then the caller's parameters of other names.
 ///
-/// A member that was written or [reserved](Self::reserve) wins over a parameter of the same name (UPP-1.2 §19.0:
-/// "params spread first, then adapter-owned keys overwrite"), and no name is written twice.
+/// A member that was written or [reserved](Self::reserve) takes precedence over a parameter of the same name (UPP-1.2
+/// §19.0: "params spread first, then adapter-owned keys overwrite"). No name is written twice.
 ///
 /// ```
 /// use turntree_core::json::RawObject;
@@ -30,33 +30,33 @@ pub struct BodyWriter<'a> {
     owned: Vec<&'static str>,
 }
 
-/// Room for the small members of a body; a history makes it grow.
+/// Initial capacity for the small members of a body.
 const FIRST_CAPACITY: usize = 1024;
 
 impl<'a> BodyWriter<'a> {
-    /// Starts a body; `provider` is whom errors name.
+    /// Starts a body; `provider` is used in errors.
     pub fn new(provider: &'a str, params: &'a RawObject) -> Self {
         let mut bytes = Vec::with_capacity(FIRST_CAPACITY);
         bytes.push(b'{');
         Self { provider, params, bytes, owned: Vec::with_capacity(8) }
     }
 
-    /// Writes a member of our own.
+    /// Writes a member.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) when the value cannot be JSON.
+    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) if the value cannot be serialized.
     pub fn member<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), UppError> {
         self.owned.push(name);
         write_member(&mut self.bytes, name, value)
             .map_err(|error| UppError::invalid_request(self.provider, format!("{name}: {error}")))
     }
 
-    /// Keeps a parameter of this name out of the body, as `stream` where nothing is streamed.
+    /// Excludes a parameter of this name from the body, such as `stream` in a call without a stream.
     pub fn reserve(&mut self, name: &'static str) {
         self.owned.push(name);
     }
 
-    /// Adds the caller's parameters and gives the bytes.
+    /// Adds the caller's parameters and returns the bytes.
     pub fn finish(mut self) -> Vec<u8> {
         for (name, value) in self.params.iter().filter(|(name, _)| !self.owned.contains(name)) {
             // Raw values are JSON already and names are strings: this cannot fail.
@@ -80,30 +80,30 @@ fn write_member<T: Serialize + ?Sized>(
     serde_json::to_writer(bytes, value)
 }
 
-/// The caller's stream options, with usage asked for: without it a stream does not tell what it cost.
+/// The caller's stream options plus `include_usage`, without which a stream reports no usage.
 pub fn stream_options(params: &RawObject) -> RawObject {
     let mut options = params.get("stream_options").and_then(RawObject::from_raw).unwrap_or_default();
     options.insert("include_usage", RawJson::from_value(&true).unwrap_or_default());
     options
 }
 
-/// A tool's result as the text a model reads: a string as it is, anything else as its JSON (UPP-1.2 §19.0).
+/// A tool's result as text: a string as it is, anything else as its JSON (UPP-1.2 §19.0).
 #[derive(Debug, Clone, Copy)]
 pub struct ResultText<'a>(pub &'a RawJson);
 
 impl Serialize for ResultText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The JSON of a string is what is to be written; no need to decode and encode it.
+        // The JSON of a string is written as it is, without decoding it.
         if self.0.is_string() { self.0.serialize(serializer) } else { serializer.serialize_str(self.0.get()) }
     }
 }
 
-/// Texts one after the other as one JSON string, without a copy of the whole.
+/// Serializes several texts as one JSON string, without concatenating them first.
 #[derive(Debug, Clone)]
 pub struct Concatenated<'a, I> {
     /// The texts.
     pub texts: I,
-    /// What stands between them.
+    /// The separator.
     pub separator: &'a str,
 }
 
@@ -125,12 +125,12 @@ impl<'t, I: Iterator<Item = &'t str> + Clone> Serialize for Concatenated<'_, I> 
     }
 }
 
-/// The schema of a structured answer, as vendors with a strict mode want it.
+/// The schema of structured output, as vendors with a strict mode require it.
 #[derive(Debug, Clone)]
 pub struct StructureSchema {
-    /// What the schema says about itself.
+    /// The schema's description.
     pub description: Option<RawJson>,
-    /// The schema; no other than the named properties, unless it says otherwise itself. The rest is the caller's.
+    /// The schema, with `additionalProperties: false` unless it is set. The rest is unchanged.
     pub schema: RawObject,
 }
 
@@ -138,7 +138,7 @@ impl StructureSchema {
     /// Reads a schema.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) when it is not an object.
+    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) if it is not an object.
     pub fn new(provider: &str, structure: &RawJson) -> Result<Self, UppError> {
         let mut schema = RawObject::from_raw(structure).ok_or_else(|| {
             UppError::invalid_request(

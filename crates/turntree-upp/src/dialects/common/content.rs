@@ -1,4 +1,4 @@
-//! Texts, media and tool facts as wires take them, and errors that say where something is.
+//! Texts, media and tool metadata in vendors' formats, and errors that name the location of a block.
 
 use std::fmt;
 
@@ -13,17 +13,17 @@ use turntree_core::limits::Limits;
 use turntree_core::message::content::ContentBlock;
 use turntree_core::message::{DocumentSource, ImageSource, Message, ToolDefinition};
 
-/// Data of a block, as it lies in memory; `Display` and `Serialize` give its base64.
+/// Data of a block. `Display` and `Serialize` write it as base64.
 #[derive(Debug, Clone, Copy)]
 pub enum MediaBytes<'a> {
-    /// Base64 text, passed on as it is.
+    /// Base64 text, used as it is.
     Base64(&'a str),
     /// Bytes, encoded while they are written.
     Bytes(&'a [u8]),
 }
 
 impl<'a> MediaBytes<'a> {
-    /// The data of an image; `None` when it is served elsewhere.
+    /// The data of an image; `None` if the image is at a URL.
     pub fn of_image(source: &'a ImageSource) -> Option<Self> {
         match source {
             ImageSource::Base64(source) => Some(Self::Base64(&source.data)),
@@ -32,7 +32,7 @@ impl<'a> MediaBytes<'a> {
         }
     }
 
-    /// The data of a document given as base64.
+    /// The data of a base64 document.
     pub fn of_document(source: &'a DocumentSource) -> Option<Self> {
         match source {
             DocumentSource::Base64(source) => Some(Self::Base64(&source.data)),
@@ -59,7 +59,7 @@ impl Serialize for MediaBytes<'_> {
     }
 }
 
-/// `data:image/png;base64,…`, made while it is written.
+/// A data URL such as `data:image/png;base64,…`, encoded while it is written.
 #[derive(Debug, Clone, Copy)]
 pub struct DataUrl<'a> {
     /// The media type.
@@ -80,7 +80,7 @@ impl Serialize for DataUrl<'_> {
     }
 }
 
-/// The name of a sound's format; media types have longer ones.
+/// The short name of an audio format, from its media type.
 pub fn audio_format(mime_type: &str) -> &str {
     match mime_type.rsplit('/').next().unwrap_or(mime_type) {
         "mpeg" => "mp3",
@@ -89,19 +89,19 @@ pub fn audio_format(mime_type: &str) -> &str {
     }
 }
 
-/// Where in a conversation a block stands; for errors about it.
+/// The location of a block in a conversation; for errors.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockLocation<'a> {
-    /// Whose wire it is.
+    /// The provider's name.
     pub provider: &'a str,
-    /// The message's place in the conversation, from 0.
+    /// The index of the message in the conversation, from 0.
     pub message: usize,
-    /// The block's place in the message, from 0.
+    /// The index of the block in the message, from 0.
     pub block: usize,
 }
 
 impl BlockLocation<'_> {
-    /// The wire cannot take this block; `remedy` says what it takes instead.
+    /// The error for an unsupported block; `remedy` names what is supported instead.
     pub fn unsupported(&self, message: &Message, block: &ContentBlock, remedy: &str) -> UppError {
         let Self { provider, message: place, block: block_place } = self;
         let (id, kind) = (&message.id, block.kind());
@@ -114,7 +114,7 @@ impl BlockLocation<'_> {
     }
 }
 
-/// The system prompt as one text: that of its blocks joined by a blank line (UPP-1.2 §19.0).
+/// The system prompt as one text: the texts of its blocks, joined by a blank line (UPP-1.2 §19.0).
 ///
 /// # Errors
 /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a block without a text.
@@ -142,16 +142,16 @@ pub fn system_text<'a>(provider: &str, system: &'a System) -> Result<std::borrow
     }
 }
 
-/// What a tool's metadata say under a provider's name, as its `strict` or `cache_control`.
+/// A value of a tool's metadata under a provider's name, such as `strict` or `cache_control`.
 pub fn tool_fact(tool: &ToolDefinition, provider: &str, fact: &str) -> Option<RawJson> {
     tool.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)?.remove(fact)
 }
 
-/// Reads the body of an answer.
+/// Reads the body of a response.
 ///
 /// # Errors
-/// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) when it is empty, not JSON, or of another
-/// shape (UPP-1.2 §13.5), or passes [`Limits::PAYLOAD`].
+/// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) if the body is empty, invalid JSON, of another
+/// shape (UPP-1.2 §13.5), or exceeds [`Limits::PAYLOAD`].
 pub fn read_body<'de, T: Deserialize<'de>>(provider: &str, body: &'de str) -> Result<T, UppError> {
     if body.trim().is_empty() {
         return Err(UppError::invalid_response(provider, "Empty response body"));
@@ -166,11 +166,11 @@ fn read<'de, T: Deserialize<'de>>(provider: &str, text: &'de str, failure: &str)
     serde_json::from_str(text).map_err(|error| failed(&error).with_cause(error))
 }
 
-/// Reads one frame of a stream; `None` for one that is no JSON document at all, as a keep-alive word.
+/// Reads one frame of a stream; `None` if it is not a JSON document, such as a keep-alive.
 ///
 /// # Errors
-/// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) for a document that is cut or of another
-/// shape: to skip it would lose a piece of the answer.
+/// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) for a truncated document or another shape:
+/// skipping it would lose a part of the response.
 pub fn read_frame<'de, T: Deserialize<'de>>(provider: &str, data: &'de str) -> Result<Option<T>, UppError> {
     if !data.trim_start().starts_with(['{', '[']) {
         return Ok(None);
@@ -178,18 +178,18 @@ pub fn read_frame<'de, T: Deserialize<'de>>(provider: &str, data: &'de str) -> R
     read(provider, data, "Failed to parse a stream event").map(Some)
 }
 
-/// Reads one line of a stream, where every line is a document.
+/// Reads one line of a stream in which every line is a document.
 ///
 /// # Errors
-/// As [`read_frame`], and for a line that is no document.
+/// As [`read_frame`], and for a line that is not a document.
 pub fn read_line<'de, T: Deserialize<'de>>(provider: &str, line: &'de str) -> Result<T, UppError> {
     read(provider, line, "Failed to parse a line of the stream")
 }
 
-/// The data of the frame that ends a stream, of those hosts that send one.
+/// The data of the last frame of a stream, of hosts that send one.
 pub const END_OF_STREAM: &str = "[DONE]";
 
-/// The stream stopped before the vendor said that the answer was whole.
+/// The error for a stream that ended before the vendor marked the end of the response.
 pub fn cut_short(provider: &str) -> UppError {
     UppError::invalid_response(
         provider,

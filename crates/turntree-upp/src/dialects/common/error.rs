@@ -1,30 +1,32 @@
-//! The vendor's errors in our twelve codes. UPP-1.2 §12.
+//! Maps vendors' errors to the twelve codes.
+//!
+//! Spec: UPP-1.2 §12
 
 use serde::Deserialize;
 
 use crate::error::{ErrorCode, UppError};
 use turntree_core::json::RawJson;
 
-/// Bodies that are no JSON are shown when they are shorter than this.
+/// Bodies that are not JSON appear in the message if they are shorter than this.
 const SHOWN_BODY: usize = 200;
 
-/// What a gateway passes on as a text is shown when it is shorter than this.
+/// Text that a gateway passes on appears in the message if it is shorter than this.
 const SHOWN_UPSTREAM: usize = 500;
 
-/// Wrappers that are looked into: vendors use two, a gateway before them one more.
+/// Maximum depth of error wrappers: vendors use two, a gateway adds one.
 const DEEPEST_WRAPPER: u8 = 4;
 
-/// What a vendor says of an error, in a body or inside a stream.
+/// An error that a vendor reports in a body or inside a stream.
 ///
-/// Reads every shape in use: `{"error": {…}}`, `{"error": {"error": {…}}}`, `{"error": "text"}`, the members without
-/// a wrapper, `detail`, and a list of one such object.
+/// Reads every shape in use: `{"error": {…}}`, `{"error": {"error": {…}}}`, `{"error": "text"}`, the members without a
+/// wrapper, `detail`, and a list of one such object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VendorError {
-    /// Its words.
+    /// The message.
     pub message: Option<String>,
-    /// Its `type`, as `rate_limit_error`.
+    /// The `type`, such as `rate_limit_error`.
     pub kind: Option<String>,
-    /// Its `code`, as `context_length_exceeded`; numbers as their digits.
+    /// The `code`, such as `context_length_exceeded`; numbers become strings.
     pub code: Option<String>,
 }
 
@@ -46,13 +48,13 @@ struct Members {
     metadata: Option<RawJson>,
 }
 
-/// What a gateway says of the vendor behind it.
+/// What a gateway reports about the vendor behind it.
 #[derive(Deserialize, Default)]
 struct Upstream {
-    /// The vendor's own body, as a text.
+    /// The vendor's own body, as text.
     #[serde(default)]
     raw: Option<RawJson>,
-    /// Set when a moderation stopped the request.
+    /// Present if a moderation stopped the request.
     #[serde(default)]
     flagged_input: Option<RawJson>,
 }
@@ -67,7 +69,7 @@ impl Upstream {
 }
 
 impl VendorError {
-    /// Reads a body; what is no JSON object has no words of its own unless it is short.
+    /// Reads a body. A body that is not a JSON object becomes the message if it is short.
     pub fn of_body(body: &str) -> Self {
         let trimmed = body.trim();
         let mut error =
@@ -80,7 +82,7 @@ impl VendorError {
         error
     }
 
-    /// Reads the object of an error, or the object around it.
+    /// Reads an error object, or an object that contains one.
     pub fn of_json(raw: &RawJson) -> Self {
         Self::of_json_within(raw, DEEPEST_WRAPPER)
     }
@@ -95,7 +97,7 @@ impl VendorError {
         let upstream: Upstream = members.metadata.and_then(|raw| raw.to().ok()).unwrap_or_default();
         let moderated = upstream.flagged_input.as_ref().map(|_| "moderation_error".to_owned());
         let told = members.message.as_ref().and_then(text);
-        // Some wrap a validation that failed as the message.
+        // Some vendors use a list of validation errors as the message.
         let wrapped = || members.message.as_ref().filter(|message| message.is_object());
         let told = told.or_else(|| wrapped().and_then(|raw| Self::of_json_within(raw, wrappers).message));
         let outer = Self {
@@ -121,7 +123,7 @@ impl VendorError {
         }
     }
 
-    /// Which of the twelve it is; without a status the vendor's type decides, and what it leaves open is
+    /// The code of the error. The status decides; without one the vendor's type does, and an unknown type is
     /// [`ErrorCode::ProviderError`].
     pub fn code(&self, status: Option<u16>) -> ErrorCode {
         let kinds = || [self.code.as_deref(), self.kind.as_deref()].into_iter().flatten();
@@ -148,14 +150,14 @@ impl VendorError {
         }
     }
 
-    /// As the error of a status: code and words.
+    /// Code and message of an error status.
     pub fn of_status(status: u16, body: &str) -> (ErrorCode, String) {
         let error = Self::of_body(body);
         let code = error.code(Some(status));
         (code, error.message.unwrap_or_else(|| status_text(status)))
     }
 
-    /// As the error of a stream, or of a success that is none.
+    /// Converts an error inside a stream or a successful response.
     pub fn into_error(self, provider: &str) -> UppError {
         let code = self.code(None);
         let kind = self.kind.or(self.code);
@@ -180,7 +182,7 @@ fn text(raw: &RawJson) -> Option<String> {
     text.filter(|text| !text.trim().is_empty())
 }
 
-/// `detail` is a text, or the list of a validation that failed: `[{"loc": […], "msg": "…"}]`.
+/// `detail` is a text, or a list of validation errors: `[{"loc": […], "msg": "…"}]`.
 fn detail_text(detail: &RawJson) -> String {
     #[derive(Deserialize)]
     struct Finding {
@@ -192,7 +194,7 @@ fn detail_text(detail: &RawJson) -> String {
     turntree_core::message::content::raw_as_text(detail)
 }
 
-/// The code of an HTTP status that is not a success.
+/// The code of an HTTP error status.
 pub const fn code_of_status(status: u16) -> ErrorCode {
     match status {
         401 | 403 => ErrorCode::AuthenticationFailed,
@@ -207,7 +209,7 @@ pub const fn code_of_status(status: u16) -> ErrorCode {
     }
 }
 
-/// The code of a vendor's error type or code, whoever's it is; `None` for one that is not known.
+/// The code of a vendor's error type or error code; `None` if it is unknown.
 pub fn code_of_kind(kind: &str) -> Option<ErrorCode> {
     Some(match kind.to_ascii_lowercase().as_str() {
         "authentication_error"
@@ -272,7 +274,7 @@ pub fn code_of_kind(kind: &str) -> Option<ErrorCode> {
     })
 }
 
-/// Vendors without a code of their own for it say it in words.
+/// Matches the message, for vendors without a code for this error.
 fn is_about_context_length(message: &str) -> bool {
     const SIGNS: [&str; 13] = [
         "context length",

@@ -1,5 +1,5 @@
-//! Members that vendors give in other types than they promise: a text that is `null` or a list, a count that is a
-//! fraction. An answer must not be lost for them.
+//! Types that accept values which deviate from the vendor's documentation: a text that is `null` or a list, a count
+//! that is a fraction. Such deviations must not fail the whole response.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// A number of tokens; whatever is none counts as 0, since an answer must not be lost for its statistics.
+/// A token count. Anything that is not a number counts as 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count(pub u64);
 
@@ -51,18 +51,18 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// What a call cost, as the vendor tells it; anything but a number counts as nothing told.
+/// The cost of a call as the vendor reports it. Anything that is not a number is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Cost {
-    /// A sum.
+    /// The amount.
     Told(f64),
-    /// Something else.
+    /// Any other value.
     Other(IgnoredAny),
 }
 
 impl Cost {
-    /// The sum, where it is one.
+    /// The amount in US dollars, if reported.
     pub fn dollars(self) -> Option<f64> {
         match self {
             Self::Told(sum) if sum.is_finite() && sum >= 0.0 => Some(sum),
@@ -71,8 +71,8 @@ impl Cost {
     }
 }
 
-/// Most choices, and most calls, that an answer may have: each of them takes a hundred times the memory of the `{}` as
-/// which it can be written, and each piece of a stream looks for its call among them.
+/// Maximum choices and calls of a response. In memory each takes a hundred times the size of the `{}` that may
+/// represent it, and each piece of a stream searches its call among them.
 pub const MOST_ITEMS: usize = 1024;
 
 /// A list of at most [`MOST_ITEMS`].
@@ -122,7 +122,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for BoundedVec<T> {
                 let mut items = Vec::new();
                 while let Some(item) = seq.next_element()? {
                     match items.len() {
-                        // A piece of a stream has one: room for more would be taken and given back each time.
+                        // A piece of a stream usually has one item, so no capacity is reserved.
                         0 => items.reserve_exact(1),
                         MOST_ITEMS => return Err(A::Error::invalid_length(MOST_ITEMS + 1, &self)),
                         _ => {}
@@ -136,10 +136,10 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for BoundedVec<T> {
     }
 }
 
-/// A text, borrowed where it has no escapes. A list of parts gives the texts in it, and apart from them the thinking
-/// (Mistral's form); anything else counts as no text.
+/// A text, borrowed if it has no escapes. A list of parts becomes its texts and, separately, its reasoning (Mistral's
+/// format). Any other value counts as an empty text.
 ///
-/// Two words large, since a piece of a stream has a dozen of them, most of them empty.
+/// It has the size of two words, since a piece of a stream contains a dozen of them, most of them empty.
 #[derive(Debug)]
 pub struct LenientText<'a>(Form<'a>);
 
@@ -149,7 +149,7 @@ enum Form<'a> {
     Made(Box<Words>),
 }
 
-/// A text that had to be made: it had escapes, or came in parts.
+/// An owned text, because it had escapes or came in parts.
 #[derive(Debug, Default)]
 struct Words {
     text: String,
@@ -163,7 +163,7 @@ impl Default for LenientText<'_> {
 }
 
 impl<'a> LenientText<'a> {
-    /// The text; empty where there is none.
+    /// The text; may be empty.
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Form::Borrowed(text) => text,
@@ -171,12 +171,12 @@ impl<'a> LenientText<'a> {
         }
     }
 
-    /// Whether there is none, or nothing in it.
+    /// True if the text is empty.
     pub fn is_empty(&self) -> bool {
         self.as_str().is_empty()
     }
 
-    /// The thinking that came among the parts.
+    /// The reasoning among the parts.
     pub fn thinking(&self) -> &str {
         match &self.0 {
             Form::Borrowed(_) => "",
@@ -184,7 +184,7 @@ impl<'a> LenientText<'a> {
         }
     }
 
-    /// The text, borrowed if it was.
+    /// The text; borrowed if possible.
     pub fn into_text(self) -> Cow<'a, str> {
         match self.0 {
             Form::Borrowed(text) => Cow::Borrowed(text),
@@ -232,7 +232,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for LenientText<'a> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<LenientText<'de>, A::Error> {
                 let (mut text, mut thinking) = (String::new(), String::new());
                 while let Some(part) = parts.next_element::<&'de RawValue>()? {
-                    // A part that is no object says nothing we know.
+                    // Parts that are not objects are ignored.
                     if let Ok(part) = serde_json::from_str::<Part<'de>>(part.get()) {
                         text.push_str(&part.text.0);
                         thinking.push_str(&part.thoughts());
@@ -245,7 +245,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for LenientText<'a> {
     }
 }
 
-/// A part of a list of parts: `{"type": "text", "text": …}` or `{"type": "thinking", "thinking": [such parts]}`.
+/// One part: `{"type": "text", "text": …}` or `{"type": "thinking", "thinking": [parts]}`.
 #[derive(Deserialize)]
 struct Part<'a> {
     #[serde(borrow, default)]
@@ -255,7 +255,7 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// One level deep and no further: nobody may nest us out of the stack.
+    /// Only one level of nesting is read, so deep nesting cannot overflow the stack.
     fn thoughts(&self) -> String {
         let raw = self.thinking.map(RawValue::get).unwrap_or_default();
         if raw.starts_with('[') {

@@ -1,7 +1,9 @@
-//! What every dialect needs: a body written over the caller's parameters, texts and media as the wire takes them, and
-//! the vendor's errors in our twelve codes. UPP-1.2 §12, §19.0.
+//! Building blocks of all dialects: request bodies, texts and media in vendors' formats, lenient types for responses,
+//! and vendors' errors.
 //!
-//! Everything is written straight into bytes; nothing here builds a tree.
+//! Requests are written into bytes directly, without intermediate JSON values.
+//!
+//! Spec: UPP-1.2 §12, §19.0
 
 mod body;
 mod content;

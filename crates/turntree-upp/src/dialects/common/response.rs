@@ -1,4 +1,4 @@
-//! Answers as every dialect ends them.
+//! Builds the response from the parts that a dialect has decoded.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::limits::Limits;
 use turntree_core::message::{Body, ContentBlock, Message, TokenUsage, ToolCall};
 
-/// What an answer came to, streamed or not.
+/// The parts of a response, streamed or not.
 #[derive(Debug, Default)]
 pub struct ResponseParts {
-    /// The vendor's id of the message; empty where it gives none.
+    /// The vendor's id of the message; empty if there is none.
     pub id: String,
     /// The blocks, reasoning first.
     pub content: Vec<ContentBlock>,
-    /// The calls, in their order.
+    /// The tool calls in order.
     pub tool_calls: Vec<ToolCall>,
-    /// What the vendor says of itself, for its namespace.
+    /// The provider metadata, for the provider's namespace.
     pub facts: RawObject,
-    /// Tokens of this call.
+    /// The tokens of this call.
     pub usage: TokenUsage,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop_reason: StopReason,
-    /// The structured answer.
+    /// The structured output.
     pub data: Option<RawJson>,
 }
 
 impl ResponseParts {
-    /// As a response; id and time come from the sources where the vendor gives none.
+    /// Builds the response. The sources provide id and timestamp if the vendor sends none.
     pub fn into_response(self, provider: &str, sources: Sources<'_>) -> ModelResponse {
         let namespace = RawJson::from_value(&self.facts).ok().filter(|_| !self.facts.is_empty());
         let tool_calls = (!self.tool_calls.is_empty()).then_some(self.tool_calls);
@@ -49,13 +49,13 @@ impl ResponseParts {
     }
 }
 
-/// The structured answer, if the text is one and within [`Limits::PAYLOAD`].
+/// The structured output in a text, if the text is JSON within [`Limits::PAYLOAD`].
 pub fn data_of(text: &str) -> Option<RawJson> {
     Limits::PAYLOAD.check(text).ok()?;
     RawJson::from_text(text.trim().to_owned()).ok()
 }
 
-/// An id for a call that came without one; unique in whatever conversation it ends up.
+/// Creates the id of a call that has none. It is unique in any conversation.
 pub fn new_call_id(ids: &dyn IdSource) -> String {
     format!("call_{}", ids.string())
 }

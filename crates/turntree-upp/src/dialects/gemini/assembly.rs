@@ -1,4 +1,4 @@
-//! The parts of an answer, put together: the one place where parts become events and a message.
+//! Combines the parts of a response into events and a message.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use turntree_core::message::{
     Body, ContentBlock, Delta, ImageSource, Message, StreamEvent, TokenUsage, ToolCall,
 };
 
-/// A part, as far as we know its kinds.
+/// One part of any known kind.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
@@ -82,7 +82,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// What tools brought into the prompt was read, and thoughts were written: so the two add up to the vendor's total.
+    /// Tool use counts as input and thoughts as output, so that both add up to the vendor's total.
     fn into_usage(self) -> TokenUsage {
         let read = self.prompt_token_count.0.saturating_add(self.tool_use_prompt_token_count.0);
         let written = self.candidates_token_count.0.saturating_add(self.thoughts_token_count.0);
@@ -95,18 +95,18 @@ impl Usage {
     }
 }
 
-/// What is said of the answer as a whole.
+/// Values of the response as a whole.
 #[derive(Default)]
 pub(super) struct Head {
     pub(super) model: Option<String>,
     pub(super) finish_reason: Option<String>,
-    /// Why the prompt was refused.
+    /// Why the prompt was blocked.
     pub(super) block_reason: Option<String>,
     pub(super) told: CandidateMetadata,
     pub(super) usage: Usage,
 }
 
-/// Words, with the vendor's signatures and where in them each of these ends.
+/// A text with the vendor's signatures and the byte offset at which each of them ends.
 #[derive(Default)]
 struct Words {
     text: String,
@@ -115,7 +115,7 @@ struct Words {
 
 struct SignedCall {
     call: ToolCall,
-    /// Whether the vendor gave the id.
+    /// True if the vendor sent the id.
     has_own_id: bool,
     signature: Option<String>,
 }
@@ -128,30 +128,30 @@ enum Block {
         signature: Option<String>,
     },
     Call(SignedCall),
-    /// The structured answer, which came as a call.
+    /// The structured output, which arrived as a tool call.
     Answer {
         id: String,
         args: RawJson,
     },
-    /// A kind that UPP has no words for, and the text that shows it.
+    /// A kind of part that UPP does not define, and the text that shows it.
     Verbatim {
         part: RawJson,
         shown: Option<String>,
     },
 }
 
-/// An answer in the making. Blocks are in the vendor's order; their places are the indices of events.
+/// A response so far. Blocks are in the vendor's order; their positions are the indices of events.
 #[derive(Default)]
 pub(super) struct Assembly {
     blocks: Vec<Block>,
 }
 
 impl Assembly {
-    /// Takes the next part and tells what it brings.
+    /// Adds the next part and its events.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) for media that are no base64, and for calls that
-    /// come in pieces: this wire was not asked for them.
+    /// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) for media that are not base64, and for calls
+    /// that arrive in pieces, which were not requested.
     pub(super) fn add(
         &mut self,
         raw: &RawValue,
@@ -167,7 +167,7 @@ impl Assembly {
             Part { inline_data: Some(data), .. } if !is_thought => {
                 self.media(raw, &data, signature, context, events)
             }
-            // A sketch that the model made for itself.
+            // A draft image of the model's reasoning.
             Part { inline_data: Some(_), .. } if signature.is_none() => Ok(()),
             Part { text: Some(text), inline_data: None, .. } => {
                 self.words(text.as_str(), is_thought, signature, context, events);
@@ -185,7 +185,7 @@ impl Assembly {
         u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
     }
 
-    /// Words go on where words of their kind end; the vendor cuts them anywhere.
+    /// Appends to the last block if it is of the same kind, since the vendor splits texts anywhere.
     fn words(
         &mut self,
         piece: &str,
@@ -202,7 +202,7 @@ impl Assembly {
         if !goes_on {
             match (piece.is_empty(), signature) {
                 (true, None) => return,
-                // A signature over nothing, before or after something that is not words.
+                // A signature without a text, before or after another kind of part.
                 (true, Some(signature)) => return self.verbatim(signed_nothing(&signature), events),
                 (false, signature) => {
                     let words = Words::default();
@@ -273,7 +273,7 @@ impl Assembly {
             return Ok(());
         }
         if kind == "image" {
-            // Kept as it is written; only a listener needs the bytes.
+            // Stored as base64; only stream events need the bytes.
             if let Ok(data) = Binary::from_base64(base64) {
                 events.push(StreamEvent::new(index, Delta::Image(DataDelta { data, extra: Extra::new() })));
             }
@@ -313,12 +313,12 @@ impl Assembly {
 
     fn verbatim(&mut self, part: RawJson, events: &mut Vec<StreamEvent>) {
         let shown = output_as_text(part.get());
-        // The output of code is no piece of a structured answer.
+        // The output of code is not part of the structured output.
         events.extend(shown.as_deref().map(|text| StreamEvent::text(self.next_index(), text)));
         self.blocks.push(Block::Verbatim { part, shown });
     }
 
-    /// Puts the answer together.
+    /// Builds the response.
     pub(super) fn finish(self, head: Head, context: &DecodeContext, sources: Sources<'_>) -> ModelResponse {
         let mut made =
             ResponseBuilder { data: self.data(context), is_plain: true, ..ResponseBuilder::default() };
@@ -328,7 +328,7 @@ impl Assembly {
         made.into_response(head, context, sources)
     }
 
-    /// The structured answer: what the tool was called with, else the text as a whole, else the last text that is one.
+    /// The structured output: the arguments of the tool call, else the whole text, else the last text that is JSON.
     fn data(&self, context: &DecodeContext) -> Option<RawJson> {
         if !context.is_structured {
             return None;
@@ -350,7 +350,7 @@ impl Assembly {
     }
 }
 
-/// The pieces of a text, and of the structured answer where one was asked for.
+/// The events of a text, and of the structured output if requested.
 fn text_events(index: u32, piece: &str, context: &DecodeContext, events: &mut Vec<StreamEvent>) {
     events.push(StreamEvent::text(index, piece));
     if context.is_structured {
@@ -358,7 +358,7 @@ fn text_events(index: u32, piece: &str, context: &DecodeContext, events: &mut Ve
     }
 }
 
-/// Bare samples go on where others end; any other sound has a beginning of its own.
+/// Raw samples continue the last block; any other audio starts a new one.
 fn is_more_of(piece: &AudioBlock, sound: &AudioBlock) -> bool {
     let is_bare =
         ["audio/L16", "audio/l16", "audio/pcm"].iter().any(|bare| sound.mime_type.starts_with(bare));
@@ -372,7 +372,7 @@ fn signed_nothing(signature: &str) -> RawJson {
     RawJson::from_value(&part).unwrap_or_default()
 }
 
-/// A message in the making.
+/// Builds the message.
 #[derive(Default)]
 struct ResponseBuilder {
     reasoning: Vec<ContentBlock>,
@@ -380,7 +380,7 @@ struct ResponseBuilder {
     calls: Vec<ToolCall>,
     call_parts: Vec<FunctionCallMetadata>,
     order: Vec<OrderEntry>,
-    /// Whether the order says nothing that the message does not.
+    /// True if the order of parts is the default one, which the message already has.
     is_plain: bool,
     rank: u8,
     text_signature: Option<String>,
@@ -397,7 +397,7 @@ impl ResponseBuilder {
                 self.place(0, entry("thought", words.signatures));
             }
             Block::Text(words) => {
-                // Only one signature, at the end of the last text, has a place of its own.
+                // Only a single signature at the end of the last text has a member of its own.
                 let is_at_end = |(end, _): &(usize, String)| *end == words.text.len();
                 self.is_plain &= self.text_signature.is_none()
                     && words.signatures.len() <= 1
@@ -476,7 +476,7 @@ fn entry(kind: &'static str, signatures: Vec<(usize, String)>) -> OrderEntry {
     if signatures.is_empty() { OrderEntry::Next(kind) } else { OrderEntry::Signed { kind, signatures } }
 }
 
-/// UPP-1.2 §19.0, and the reasons that are newer than it. The vendor has no word for calls: it stops, and there they are.
+/// UPP-1.2 §19.0, and later reasons. The vendor has no reason for tool calls, so they are detected by their presence.
 fn stop_reason(head: &Head, has_calls: bool) -> StopReason {
     match head.finish_reason.as_deref() {
         Some("MAX_TOKENS") => StopReason::MaxTokens,

@@ -69,14 +69,14 @@ pub(super) struct Feedback<'a> {
     pub(super) block_reason: Option<BorrowedText<'a>>,
 }
 
-/// Reads a whole answer.
+/// Reads a whole response.
 pub(super) fn decode(
     body: &str,
     context: DecodeContext,
     sources: Sources<'_>,
 ) -> Result<ModelResponse, UppError> {
     if body.trim_start().starts_with('[') {
-        // Nothing but errors comes in a list.
+        // A list contains only errors.
         let errors = read_body::<Vec<&RawValue>>(context.provider, body)?;
         return Err(match errors.as_slice() {
             [] => context.broken("an empty list"),

@@ -1,4 +1,6 @@
-//! `batchEmbedContents`: many texts, one request each inside one body. UPP-1.2 §15.
+//! Embeddings with `batchEmbedContents`: one request for each text, in one body.
+//!
+//! Spec: UPP-1.2 §15
 
 use std::sync::Arc;
 
@@ -14,14 +16,14 @@ use crate::embedding::{
 use crate::error::UppError;
 use turntree_core::json::{Extra, RawJson, RawObject, json_object};
 
-/// Embeddings of a host of this wire.
+/// The embedding dialect.
 #[derive(Debug, Clone, Copy)]
 pub struct GeminiEmbeddings {
     /// The provider's name.
     pub provider: &'static str,
 }
 
-/// The name of a model as resources are named; tuned models and the like bring their collection.
+/// The resource name of a model. Names with a collection, such as tuned models, are used as they are.
 pub(super) fn resource(model_id: &str) -> String {
     if model_id.contains('/') { model_id.to_owned() } else { format!("models/{model_id}") }
 }
@@ -107,7 +109,7 @@ fn embedding(provider: &str, place: usize, item: Item) -> Embedding {
     Embedding { tokens, metadata: namespaced(provider, said), ..Embedding::new(item.values, place) }
 }
 
-/// Protocol buffers write counts as fractions or as texts.
+/// Protocol buffers write counts as fractions or strings.
 fn number(count: &RawJson) -> Option<u64> {
     count.to::<crate::dialects::common::Count>().ok().map(|count| count.0)
 }
@@ -115,9 +117,9 @@ fn number(count: &RawJson) -> Option<u64> {
 json_object! {
     #[derive(Debug)]
     struct ResponseBody {
-        /// The vectors.
+        /// The embeddings.
         pub embeddings: Option<Vec<Item>> = "embeddings",
-        /// What it cost.
+        /// The token usage.
         pub usage_metadata: Option<RawObject> = "usageMetadata",
     }
 }
@@ -127,7 +129,7 @@ json_object! {
     struct Item {
         /// The numbers.
         pub values: Vector = "values",
-        /// Of the input.
+        /// Statistics of the input.
         pub statistics: Option<RawObject> = "statistics",
     }
 }

@@ -1,4 +1,4 @@
-//! Requests. Everything is borrowed from the request and written once.
+//! Writes requests. Everything is borrowed from the request and written once.
 
 use std::borrow::Cow;
 
@@ -19,10 +19,10 @@ use turntree_core::message::{
     Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolResult,
 };
 
-/// What the vendor takes in place of a signature, for a call that another model made.
+/// Accepted by the vendor instead of a signature, for a call that another model made.
 const FOREIGN_CALL: &str = "skip_thought_signature_validator";
 
-/// Ids that other implementations of UPP make up for calls: `google_toolcall:{place}:{name}`.
+/// The prefix of call ids that other implementations of UPP create: `google_toolcall:{place}:{name}`.
 const MADE_UP_ID: &str = "google_toolcall:";
 
 #[derive(Serialize)]
@@ -45,9 +45,9 @@ enum Part<'a> {
         #[serde(rename = "thoughtSignature", skip_serializing_if = "Option::is_none")]
         signature: Option<Signature<'a>>,
     },
-    /// A part that came from the vendor.
+    /// A part of an earlier response, unchanged.
     Verbatim(&'a RawValue),
-    /// The same, without the signature of another model.
+    /// A part of an earlier response without another model's signature.
     Unsigned(RawObject),
 }
 
@@ -105,7 +105,7 @@ struct ToolReturn<'a> {
     response: Wrapped<'a>,
 }
 
-/// A result as the object that the vendor wants.
+/// A tool result as an object, which the vendor requires.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Wrapped<'a> {
@@ -164,7 +164,7 @@ pub(super) fn encode(provider: &str, model_id: &str, request: &ModelRequest) -> 
     Ok(body.finish())
 }
 
-/// The texts of the system prompt; none where there is nothing to say.
+/// The texts of the system prompt; empty if there are none.
 fn system_parts<'a>(
     provider: &str,
     system: Option<&'a System>,
@@ -194,7 +194,7 @@ fn system_parts<'a>(
 
 struct Encoder<'a> {
     producer: ModelIdentity<'a>,
-    /// Whether the model wants the first call of each step signed, whoever made it.
+    /// True if the model requires a signature on the first call of each step, whichever model made it.
     signs_calls: bool,
     messages: &'a History,
 }
@@ -239,7 +239,8 @@ impl<'a> Encoder<'a> {
         Ok(Content { role, parts })
     }
 
-    /// An assistant's parts: in the vendor's own order where it is known and still fits, else texts and media, calls.
+    /// The parts of an assistant message: in the vendor's order if it is known and still matches, else texts and
+    /// media, then calls.
     ///
     /// Thoughts are sent back only with a signature of this vendor.
     fn assistant(
@@ -323,7 +324,7 @@ impl<'a> Encoder<'a> {
         Ok(Part::new(Data::Response { response: ToolReturn { id, name, response } }))
     }
 
-    /// The name of the tool that a call before `place` called: the nearest with this id.
+    /// The tool name of the nearest call before `place` with this id.
     fn tool_name(&self, place: usize, id: &'a str) -> Option<&'a str> {
         let earlier = self.messages.iter().take(place).rev();
         let call = earlier.flat_map(|message| message.tool_calls()).find(|call| call.tool_call_id == id);
@@ -344,14 +345,14 @@ impl Part<'_> {
     }
 }
 
-/// A part of the vendor's own without its signature.
+/// Removes the signature of a provider's part.
 fn unsigned(part: &RawValue) -> Part<'_> {
     let Ok(mut members) = serde_json::from_str::<RawObject>(part.get()) else { return Part::Verbatim(part) };
     members.remove("thoughtSignature");
     Part::Unsigned(members)
 }
 
-/// Texts and media as they stand; the signature belongs to the last text.
+/// Texts and media in order; the signature belongs to the last text.
 fn plain_parts<'a>(content: &'a [ContentBlock], signature: Option<&'a RawValue>) -> Vec<Part<'a>> {
     let last_text = content.iter().rposition(|block| block.as_text().is_some_and(|text| !text.is_empty()));
     let parts = content.iter().enumerate().filter_map(|(place, block)| {
@@ -361,7 +362,7 @@ fn plain_parts<'a>(content: &'a [ContentBlock], signature: Option<&'a RawValue>)
     parts.filter(|part| !part.is_empty_text()).collect()
 }
 
-/// A text cut where its signatures end, as it came.
+/// Splits a text where its signatures end.
 fn signed_pieces<'a>(
     text: &'a str,
     signatures: &Signatures<'a>,
@@ -370,7 +371,7 @@ fn signed_pieces<'a>(
     let mut pieces = Vec::new();
     let mut start = 0;
     for (end, signature) in signatures {
-        // A text that was changed keeps its signatures, each over what is left of it.
+        // In a changed text, the signatures apply to what is left of their range.
         let end = if text.is_char_boundary(*end) { (*end).max(start) } else { text.len() };
         let piece = text.get(start..end).unwrap_or_default();
         pieces
@@ -381,7 +382,7 @@ fn signed_pieces<'a>(
     pieces.into_iter().chain(Some(rest).filter(|rest| !rest.is_empty_text()))
 }
 
-/// A block as a part; `None` for what the wire cannot take, and for thoughts.
+/// Converts a block into a part; `None` for unsupported blocks and for thoughts.
 fn media_part(block: &ContentBlock) -> Option<Part<'_>> {
     let inline = |mime_type, data| Part::new(Data::Inline { inline: Inline { mime_type, data } });
     Some(match block {
@@ -401,7 +402,7 @@ fn media_part(block: &ContentBlock) -> Option<Part<'_>> {
     })
 }
 
-/// Data at a URL; a `data:` URL brings it along.
+/// Data at a URL; a `data:` URL is sent inline.
 fn served<'a>(url: &'a str, mime_type: &'a str) -> Part<'a> {
     let brought = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
     Part::new(match brought {

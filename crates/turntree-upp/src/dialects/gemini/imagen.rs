@@ -1,4 +1,6 @@
-//! Imagen's `:predict`. UPP-1.2 §16.
+//! Images with Imagen's `:predict`.
+//!
+//! Spec: UPP-1.2 §16
 
 use crate::dialects::common::{BodyWriter, VendorError, read_body};
 use crate::dialects::embeddings::{facts, namespaced};
@@ -10,7 +12,7 @@ use turntree_core::message::content::{Base64Source, ImageBlock, ImageSource};
 
 use super::embedding::resource;
 
-/// Pictures of a host of this wire.
+/// The image dialect.
 #[derive(Debug, Clone, Copy)]
 pub struct Imagen {
     /// The provider's name.
@@ -20,7 +22,7 @@ pub struct Imagen {
 json_object! {
     #[derive(Debug)]
     struct ResponseBody {
-        /// The pictures.
+        /// The images.
         pub predictions: Option<Vec<Prediction>> = "predictions",
     }
 }
@@ -28,11 +30,11 @@ json_object! {
 json_object! {
     #[derive(Debug)]
     struct Prediction {
-        /// The pictures or vectors.
+        /// The image in base64.
         pub data: Option<String> = "bytesBase64Encoded",
-        /// Its media type.
+        /// The media type.
         pub mime_type: Option<String> = "mimeType",
-        /// Why it is kept back.
+        /// Why the image was filtered.
         pub filtered: Option<String> = "raiFilteredReason",
     }
 }

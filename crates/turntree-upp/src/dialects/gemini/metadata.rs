@@ -1,7 +1,10 @@
-//! What the wire keeps on a message under the provider's name, written by `answer` and read by `encode`. UPP-1.2 §14.
+//! Provider metadata of messages: written by `assembly`, read by `encode`.
 //!
-//! `functionCallParts` has one entry a call. `parts` is the order of the vendor's parts, kept only where it says more
-//! than thoughts, texts, calls with one signature at the end of the last text: that one is `thoughtSignature`.
+//! `functionCallParts` has one entry for each call. `parts` is the order of the vendor's parts. It is stored only if
+//! it differs from the default: thoughts, texts, calls, with at most one signature at the end of the last text, which
+//! is `thoughtSignature`.
+//!
+//! Spec: UPP-1.2 §14
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,7 +14,7 @@ use crate::provenance::{ModelIdentity, Provenance};
 use turntree_core::json::RawJson;
 use turntree_core::message::{Message, ToolCall};
 
-/// The facts as they are written.
+/// The metadata to write.
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ResponseMetadata {
@@ -21,17 +24,17 @@ pub(super) struct ResponseMetadata {
     pub(super) told: CandidateMetadata,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) function_call_parts: Vec<FunctionCallMetadata>,
-    /// The last signature of a text.
+    /// The signature of the last text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) thought_signature: Option<String>,
-    /// The id of the call whose arguments became the structured answer.
+    /// The id of the call whose arguments became the structured output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) json_response_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parts: Option<Vec<OrderEntry>>,
 }
 
-/// What the vendor says of an answer beside its parts, kept as it was said; of a stream, the last word.
+/// Values of the candidate besides its parts, unchanged; of a stream, the last ones.
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CandidateMetadata {
@@ -51,12 +54,12 @@ pub(super) struct CandidateMetadata {
     pub(super) citation_metadata: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) avg_logprobs: Option<RawJson>,
-    /// A stream has a result a frame; then it is the list of them.
+    /// In a stream, the list of the results of all frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) logprobs_result: Option<RawJson>,
 }
 
-/// A call as the vendor made it.
+/// A call as the vendor sent it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FunctionCallMetadata {
@@ -68,23 +71,23 @@ pub(super) struct FunctionCallMetadata {
     pub(super) thought_signature: Option<String>,
 }
 
-/// A place in the order of parts.
+/// An entry in the order of parts.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum OrderEntry {
     /// The message's next block of this kind: `thought`, `text`, `media` or `functionCall`.
     Next(&'static str),
-    /// The same, with the vendor's signatures and where in the block (in bytes) each of them ends.
+    /// The next block, with the vendor's signatures and the byte offset at which each of them ends.
     Signed {
         #[serde(rename = "type")]
         kind: &'static str,
         signatures: Vec<(usize, String)>,
     },
-    /// A part as the vendor wrote it.
+    /// A part as the vendor sent it.
     Verbatim { part: RawJson },
 }
 
-/// The facts as they are read: nothing is decoded that is only sent back.
+/// The stored metadata. Values that are only sent back are not decoded.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StoredMetadata<'a> {
@@ -94,7 +97,7 @@ pub(super) struct StoredMetadata<'a> {
     function_call_parts: Option<Vec<SignedCall<'a>>>,
     #[serde(borrow, default)]
     parts: Option<Vec<&'a RawValue>>,
-    /// Whether its signatures are another model's.
+    /// True if the signatures are another model's.
     #[serde(skip)]
     is_foreign: bool,
 }
@@ -110,10 +113,10 @@ struct SignedCall<'a> {
     thought_signature: Option<&'a RawValue>,
 }
 
-/// Signatures of a block, each with the byte at which what it signs ends.
+/// Signatures of a block, each with the byte offset at which its range ends.
 pub(super) type Signatures<'a> = Vec<(usize, &'a RawValue)>;
 
-/// A place in the order of parts, read again.
+/// A stored entry in the order of parts.
 pub(super) enum StoredOrderEntry<'a> {
     Thought(Signatures<'a>),
     Text(Signatures<'a>),
@@ -121,14 +124,14 @@ pub(super) enum StoredOrderEntry<'a> {
     Call,
     Verbatim {
         part: &'a RawValue,
-        /// Whether the message shows its output as a text block.
+        /// True if the message contains the output as a text block.
         is_shown: bool,
     },
 }
 
 impl<'a> StoredMetadata<'a> {
-    /// The facts of one message. What is not ours, or was changed past understanding, counts as none; so do the
-    /// signatures of another model.
+    /// Reads the metadata of a message. Invalid or changed metadata counts as empty, and so do signatures of another
+    /// model.
     pub(super) fn of(message: &'a Message, producer: ModelIdentity<'_>) -> Self {
         let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
         let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
@@ -136,7 +139,7 @@ impl<'a> StoredMetadata<'a> {
         Self { is_foreign, ..read }
     }
 
-    /// Whether a part of the vendor's own must lose its signature before it is sent.
+    /// True if provider parts must be sent without their signature.
     pub(super) const fn is_foreign(&self) -> bool {
         self.is_foreign
     }
@@ -146,7 +149,7 @@ impl<'a> StoredMetadata<'a> {
         self.thought_signature.filter(|signature| !self.is_foreign && signature.get().starts_with('"'))
     }
 
-    /// The signature of the call at `place`: by its id, or by its place where the vendor gave no id.
+    /// The signature of the call at `place`: by its id, or by its position if the vendor sent no id.
     pub(super) fn call_signature(&self, place: usize, call: &ToolCall) -> Option<&'a RawValue> {
         let parts = self.function_call_parts.as_deref()?;
         let has_id =
@@ -156,7 +159,7 @@ impl<'a> StoredMetadata<'a> {
         part.thought_signature.filter(|signature| !self.is_foreign && signature.get().starts_with('"'))
     }
 
-    /// The order of parts, if it still fits a message with so many reasoning blocks, texts, media and calls.
+    /// The order of parts, if it still matches the numbers of reasoning blocks, texts, media and calls in the message.
     pub(super) fn order(&self, counts: [usize; 4]) -> Option<Vec<StoredOrderEntry<'a>>> {
         let entries: Vec<StoredOrderEntry<'a>> =
             self.parts.as_ref()?.iter().map(|raw| entry(raw, self.is_foreign)).collect::<Option<_>>()?;
@@ -207,7 +210,7 @@ fn entry(raw: &RawValue, is_foreign: bool) -> Option<StoredOrderEntry<'_>> {
     }
 }
 
-/// The output of code that the vendor ran, which is shown as text (UPP-1.2 §19.4): fenced.
+/// The output of code that the vendor ran, as a fenced text (UPP-1.2 §19.4).
 pub(super) fn output_as_text(part: &str) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,9 +1,15 @@
-//! Google's generateContent wire. UPP-1.2 §10.5, §19.0, §19.4.
+//! Google's generateContent format.
 //!
-//! `encode` writes requests over `params` (what stands where), `tools` and `schema` (what the vendor takes of a JSON Schema).
-//! `decode` reads frames; a whole answer is a stream of one frame, so both go through `answer` and cannot differ. What
-//! UPP has no words for (signatures of thoughts, the vendor's own tools) is kept in the message's metadata, described
-//! in `facts`, and sent back where it stood.
+//! | file | content |
+//! |---|---|
+//! | `encode` | writes requests; `params`, `tools` and `schema` convert parameters, tools and JSON Schemas |
+//! | `decode` | reads whole responses |
+//! | `stream` | reads streamed responses |
+//! | `assembly` | combines parts into events and a message, for both readers |
+//! | `metadata` | signatures and provider parts, stored to be sent back |
+//! | `embedding`, `imagen` | the other modalities |
+//!
+//! Spec: UPP-1.2 §10.5, §19.0, §19.4
 
 mod assembly;
 mod decode;
@@ -26,20 +32,21 @@ use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
 use turntree_core::ids::{IdSource, RandomIds};
 
-/// The tool that stands in for structured output where a model cannot have both a schema and tools (UPP-1.2 §10.5).
+/// The tool that replaces structured output for models that do not support a schema together with tools (UPP-1.2
+/// §10.5).
 pub(super) const JSON_RESPONSE: &str = "json_response";
 
-/// The first generation of models that answers by a schema while it has tools, and that wants each call signed.
+/// The first generation of models that supports a schema together with tools, and that requires signed calls.
 const SIGNING_GENERATION: u32 = 3;
 
-/// What tells one host of this wire from another.
+/// The differences between hosts of this format.
 #[derive(Debug, Clone, Copy)]
 pub struct GeminiOptions {
     /// The provider's name, and the namespace of its metadata.
     pub provider: &'static str,
     /// The host, without the version.
     pub host: &'static str,
-    /// The version of the API, when the configuration names none.
+    /// The default version of the API.
     pub api_version: &'static str,
     /// Environment variables that may hold the key.
     pub key_variables: &'static [&'static str],
@@ -55,7 +62,7 @@ impl GeminiOptions {
     };
 }
 
-/// The generateContent wire as one host speaks it.
+/// The generateContent dialect of one host.
 #[derive(Debug, Clone)]
 pub struct GeminiDialect {
     options: GeminiOptions,
@@ -64,7 +71,7 @@ pub struct GeminiDialect {
 }
 
 impl GeminiDialect {
-    /// The wire of a host.
+    /// Creates the dialect of a host.
     pub fn new(options: GeminiOptions) -> Self {
         let endpoint = Endpoint {
             key_header: KeyHeader::Named("x-goog-api-key"),
@@ -73,14 +80,14 @@ impl GeminiDialect {
         Self { options, endpoint, ids: Arc::new(RandomIds) }.with_api_version(options.api_version)
     }
 
-    /// With another version of the API, as `v1`.
+    /// Sets the version of the API, such as `v1`.
     #[must_use]
     pub fn with_api_version(mut self, api_version: &str) -> Self {
         self.endpoint.base_url = format!("{}/{api_version}", self.options.host).into();
         self
     }
 
-    /// With another source of ids for calls that come without one.
+    /// Sets the source of ids for calls without an id.
     #[must_use]
     pub fn with_ids(self, ids: Arc<dyn IdSource>) -> Self {
         Self { ids, ..self }
@@ -88,7 +95,7 @@ impl GeminiDialect {
 
     fn context(&self, request: &ModelRequest) -> DecodeContext {
         let is_structured = request.structure.is_some();
-        // A tool of the caller's with this name is refused where it would be in the way.
+        // The caller's own tool of this name makes the replacement impossible.
         let has_own = request.tools.iter().any(|tool| tool.name == JSON_RESPONSE);
         DecodeContext {
             provider: self.options.provider,
@@ -99,14 +106,14 @@ impl GeminiDialect {
     }
 }
 
-/// What a reader has to know of the request.
+/// What the decoder needs to know of the request.
 #[derive(Debug, Clone)]
 struct DecodeContext {
     provider: &'static str,
     is_structured: bool,
-    /// Whether a call of [`JSON_RESPONSE`] is the structured answer.
+    /// True if a call of [`JSON_RESPONSE`] is the structured output.
     is_answered_by_tool: bool,
-    /// For calls that come without an id; a stream has no other source before its end.
+    /// Source of ids for calls without an id.
     ids: Arc<dyn IdSource>,
 }
 
@@ -117,7 +124,7 @@ impl DecodeContext {
     }
 }
 
-/// The generation of a Gemini model by its name, as 2 of `gemini-2.5-flash`; `None` for names that do not say.
+/// The generation in a model's name: 2 for `gemini-2.5-flash`; `None` if the name has none.
 fn generation(model_id: &str) -> Option<u32> {
     let (_, version) = model_id.split_once("gemini-")?;
     let digits = version.split(|character: char| !character.is_ascii_digit()).next()?;
@@ -135,7 +142,7 @@ impl Dialect for GeminiDialect {
 
     fn path(&self, model_id: &str, streaming: bool) -> String {
         let method = if streaming { "streamGenerateContent?alt=sse" } else { "generateContent" };
-        // Tuned models and the like bring their collection.
+        // Names with a collection, such as tuned models, are used as they are.
         let collection = if model_id.contains('/') { "" } else { "models/" };
         format!("/{collection}{model_id}:{method}")
     }
@@ -167,7 +174,7 @@ impl Dialect for GeminiDialect {
     }
 }
 
-/// The vendor files a wrong key under `INVALID_ARGUMENT`, told apart by its words only.
+/// The vendor reports an invalid key as `INVALID_ARGUMENT`; only the message tells the difference.
 fn code_of_words(code: ErrorCode, message: &str) -> ErrorCode {
     let is_about_key = ["API key not valid", "API key expired", "API Key not found"];
     if code == ErrorCode::InvalidRequest && is_about_key.iter().any(|words| message.contains(words)) {
@@ -176,7 +183,7 @@ fn code_of_words(code: ErrorCode, message: &str) -> ErrorCode {
     code
 }
 
-/// An error that the vendor tells in a stream, or in a body with a status of success.
+/// An error inside a stream or a successful response.
 fn reported_error(provider: &str, data: &str) -> UppError {
     let error = VendorError::of_body(data).into_error(provider);
     UppError { code: code_of_words(error.code, &error.message), ..error }

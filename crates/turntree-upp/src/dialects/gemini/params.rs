@@ -1,10 +1,11 @@
-//! The caller's parameters, each where the wire wants it: beside the contents, or in `generationConfig`. UPP-1.2 §19.4.
+//! Splits the caller's parameters into members of the request and of `generationConfig`.
+//!
+//! Spec: UPP-1.2 §19.4
 
 use crate::error::UppError;
 use turntree_core::json::{RawJson, RawObject};
 
-/// Members of the request itself, as the wire spells them and as its protocol buffers do; all others configure the
-/// generation.
+/// Members of the request itself, in both spellings. All others belong in `generationConfig`.
 const TOP_LEVEL: [&str; 13] = [
     "cachedContent",
     "cached_content",
@@ -21,10 +22,10 @@ const TOP_LEVEL: [&str; 13] = [
     "store",
 ];
 
-/// Members that are ours alone.
+/// Members that parameters cannot set.
 const OWNED: [&str; 5] = ["contents", "model", "stream", "systemInstruction", "system_instruction"];
 
-/// How the shape of an answer is asked for; ours where an answer in structure is wanted.
+/// Members that request structured output; removed if the dialect sets them.
 const STRUCTURE: [&str; 8] = [
     "responseMimeType",
     "response_mime_type",
@@ -36,20 +37,20 @@ const STRUCTURE: [&str; 8] = [
     "responseFormat",
 ];
 
-/// Parameters, split.
+/// The split parameters.
 #[derive(Debug, Default)]
 pub(super) struct Params {
-    /// Beside the contents.
+    /// Members of the request.
     pub(super) top: RawObject,
-    /// In `generationConfig`.
+    /// Members of `generationConfig`.
     pub(super) generation: RawObject,
 }
 
 impl Params {
-    /// Splits the parameters. A `generationConfig` among them is taken apart; members beside it win over its own.
+    /// Splits the parameters. A `generationConfig` among them is merged; members beside it take precedence.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) when it is no object.
+    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) if `generationConfig` is not an object.
     pub(super) fn split(provider: &str, params: &RawObject) -> Result<Self, UppError> {
         let mut split = Self::default();
         for name in ["generationConfig", "generation_config"] {
@@ -69,13 +70,13 @@ impl Params {
         Ok(split)
     }
 
-    /// Takes a member that stands beside the contents, in either spelling.
+    /// Removes a member of the request, in either spelling.
     pub(super) fn take(&mut self, name: &str, other_name: &str) -> Option<RawJson> {
         let (one, other) = (self.top.remove(name), self.top.remove(other_name));
         one.or(other).filter(|value| !value.is_null())
     }
 
-    /// Leaves the shape of the answer to us.
+    /// Removes the members that request structured output.
     pub(super) fn clear_structure(&mut self) {
         for name in STRUCTURE {
             self.generation.remove(name);

@@ -1,23 +1,23 @@
-//! JSON Schema as the vendor takes it.
+//! Converts JSON Schemas into the subset that the vendor supports.
 //!
-//! Its fields for JSON Schema (`parametersJsonSchema`, `responseJsonSchema`) know `$defs`, `$ref`, `anyOf` and the like;
-//! what they refuse is said in other words or left out, everything else stays as it was written.
+//! The vendor's fields (`parametersJsonSchema`, `responseJsonSchema`) support `$defs`, `$ref`, `anyOf` and similar
+//! keywords. Unsupported keywords are replaced or removed; everything else is unchanged.
 
 use std::borrow::Cow;
 
 use turntree_core::json::{RawJson, RawObject};
 
-/// Schemas nested deeper are passed on as they are.
+/// Schemas nested deeper are passed through unchanged.
 const DEEPEST: u8 = 64;
 
-/// What a schema must hold to need any change.
+/// A schema without these substrings needs no change.
 const REFUSED: [&str; 6] =
     ["\"$schema\"", "\"const\"", "\"discriminator\"", "\"examples\"", "\"exclusiveM", "\"format\""];
 
-/// The formats of texts that the vendor knows.
+/// The text formats that the vendor supports.
 const TEXT_FORMATS: [&str; 4] = ["date-time", "date", "time", "enum"];
 
-/// The schema as the vendor takes it; itself where nothing is to be changed.
+/// The schema in the supported subset; borrowed if nothing changes.
 pub(super) fn accepted(schema: &RawJson) -> Cow<'_, RawJson> {
     if REFUSED.iter().any(|word| schema.get().contains(word)) {
         Cow::Owned(rewritten(schema, DEEPEST))
@@ -36,7 +36,7 @@ fn rewritten(raw: &RawJson, depth: u8) -> RawJson {
         match name {
             "$schema" | "discriminator" | "examples" => {}
             "const" => accepted.insert("enum", list_of(value)),
-            // The closest it knows: an open bound said as a closed one, and in words.
+            // The closest supported form: an exclusive bound as an inclusive one, and in the description.
             "exclusiveMinimum" => {
                 notes.push(format!("Must be more than {value}."));
                 accepted.insert("minimum", value.clone());

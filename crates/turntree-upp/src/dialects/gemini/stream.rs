@@ -15,7 +15,7 @@ use crate::request::ModelResponse;
 use turntree_core::json::RawJson;
 use turntree_core::message::StreamEvent;
 
-/// Reads one stream.
+/// Decodes one stream.
 pub(super) struct Decoder {
     context: DecodeContext,
     head: Head,
@@ -50,7 +50,7 @@ impl Decoder {
             events.push(StreamEvent::message_start());
         }
         let head = &mut self.head;
-        // Counts are of the answer so far: the last say it all.
+        // Counts are cumulative: the last ones are complete.
         head.usage = frame.usage_metadata.unwrap_or(head.usage);
         learn(&mut head.model, frame.model_version);
         learn(&mut head.told.response_id, frame.response_id);
@@ -60,7 +60,7 @@ impl Decoder {
             head.block_reason = read.block_reason.map(BorrowedText::owned).or(head.block_reason.take());
             keep(&mut head.told.prompt_feedback, Some(feedback));
         }
-        // Other candidates are other answers.
+        // Other candidates are ignored.
         let mut candidates = frame.candidates.into_iter().flatten();
         match candidates.find(|candidate| candidate.index.unwrap_or_default() == 0) {
             Some(candidate) => self.candidate(candidate, events),
@@ -68,7 +68,7 @@ impl Decoder {
         }
     }
 
-    /// Refuses a response without a candidate, unless it says why the prompt was blocked.
+    /// Refuses a response without a candidate and without a reason why the prompt was blocked.
     pub(super) fn check_has_response(&self) -> Result<(), UppError> {
         if self.has_candidate || self.head.block_reason.is_some() {
             return Ok(());
@@ -103,14 +103,14 @@ impl Decoder {
     }
 }
 
-/// Keeps the last word, which is nearly always the first again.
+/// Replaces a value by a later one. Most frames repeat the first value.
 fn learn(known: &mut Option<String>, told: Option<BorrowedText<'_>>) {
     if let Some(told) = told.filter(|told| known.as_deref() != Some(told.as_str())) {
         *known = Some(told.owned());
     }
 }
 
-/// Keeps the last word that says something.
+/// Replaces a value by a later one that is not empty.
 fn keep(kept: &mut Option<RawJson>, told: Option<&RawValue>) {
     let says_nothing = |told: &&RawValue| matches!(told.get(), "null" | "{}" | "[]");
     let is_known = |told: &&RawValue| kept.as_ref().is_some_and(|kept| kept.get() == told.get());
@@ -144,7 +144,7 @@ impl StreamDecoder for Decoder {
         sources: Sources<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<ModelResponse, UppError> {
-        // The vendor marks the end in the last frame that says something; counts may follow it.
+        // The vendor marks the end in the last frame with content; counts may follow it.
         if self.head.finish_reason.is_none() && self.head.block_reason.is_none() {
             return Err(cut_short(self.context.provider));
         }

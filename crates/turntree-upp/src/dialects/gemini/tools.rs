@@ -1,4 +1,6 @@
-//! Tools and structured output: they depend on each other, and on the generation of the model. UPP-1.2 §10.5, §19.4.
+//! Tools and structured output, which depend on each other and on the model's generation.
+//!
+//! Spec: UPP-1.2 §10.5, §19.4
 
 use std::borrow::Cow;
 
@@ -25,17 +27,18 @@ struct Declaration<'a> {
     parameters: Cow<'a, RawJson>,
 }
 
-/// Our tools, the vendor's own from `params.tools`, and how they are to be used.
+/// Functions, provider tools from `params.tools`, and the tool configuration.
 pub(super) struct Tools<'a> {
     declared: Option<Declarations<'a>>,
     native: Vec<RawJson>,
     config: Option<RawJson>,
-    /// Whether the structured answer is the call of a tool.
+    /// True if the structured output is a tool call.
     is_answer: bool,
 }
 
 impl<'a> Tools<'a> {
-    /// A model of the second generation refuses a schema for its answer beside tools; there the answer is a call too.
+    /// Second-generation models do not support a schema together with tools; for them the structured output is a tool
+    /// call.
     pub(super) fn new(
         provider: &str,
         model_id: &str,
@@ -107,7 +110,7 @@ impl<'a> Tools<'a> {
     }
 }
 
-/// Makes the model call a tool, any of them, and keeps what else was configured.
+/// Requires a call of any tool and preserves other configuration.
 fn calling_config(config: Option<&RawJson>) -> RawJson {
     let mut config = config.and_then(RawObject::from_raw).unwrap_or_default();
     config.remove("function_calling_config");
@@ -116,7 +119,7 @@ fn calling_config(config: Option<&RawJson>) -> RawJson {
     RawJson::from_value(&config).unwrap_or_default()
 }
 
-/// `generationConfig`: the caller's, and the shape of the answer.
+/// `generationConfig`: the caller's, with the format of the structured output.
 pub(super) fn generation_config(
     provider: &str,
     request: &ModelRequest,

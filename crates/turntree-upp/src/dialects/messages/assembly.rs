@@ -1,4 +1,4 @@
-//! The parts of an answer, put together: the one place where a whole answer and a streamed one become a message.
+//! Combines the parts of a response into a message, for whole and streamed responses.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::request::{ModelResponse, StopReason};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::{Body, ContentBlock, Message, TokenUsage, ToolCall};
 
-/// One block of the vendor's.
+/// One block of a response.
 #[derive(Debug)]
 pub(super) enum Part {
     Text {
@@ -27,17 +27,17 @@ pub(super) enum Part {
         id: String,
         name: String,
         input: RawJson,
-        /// Who made the call, where that is a tool of the vendor's and not the model itself.
+        /// The vendor's tool that made the call, if it was not the model.
         caller: Option<RawJson>,
     },
-    /// A kind that UPP has no words for.
+    /// A kind of block that UPP does not define.
     Verbatim {
         kind: String,
         block: RawJson,
     },
 }
 
-/// What is said of the answer as a whole.
+/// Values of the response as a whole.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     pub(super) id: Option<String>,
@@ -48,7 +48,7 @@ pub(super) struct Head {
     pub(super) usage: Usage,
 }
 
-/// The vendor's token counts. A later report overwrites what it names.
+/// The vendor's token counts. A later report overwrites the counts it contains.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct Usage {
     #[serde(default)]
@@ -63,7 +63,7 @@ pub(super) struct Usage {
     cache_creation: Option<Lifetimes>,
 }
 
-/// How long what was written to the cache stays there.
+/// Tokens written to the cache, by lifetime.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 struct Lifetimes {
     #[serde(default)]
@@ -71,7 +71,7 @@ struct Lifetimes {
 }
 
 impl Usage {
-    /// Takes over what a later report says.
+    /// Applies a later report.
     pub(super) fn update(&mut self, later: Self) {
         self.input_tokens = later.input_tokens.or(self.input_tokens);
         self.output_tokens = later.output_tokens.or(self.output_tokens);
@@ -96,7 +96,7 @@ fn count(told: Option<Count>) -> u64 {
     told.unwrap_or_default().0
 }
 
-/// Puts an answer together.
+/// Builds the response.
 pub(super) fn assemble(
     parts: Vec<Part>,
     head: Head,
@@ -117,7 +117,7 @@ struct Assembly {
     calls: Vec<ToolCall>,
     signatures: Vec<Option<String>>,
     order: Vec<OrderEntry>,
-    /// Whether the order says more than reasoning, text, calls.
+    /// True if the order of blocks differs from the default: reasoning, text, calls.
     is_ordered: bool,
     rank: u8,
     data: Option<RawJson>,
@@ -134,7 +134,7 @@ impl Assembly {
                 self.text(text, OrderEntry::Text { kind: "text", citations });
             }
             Part::Thinking { text, signature } if text.is_empty() => {
-                // Thinking that is not shown is still asked for in the next request.
+                // Hidden thinking must be sent back with the next request.
                 if let Some(block) = signature.and_then(|signature| hidden_thinking(&signature)) {
                     self.verbatim(block);
                 }
@@ -190,13 +190,14 @@ impl Assembly {
 
     fn finish(mut self, head: Head, context: DecodeContext, sources: Sources<'_>) -> ModelResponse {
         if self.data.is_none() && context.structure != Structure::None {
-            // A free text may happen to be a number or a quote; where the vendor did not promise, only an object counts.
+            // A text may happen to be a JSON number or string. If the vendor does not enforce the schema, only an
+            // object counts.
             let is_promised = context.structure == Structure::Native;
             let mut values = self.texts.iter().filter_map(ContentBlock::as_text).filter_map(data_of);
             self.data = values.find(|value| is_promised || value.is_object());
         }
         let stop_reason = match stop_reason(head.stop_reason.as_deref()) {
-            // The only call was the answer itself: nothing is left to run.
+            // The only call was the structured output: no tool remains to be run.
             StopReason::ToolUse if self.answer_id.is_some() && self.calls.is_empty() => StopReason::EndTurn,
             other => other,
         };
@@ -242,7 +243,7 @@ fn hidden_thinking(signature: &str) -> Option<RawJson> {
     RawJson::from_value(&Block { kind: "thinking", thinking: "", signature }).ok()
 }
 
-/// UPP-1.2 §19.0: the vendor's words, where UPP has the same.
+/// UPP-1.2 §19.0: the vendor's stop reasons that UPP defines too.
 fn stop_reason(vendor: Option<&str>) -> StopReason {
     match vendor {
         Some("max_tokens" | "model_context_window_exceeded") => StopReason::MaxTokens,

@@ -1,4 +1,4 @@
-//! Whole answers.
+//! Reads whole responses.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use crate::error::UppError;
 use crate::request::ModelResponse;
 use turntree_core::json::RawJson;
 
-/// An answer; in a stream, the start of one.
+/// A response; in a stream, its start.
 #[derive(Deserialize)]
 pub(super) struct ResponseBody<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -46,7 +46,7 @@ impl ResponseBody<'_> {
     }
 }
 
-/// A block of any kind that we know.
+/// A block of any known kind.
 #[derive(Deserialize)]
 pub(super) struct Block<'a> {
     #[serde(borrow, rename = "type")]
@@ -75,7 +75,7 @@ struct Kind<'a> {
     kind: BorrowedText<'a>,
 }
 
-/// Reads a block. One that we do not know need not look like those that we do.
+/// Reads a block. Blocks of unknown kinds may have any shape.
 pub(super) fn read_block(raw: &RawValue, context: DecodeContext) -> Result<Part, UppError> {
     let kind: Kind<'_> = serde_json::from_str(raw.get()).map_err(|error| context.broken(error))?;
     if !matches!(kind.kind.as_str(), "text" | "thinking" | "tool_use") {
@@ -109,12 +109,12 @@ impl Block<'_> {
     }
 }
 
-/// Whether a caller is another one than the model itself.
+/// True if a call was made by a vendor's tool instead of the model.
 pub(super) fn is_tool(caller: &RawJson) -> bool {
     serde_json::from_str::<Kind<'_>>(caller.get()).is_ok_and(|caller| caller.kind.as_str() != "direct")
 }
 
-/// Reads a whole answer.
+/// Reads a whole response.
 pub(super) fn decode(
     body: &str,
     context: DecodeContext,

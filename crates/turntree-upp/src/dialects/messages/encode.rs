@@ -1,4 +1,4 @@
-//! Requests. Everything is borrowed from the request and written once.
+//! Writes requests. Everything is borrowed from the request and written once.
 
 use std::borrow::Cow;
 
@@ -66,7 +66,7 @@ enum Block<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<&'a RawValue>,
     },
-    /// A block that came from the vendor.
+    /// A block of an earlier response, unchanged.
     #[serde(untagged)]
     Verbatim(&'a RawValue),
 }
@@ -76,7 +76,7 @@ impl<'a> Block<'a> {
         Self::Text { text, citations: None, cache_control: None }
     }
 
-    /// Marks the end of what the vendor should keep in its cache. Thinking cannot be marked.
+    /// Sets a cache mark. Thinking blocks cannot have one.
     const fn mark(&mut self, mark: &'a RawValue) {
         match self {
             Self::Text { cache_control, .. }
@@ -121,7 +121,7 @@ pub(super) fn encode(
     Ok(body.finish())
 }
 
-/// The system prompt: its blocks as they are where their marks for the cache count, else one text (UPP-1.2 §19.0).
+/// The system prompt: its blocks if the vendor supports cache marks, else one text (UPP-1.2 §19.0).
 fn write_system(
     body: &mut BodyWriter<'_>,
     options: &MessagesOptions,
@@ -217,9 +217,10 @@ fn user_block<'a>(options: &MessagesOptions, block: &'a ContentBlock) -> Option<
     }
 }
 
-/// An assistant's blocks: in the vendor's own order where it is known and still fits, else thinking, text, calls.
+/// The blocks of an assistant message: in the vendor's order if it is known and still matches, else thinking, text,
+/// calls.
 ///
-/// Thinking without a signature of this vendor is left out, as it would refuse it; so is empty text.
+/// Thinking without a signature of this vendor is omitted, since the vendor refuses it; so are empty texts.
 fn assistant<'a>(
     facts: &StoredMetadata<'a>,
     content: &'a [ContentBlock],
@@ -276,7 +277,7 @@ fn tool_result(result: &ToolResult) -> Block<'_> {
     }
 }
 
-/// The id of a call as the vendor takes it: letters, digits, `_` and `-`. Ids of other vendors have more.
+/// A call id in the characters that the vendor accepts: letters, digits, `_` and `-`.
 fn wire_id(id: &str) -> Cow<'_, str> {
     let is_taken = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
     if id.chars().all(is_taken) {
@@ -294,7 +295,7 @@ struct Tool<'a> {
     cache_control: Option<RawJson>,
 }
 
-/// Our tools, then the vendor's own from `params.tools`.
+/// Functions, then provider tools from `params.tools`.
 struct Tools<'a> {
     tools: Vec<Tool<'a>>,
     native: Vec<RawJson>,
@@ -316,7 +317,7 @@ struct OutputFormat<'a> {
     schema: &'a RawObject,
 }
 
-/// `tools`, `tool_choice` and `output_format`: they depend on each other (UPP-1.2 §10.5).
+/// Writes `tools`, `tool_choice` and `output_format`, which depend on each other (UPP-1.2 §10.5).
 fn write_tools(
     body: &mut BodyWriter<'_>,
     wire: &MessagesDialect,
@@ -370,7 +371,7 @@ fn native_tools(provider: &str, params: &RawObject) -> Result<Vec<RawJson>, UppE
     }
 }
 
-/// The tool whose input is the structured answer.
+/// The tool whose input is the structured output.
 fn answer_tool<'a>(
     provider: &str,
     request: &ModelRequest,
@@ -401,7 +402,7 @@ struct ToolChoice {
     disable_parallel_tool_use: Option<bool>,
 }
 
-/// Which tool the model must call, so that it answers in structure but can still call the others.
+/// The tool choice that leads to structured output and still allows other tools.
 fn answer_choice(has_tools: bool, params: &RawObject) -> ToolChoice {
     #[derive(Deserialize, Default)]
     struct Thinking {
@@ -415,7 +416,7 @@ fn answer_choice(has_tools: bool, params: &RawObject) -> ToolChoice {
     }
     let thinking: Thinking = params.get("thinking").and_then(|raw| raw.to().ok()).unwrap_or_default();
     let chosen: Chosen = params.get("tool_choice").and_then(|raw| raw.to().ok()).unwrap_or_default();
-    // A model that thinks cannot be made to call a tool: the vendor refuses the request.
+    // The vendor refuses a forced tool call together with thinking.
     let is_thinking = !matches!(thinking.kind.as_str(), "" | "disabled");
     let (kind, name) = match (is_thinking, has_tools) {
         (true, _) => ("auto", None),

@@ -1,4 +1,6 @@
-//! What the wire keeps on a message under the provider's name, written by `answer` and read by `encode`. UPP-1.2 §14.
+//! Provider metadata of messages: written by `assembly`, read by `encode`.
+//!
+//! Spec: UPP-1.2 §14
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,7 +10,7 @@ use crate::provenance::{ModelIdentity, Provenance};
 use turntree_core::json::RawJson;
 use turntree_core::message::Message;
 
-/// The facts as they are written.
+/// The metadata to write.
 #[derive(Serialize, Default)]
 pub(super) struct ResponseMetadata {
     pub(super) stop_reason: Option<String>,
@@ -17,42 +19,43 @@ pub(super) struct ResponseMetadata {
     /// The last signature.
     #[serde(rename = "thinkingSignature", skip_serializing_if = "Option::is_none")]
     pub(super) thinking_signature: Option<String>,
-    /// One entry a reasoning block, with gaps; only when there is a signature at all.
+    /// One entry for each reasoning block, `None` for blocks without a signature; present only if there is a
+    /// signature.
     #[serde(rename = "thinkingSignatures", skip_serializing_if = "Option::is_none")]
     pub(super) thinking_signatures: Option<Vec<Option<String>>>,
-    /// The id of the call whose input became the structured answer.
+    /// The id of the call whose input became the structured output.
     #[serde(rename = "jsonResponseId", skip_serializing_if = "Option::is_none")]
     pub(super) json_response_id: Option<String>,
-    /// The order of the vendor's blocks; only when it is not reasoning, text, calls.
+    /// The order of the vendor's blocks, if it differs from reasoning, text, calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) blocks: Option<Vec<OrderEntry>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) container: Option<RawJson>,
 }
 
-/// A place in the order of blocks.
+/// An entry in the order of blocks.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum OrderEntry {
     /// The message's next block of this kind: `thinking`, `text` or `tool_use`.
     Next(&'static str),
-    /// The message's next text, with what the vendor said about it.
+    /// The message's next text, with its citations.
     Text {
         #[serde(rename = "type")]
         kind: &'static str,
         citations: RawJson,
     },
-    /// The message's next call, with who made it.
+    /// The message's next call, with its caller.
     ToolUse {
         #[serde(rename = "type")]
         kind: &'static str,
         caller: RawJson,
     },
-    /// A block as the vendor wrote it.
+    /// A block as the vendor sent it.
     Verbatim(RawJson),
 }
 
-/// The facts as they are read: nothing is decoded that is only sent back.
+/// The stored metadata. Values that are only sent back are not decoded.
 #[derive(Deserialize, Default)]
 pub(super) struct StoredMetadata<'a> {
     #[serde(borrow, default)]
@@ -65,22 +68,22 @@ pub(super) struct StoredMetadata<'a> {
     blocks: Option<Vec<&'a RawValue>>,
 }
 
-/// A place in the order of blocks, read again.
+/// A stored entry in the order of blocks.
 pub(super) enum StoredOrderEntry<'a> {
     Thinking,
     Text(Option<&'a RawValue>),
-    /// Who made the call is kept where it was not the model itself.
+    /// The caller, if it was not the model.
     ToolUse(Option<&'a RawValue>),
     Verbatim {
         block: &'a RawValue,
-        /// Whether the message shows its output as a text block.
+        /// True if the message contains the output as a text block.
         shown: bool,
     },
 }
 
 impl<'a> StoredMetadata<'a> {
-    /// The facts of one message. What is not ours, or was changed past understanding, counts as none; so does what is
-    /// sealed for another model.
+    /// Reads the metadata of a message. Invalid or changed metadata counts as empty, and so do thinking blocks of
+    /// another model.
     pub(super) fn of(message: &'a Message, producer: ModelIdentity<'_>) -> Self {
         let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
         let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
@@ -92,7 +95,7 @@ impl<'a> StoredMetadata<'a> {
         Self { thinking_signature: None, thinking_signatures: None, blocks, ..read }
     }
 
-    /// Whether anything in it is for one model alone.
+    /// True if it contains signatures or thinking blocks, which are for one model only.
     fn is_sealed(&self) -> bool {
         self.thinking_signature.is_some()
             || self.thinking_signatures.is_some()
@@ -108,7 +111,7 @@ impl<'a> StoredMetadata<'a> {
         signature.filter(|raw| raw.get().starts_with('"'))
     }
 
-    /// The order of blocks, if it still fits a message with so many reasoning blocks, texts and calls.
+    /// The order of blocks, if it still matches the numbers of reasoning blocks, texts and calls in the message.
     pub(super) fn order(
         &self,
         reasoning: usize,
@@ -130,7 +133,7 @@ impl<'a> StoredMetadata<'a> {
     }
 }
 
-/// Whether a block of the vendor's is thinking that is kept whole: hidden, or redacted.
+/// True for thinking that is stored as a whole block: hidden or redacted.
 fn is_thinking(block: &RawValue) -> bool {
     #[derive(Deserialize)]
     struct Kind<'a> {
@@ -167,7 +170,7 @@ fn entry(raw: &RawValue) -> Option<StoredOrderEntry<'_>> {
     })
 }
 
-/// The output of a tool that the vendor ran, where it is shown as text (UPP-1.2 §19.1): fenced.
+/// The output of a tool that the vendor ran, as a fenced text (UPP-1.2 §19.1).
 pub(super) fn output_as_text(kind: &str, block: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Block<'a> {

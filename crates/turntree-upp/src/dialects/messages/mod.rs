@@ -1,9 +1,14 @@
-//! The Messages wire: Anthropic's own, and its clones. UPP-1.2 §10.5, §19.0, §19.1.
+//! The Messages format: Anthropic, and vendors with a compatible API.
 //!
-//! `encode` writes requests, `decode` reads whole answers, `stream` reads them piece by piece. Both readers make
-//! the same list of parts and put it together in one place (`answer`), so that a streamed answer cannot differ from a
-//! whole one. What UPP has no words for (redacted thinking, the vendor's own tools, citations) is kept in the message's
-//! metadata and sent back where it stood.
+//! | file | content |
+//! |---|---|
+//! | `encode` | writes requests |
+//! | `decode` | reads whole responses |
+//! | `stream` | reads streamed responses |
+//! | `assembly` | combines blocks into a message, for both readers |
+//! | `metadata` | signatures, redacted thinking, provider blocks and citations, stored to be sent back |
+//!
+//! Spec: UPP-1.2 §10.5, §19.0, §19.1
 
 mod assembly;
 mod decode;
@@ -18,7 +23,7 @@ use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
 
-/// The version of the wire that is spoken when the configuration names none.
+/// The default version of the API.
 pub const API_VERSION: &str = "2023-06-01";
 
 /// The header that names the version of the API.
@@ -27,13 +32,13 @@ const VERSION_HEADER: &str = "anthropic-version";
 /// The header that lists betas, separated by commas.
 pub const BETA_HEADER: &str = "anthropic-beta";
 
-/// The beta that makes the vendor follow a schema by itself.
+/// The beta with which the vendor enforces schemas.
 pub const STRUCTURED_OUTPUTS_BETA: &str = "structured-outputs-2025-11-13";
 
-/// The tool that stands in for structured output where the vendor has none (UPP-1.2 §10.5).
+/// The tool that replaces structured output if the vendor does not enforce schemas (UPP-1.2 §10.5).
 pub(super) const JSON_RESPONSE: &str = "json_response";
 
-/// What tells one vendor of this wire from another.
+/// The differences between vendors of this format.
 #[derive(Debug, Clone, Copy)]
 pub struct MessagesOptions {
     /// The provider's name, and the namespace of its metadata.
@@ -42,13 +47,13 @@ pub struct MessagesOptions {
     pub base_url: &'static str,
     /// Environment variables that may hold the key.
     pub key_variables: &'static [&'static str],
-    /// Whether it reads documents.
+    /// True if documents are supported.
     pub documents: bool,
-    /// Whether blocks and tools may be marked for its cache.
+    /// True if blocks and tools may have cache marks.
     pub cache_control: bool,
-    /// Whether it has tools of its own.
+    /// True if provider tools are supported.
     pub native_tools: bool,
-    /// Whether an assistant who said nothing is sent with an empty text; else it is left out.
+    /// True if an assistant message without content is sent with an empty text; otherwise it is omitted.
     pub fills_empty_answers: bool,
 }
 
@@ -65,7 +70,7 @@ impl MessagesOptions {
     };
 }
 
-/// The Messages wire as one vendor speaks it.
+/// The Messages dialect of one vendor.
 #[derive(Debug, Clone)]
 pub struct MessagesDialect {
     options: MessagesOptions,
@@ -74,7 +79,7 @@ pub struct MessagesDialect {
 }
 
 impl MessagesDialect {
-    /// The wire of a vendor, without betas.
+    /// Creates the dialect of a vendor, without betas.
     pub fn new(options: MessagesOptions) -> Self {
         let vendor = Endpoint::vendor(options.provider, options.base_url, options.key_variables);
         let endpoint = Endpoint {
@@ -85,13 +90,13 @@ impl MessagesDialect {
         Self { options, endpoint, betas: Vec::new() }
     }
 
-    /// With another version of the wire.
+    /// Sets the version of the API.
     #[must_use]
     pub fn with_api_version(self, api_version: impl Into<String>) -> Self {
         self.with_header(VERSION_HEADER, Some(api_version.into()))
     }
 
-    /// With betas, in place of those set before. A name may also be a list with commas, as in a header.
+    /// Replaces the betas. A name may also be a comma-separated list, as in a header.
     #[must_use]
     pub fn with_betas<T: AsRef<str>>(self, betas: impl IntoIterator<Item = T>) -> Self {
         let mut names: Vec<String> = Vec::new();
@@ -112,12 +117,12 @@ impl MessagesDialect {
         self
     }
 
-    /// Whether the vendor follows a schema by itself.
+    /// True if the vendor enforces schemas.
     fn structures_natively(&self) -> bool {
         self.betas.iter().any(|beta| beta == STRUCTURED_OUTPUTS_BETA)
     }
 
-    /// How the answer to a request is to be read.
+    /// What the decoder needs to know of a request.
     fn context(&self, request: &ModelRequest) -> DecodeContext {
         let structure = match (&request.structure, self.structures_natively()) {
             (None, _) => Structure::None,
@@ -128,26 +133,26 @@ impl MessagesDialect {
     }
 }
 
-/// What a reader has to know of the request.
+/// What the decoder needs to know of the request.
 #[derive(Debug, Clone, Copy)]
 struct DecodeContext {
     provider: &'static str,
     structure: Structure,
 }
 
-/// Where the structured answer will be.
+/// Where the structured output is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Structure {
-    /// None was asked for.
+    /// None was requested.
     None,
     /// In the text.
     Native,
-    /// In a call of [`JSON_RESPONSE`]; a model that was free to choose may have put it in the text all the same.
+    /// In a call of [`JSON_RESPONSE`], or in the text if the model was not forced to call it.
     Tool,
 }
 
 impl DecodeContext {
-    /// Whether a call of this tool is the structured answer.
+    /// True if a call of this tool is the structured output.
     fn is_answer(self, tool_name: &str) -> bool {
         self.structure == Structure::Tool && tool_name == JSON_RESPONSE
     }
@@ -201,7 +206,7 @@ impl Dialect for MessagesDialect {
     }
 }
 
-/// The vendor files two refusals under `invalid_request_error`, told apart by their words only.
+/// The vendor reports two other errors as `invalid_request_error`; only the message tells the difference.
 fn code_of_words(code: ErrorCode, message: &str) -> ErrorCode {
     if !matches!(code, ErrorCode::InvalidRequest | ErrorCode::ProviderError) {
         return code;
@@ -215,7 +220,7 @@ fn code_of_words(code: ErrorCode, message: &str) -> ErrorCode {
     }
 }
 
-/// An error that the vendor tells in a stream, or in a body with a status of success.
+/// An error inside a stream or a successful response.
 fn reported_error(provider: &str, data: &str) -> UppError {
     let error = VendorError::of_body(data).into_error(provider);
     UppError { code: code_of_words(error.code, &error.message), ..error }

@@ -1,4 +1,6 @@
-//! Streams: the vendor's events in, ours out, and at the end the same parts that a whole answer has. UPP-1.2 §11, §19.1.
+//! Reads streamed responses, and builds the same parts as from a whole response.
+//!
+//! Spec: UPP-1.2 §11, §19.1
 
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::StreamEvent;
 use turntree_core::message::fold::arguments_of;
 
-/// Every event; payloads stay text until the type says what they are.
+/// Any event. Payloads stay text until the type is known.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -35,8 +37,8 @@ struct Frame<'a> {
     usage: Option<&'a RawValue>,
 }
 
-/// A block grows: what nearly all of a stream is made of, read in one pass. Whatever is not just this is read as a
-/// [`Frame`] again, with the same result.
+/// An event that extends a block, the most frequent one, parsed in one pass. Any other event is parsed as a [`Frame`],
+/// with the same result.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Growth<'a> {
@@ -56,7 +58,7 @@ impl<'a> Growth<'a> {
     }
 }
 
-/// Only the type: all that is known of an event that is not.
+/// The type of an event or block, for unknown kinds.
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -79,7 +81,7 @@ struct Delta<'a> {
     citation: Option<RawJson>,
 }
 
-/// What `message_delta` says of the message.
+/// The members of `message_delta`.
 #[derive(Deserialize)]
 struct HeadDelta<'a> {
     #[serde(borrow, default)]
@@ -90,10 +92,10 @@ struct HeadDelta<'a> {
     container: Option<RawJson>,
 }
 
-/// A block that is arriving.
+/// A block so far.
 #[derive(Debug)]
 struct OpenBlock {
-    /// The vendor's number for it, which a careless vendor uses again.
+    /// The vendor's index, which some vendors use more than once.
     vendor_index: u32,
     index: u32,
     is_open: bool,
@@ -112,16 +114,16 @@ enum State {
 struct Call {
     id: Arc<str>,
     name: Arc<str>,
-    /// What the block started with; the arguments, unless pieces follow.
+    /// The input at the start of the block: the arguments, unless pieces follow.
     input: RawJson,
     caller: Option<RawJson>,
     json: String,
     is_announced: bool,
-    /// Whether it is the structured answer: then it is text, not a call.
+    /// True if it is the structured output, which is emitted as text instead of a call.
     is_answer: bool,
 }
 
-/// Reads one stream.
+/// Decodes one stream.
 #[derive(Debug)]
 pub(super) struct Decoder {
     context: DecodeContext,
@@ -147,7 +149,7 @@ impl Decoder {
         }
     }
 
-    /// A piece of text, and of the structured answer where one was asked for.
+    /// Emits a text, and the structured output if requested.
     fn text(context: DecodeContext, index: u32, piece: &str, events: &mut Vec<StreamEvent>) {
         if piece.is_empty() {
             return;
@@ -172,7 +174,7 @@ impl Decoder {
         self.slots.iter().rposition(|slot| slot.is_open && slot.vendor_index == vendor_index)
     }
 
-    /// The open block of this number, if its kind is known.
+    /// The open block of this index, if its kind is known.
     fn known(&mut self, vendor_index: u32) -> Option<&mut OpenBlock> {
         let slot = self.find(vendor_index).and_then(|place| self.slots.get_mut(place));
         slot.filter(|slot| !matches!(slot.state, State::Verbatim { .. }))
@@ -231,7 +233,7 @@ impl Decoder {
             Err(error) if self.read::<Kind<'_>>(Some(raw))?.is_known_delta() => {
                 return Err(self.context.broken(error));
             }
-            // A kind that is not known need not look like those that are.
+            // Blocks of unknown kinds may have any shape.
             Err(_) => Delta {
                 kind: None,
                 text: None,
@@ -330,7 +332,7 @@ impl State {
                 block: RawObject::from_raw(&block).unwrap_or_default(),
                 json: String::new(),
             },
-            // Calls are made by `Decoder::call`, which knows whether they are the answer.
+            // Calls are created by `Decoder::call`, which knows whether they are the structured output.
             Part::ToolUse { id, name, input, caller } => Self::ToolUse(Call {
                 id: id.into(),
                 name: name.into(),
@@ -368,7 +370,7 @@ impl Call {
     fn into_part(self) -> Part {
         let input = match self.json.trim().is_empty() {
             true => self.input,
-            // An answer that was cut off is no answer, but its text may still help.
+            // A truncated structured output is not returned as data, but its text is preserved.
             false if self.is_answer && serde_json::from_str::<&RawValue>(&self.json).is_err() => {
                 return Part::Text { text: self.json, citations: None };
             }
@@ -393,7 +395,7 @@ impl Call {
 }
 
 impl OpenBlock {
-    /// Takes the next piece; `raw` is its text, which only a block of a kind that is not known needs.
+    /// Adds the next piece. `raw` is its JSON, needed only for blocks of an unknown kind.
     fn grow(
         &mut self,
         delta: Delta<'_>,
@@ -443,7 +445,7 @@ impl OpenBlock {
     }
 }
 
-/// Grows a block of a kind that is not known: texts grow, anything else is replaced.
+/// Merges a piece into a block of an unknown kind: texts are appended, other values replaced.
 fn merge(block: &mut RawObject, delta: &RawValue) {
     let Ok(delta) = serde_json::from_str::<RawObject>(delta.get()) else { return };
     for (key, value) in delta.iter().filter(|(key, _)| *key != "type") {

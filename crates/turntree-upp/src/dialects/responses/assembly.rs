@@ -1,4 +1,4 @@
-//! OutputItem items, put together: the one place where a whole answer and a streamed one become a message.
+//! Combines output items into a message, for whole and streamed responses.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use turntree_core::message::content::{Base64Source, ImageBlock};
 use turntree_core::message::fold::arguments_of;
 use turntree_core::message::{Body, ContentBlock, ImageSource, Message, TokenUsage, ToolCall};
 
-/// What is said of the answer as a whole.
+/// Values of the response as a whole.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     pub(super) id: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct Head {
     pub(super) status: Option<String>,
     pub(super) incomplete_reason: Option<String>,
     pub(super) usage: Usage,
-    /// Members that the vendor's data say to keep.
+    /// Members that the vendor's options select.
     pub(super) kept: RawObject,
 }
 
@@ -65,7 +65,7 @@ fn count(told: Option<Count>) -> u64 {
     told.unwrap_or_default().0
 }
 
-/// Puts an answer together.
+/// Builds the response.
 pub(super) fn assemble(
     items: Vec<OutputItem>,
     head: Head,
@@ -88,7 +88,7 @@ struct Assembly {
     annotations: Vec<Option<RawJson>>,
     order: Vec<OrderEntry>,
     messages: usize,
-    /// Whether the order says more than one message, then calls.
+    /// True if the order of items differs from the default: one message, then calls.
     is_ordered: bool,
     is_refused: bool,
 }
@@ -106,7 +106,7 @@ impl Assembly {
                     self.order.push(OrderEntry::Next("reasoning"));
                 }
             }
-            // A call that cannot be made or answered is none.
+            // A call without a name or id cannot be run or answered.
             OutputItem::Call(call) if call.name.is_empty() || call.call_id.is_empty() => {}
             OutputItem::Call(call) => {
                 self.calls.push(call);

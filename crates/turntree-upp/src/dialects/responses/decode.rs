@@ -1,4 +1,4 @@
-//! Whole answers.
+//! Reads whole responses.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +13,7 @@ use crate::error::{ErrorCode, UppError};
 use crate::request::ModelResponse;
 use turntree_core::json::RawObject;
 
-/// An answer, or the last state of one in a stream.
+/// A response; in a stream, its last state.
 #[derive(Deserialize)]
 pub(super) struct ResponseBody<'a> {
     #[serde(borrow, default)]
@@ -39,7 +39,7 @@ struct Incomplete<'a> {
 }
 
 impl<'a> ResponseBody<'a> {
-    /// Reads an answer; one that failed is the vendor's error.
+    /// Reads a response. A failed response becomes the vendor's error.
     pub(super) fn read(text: &'a str, context: &DecodeContext) -> Result<Self, UppError> {
         let answer: Self = read_body(&context.provider, text)?;
         let status = answer.status.as_ref().map(BorrowedText::as_str);
@@ -54,13 +54,13 @@ impl<'a> ResponseBody<'a> {
         }
     }
 
-    /// Its items, if it tells any.
+    /// The output items, if there are any.
     pub(super) fn items(&mut self, context: &DecodeContext) -> Result<Option<Vec<OutputItem>>, UppError> {
         let Some(items) = self.output.take() else { return Ok(None) };
         items.into_iter().map(|item| read_item(item.get(), context)).collect::<Result<_, _>>().map(Some)
     }
 
-    /// What it says of itself as a whole. `text` is what it was read from.
+    /// The values of the response as a whole. `text` is its JSON.
     pub(super) fn into_head(self, text: &str, context: &DecodeContext) -> Head {
         let mut kept = RawObject::new();
         if !context.kept_members.is_empty() {
@@ -82,7 +82,7 @@ impl<'a> ResponseBody<'a> {
     }
 }
 
-/// Reads a whole answer.
+/// Reads a whole response.
 pub(super) fn decode(
     body: &str,
     context: &DecodeContext,

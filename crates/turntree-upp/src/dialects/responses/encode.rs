@@ -1,4 +1,4 @@
-//! Requests. Everything is borrowed from the request and written once.
+//! Writes requests. Everything is borrowed from the request and written once.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ use turntree_core::message::{
     Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolDefinition, ToolResult,
 };
 
-/// The longest id that the wire takes.
+/// The longest id that the vendor accepts.
 const LONGEST_ID: usize = 64;
 
 #[derive(Serialize)]
@@ -51,13 +51,13 @@ enum Item<'a> {
         call_id: &'a str,
         output: ResultText<'a>,
     },
-    /// Reasoning as it was sealed.
+    /// Encrypted reasoning, unchanged.
     #[serde(untagged)]
     Reasoning(Typed),
-    /// An image that the model made, with its data back in its place.
+    /// A generated image, with its data restored.
     #[serde(untagged)]
     Image(Drawn<'a>),
-    /// An item that came from the vendor.
+    /// An item of an earlier response, unchanged.
     #[serde(untagged)]
     Verbatim(&'a RawValue),
 }
@@ -72,7 +72,7 @@ enum Id<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Arguments<'a> {
-    /// A text with JSON, as the vendor wrote it.
+    /// JSON in a string, as the vendor sent it.
     Vendors(&'a RawValue),
     Json(&'a str),
 }
@@ -171,7 +171,7 @@ pub(super) fn encode(
     body.member("model", model_id)?;
     let items = input(options, model_id, request)?;
     match items.as_slice() {
-        // A lone question needs no list around it.
+        // A single user message without a list.
         [Item::Message { role: "user", content: Content::Text(text), .. }] => body.member("input", text)?,
         items => body.member("input", items)?,
     }
@@ -203,7 +203,7 @@ fn input<'a>(
         }
     }
     let producer = ModelIdentity { provider: &options.endpoint.provider, model_id };
-    // What is not stored with the vendor cannot be named to it either.
+    // Items that the vendor has not stored cannot be referenced by id.
     let is_stored = request.params.get("store").is_none_or(|store| store.get() != "false");
     for (place, message) in request.messages.iter().enumerate() {
         match &message.body {
@@ -316,7 +316,7 @@ fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<
     }
 }
 
-/// What is to be sent of one assistant message, each kind in its own order.
+/// The contents of one assistant message, by kind.
 struct Assistant<'a> {
     facts: StoredMetadata<'a>,
     reasoning: Vec<RawObject>,
@@ -330,7 +330,7 @@ struct Assistant<'a> {
 }
 
 impl<'a> Assistant<'a> {
-    /// `names_reasoning`: whether reasoning may be sent by its id alone.
+    /// `names_reasoning`: true if reasoning may be sent by its id only.
     fn new(
         options: &ResponsesOptions,
         message: &'a Message,
@@ -355,7 +355,7 @@ impl<'a> Assistant<'a> {
         }
     }
 
-    /// The items: in the vendor's own order where it is known and still fits, else reasoning, text, calls.
+    /// The items: in the vendor's order if it is known and still matches, else reasoning, text, calls.
     fn into_items(mut self) -> Vec<Item<'a>> {
         let (reasoning, texts) = (self.reasoning.len(), self.texts.len());
         let order = self.facts.order(reasoning, texts, self.images.len(), self.calls.len());
@@ -442,7 +442,7 @@ impl<'a> Assistant<'a> {
     }
 }
 
-/// The id of an item for a call that another vendor made; none when the wire would not take it.
+/// The item id for a call of another vendor; `None` if the vendor would refuse it.
 fn item_id(call_id: &str) -> Option<String> {
     let is_taken = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
     let taken = call_id.chars().map(|character| if is_taken(character) { character } else { '_' });
@@ -469,7 +469,7 @@ struct Tool<'a> {
     strict: Option<RawJson>,
 }
 
-/// Our tools, then the vendor's own from `params.tools`.
+/// Functions, then provider tools from `params.tools`.
 struct Tools<'a> {
     ours: &'a [ToolDefinition],
     native: Vec<RawJson>,
@@ -522,7 +522,7 @@ struct Format<'a> {
     strict: bool,
 }
 
-/// `text.format`; what else the caller says of the text stays.
+/// Writes `text.format`, and preserves the caller's other members of `text`.
 fn write_format(
     body: &mut BodyWriter<'_>,
     options: &ResponsesOptions,

@@ -1,4 +1,6 @@
-//! What the wire keeps on a message under the provider's name, written by `answer` and read by `encode`. UPP-1.2 §14.
+//! Provider metadata of messages: written by `assembly`, read by `encode`.
+//!
+//! Spec: UPP-1.2 §14
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
@@ -10,19 +12,19 @@ use crate::provenance::{ModelIdentity, Provenance};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::Message;
 
-/// The facts as they are written.
+/// The metadata to write.
 pub(super) struct ResponseMetadata {
     pub(super) model: Option<String>,
     pub(super) status: Option<String>,
     pub(super) response_id: Option<String>,
     pub(super) function_call_items: Vec<FunctionCallItem>,
-    /// The last reasoning item, as JSON in a text: the specification's own place for it.
+    /// The last reasoning item, as JSON in a string; the specification defines this member.
     pub(super) reasoning_encrypted_content: Option<String>,
-    /// All reasoning items, where there are several.
+    /// All reasoning items, if there are several.
     pub(super) reasoning_items: Vec<RawJson>,
-    /// The order of the vendor's items; only when it is not one message, then calls.
+    /// The order of the vendor's items, if it differs from one message, then calls.
     pub(super) output_items: Vec<OrderEntry>,
-    /// What the vendor noted on texts, one entry a text, with gaps.
+    /// Annotations of the texts: one entry for each text, `None` for texts without any.
     pub(super) annotations: Vec<Option<RawJson>>,
     pub(super) incomplete_reason: Option<String>,
     pub(super) kept: RawObject,
@@ -52,7 +54,7 @@ impl Serialize for ResponseMetadata {
     }
 }
 
-/// A place in the order of items.
+/// An entry in the order of items.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum OrderEntry {
@@ -68,17 +70,17 @@ pub(super) enum OrderEntry {
         phase: Option<RawJson>,
         texts: usize,
     },
-    /// The message's next image: its item without the data, which the content has.
+    /// The message's next image: its item without the data, which is in the content.
     Image {
         #[serde(rename = "type")]
         kind: &'static str,
         item: RawJson,
     },
-    /// An item as the vendor wrote it.
+    /// An item as the vendor sent it.
     Verbatim(RawJson),
 }
 
-/// The facts as they are read: nothing is decoded that is only sent back.
+/// The stored metadata. Values that are only sent back are not decoded.
 #[derive(Deserialize, Default)]
 pub(super) struct StoredMetadata<'a> {
     #[serde(borrow, default, rename = "functionCallItems")]
@@ -89,26 +91,26 @@ pub(super) struct StoredMetadata<'a> {
     reasoning: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default, rename = "outputItems")]
     items: Option<Vec<&'a RawValue>>,
-    /// Whether its reasoning is another model's.
+    /// True if the reasoning is another model's.
     #[serde(skip)]
     is_foreign: bool,
 }
 
-/// A call as the vendor wrote it.
+/// A call as the vendor sent it.
 #[derive(Deserialize)]
 pub(super) struct StoredCall<'a> {
     #[serde(borrow, default)]
     pub(super) id: Option<&'a RawValue>,
     #[serde(borrow)]
     call_id: BorrowedText<'a>,
-    /// A text with JSON.
+    /// JSON in a string.
     #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) namespace: Option<&'a RawValue>,
 }
 
-/// A place in the order of items, read again.
+/// A stored entry in the order of items.
 pub(super) enum StoredOrderEntry<'a> {
     Reasoning,
     Call,
@@ -120,13 +122,13 @@ pub(super) enum StoredOrderEntry<'a> {
     Image(&'a RawValue),
     Verbatim {
         item: &'a RawValue,
-        /// Whether it is a call of a tool that the vendor runs, as `web_search_call`.
+        /// True for a call of a provider tool, such as `web_search_call`.
         is_call: bool,
     },
 }
 
 impl<'a> StoredMetadata<'a> {
-    /// The facts of one message. What is not ours, or was changed past understanding, counts as none.
+    /// Reads the metadata of a message. Invalid or changed metadata counts as empty.
     pub(super) fn of(message: &'a Message, producer: ModelIdentity<'_>) -> Self {
         let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
         let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
@@ -135,8 +137,8 @@ impl<'a> StoredMetadata<'a> {
         Self { is_foreign, ..read }
     }
 
-    /// Whether the message has reasoning that another model sealed. It stays behind, and with it the ids of what came
-    /// with it: the vendor refuses an item that it knows without the reasoning before it.
+    /// True if the message has encrypted reasoning of another model. It is omitted, together with the ids of the items
+    /// that follow it: the vendor refuses a known item without its reasoning.
     pub(super) const fn is_foreign(&self) -> bool {
         self.is_foreign
     }
@@ -146,7 +148,7 @@ impl<'a> StoredMetadata<'a> {
         self.calls.as_ref()?.iter().find(|call| call.call_id.as_str() == call_id)
     }
 
-    /// Sealed reasoning items, in order.
+    /// The encrypted reasoning items in order.
     pub(super) fn reasoning(&self) -> Vec<RawObject> {
         let object = |text: &str| serde_json::from_str::<RawObject>(text).ok();
         match (&self.reasoning, self.last_reasoning) {
@@ -159,7 +161,7 @@ impl<'a> StoredMetadata<'a> {
         }
     }
 
-    /// The order of items, if it still fits a message with so much of each.
+    /// The order of items, if it still matches the numbers of each kind in the message.
     pub(super) fn order(
         &self,
         reasoning: usize,

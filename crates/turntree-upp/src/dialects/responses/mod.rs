@@ -1,8 +1,17 @@
-//! The Responses wire: OpenAI's own, and that of others who took it over. UPP-1.2 §19.0, §19.2.
+//! The Responses format: OpenAI, and vendors with a compatible API.
 //!
-//! `encode` writes requests, `decode` reads whole answers, `stream` reads them piece by piece; both readers make
-//! output items (`output`) and put them together in one place (`answer`). Reasoning is kept sealed as it came and
-//! goes back in its place; so do items that UPP has no words for. What tells vendors apart is data: [`ResponsesOptions`].
+//! | file | content |
+//! |---|---|
+//! | `encode` | writes requests |
+//! | `decode` | reads whole responses |
+//! | `stream` | reads streamed responses |
+//! | `output_item` | the items of a response |
+//! | `assembly` | combines items into a message, for both readers |
+//! | `metadata` | encrypted reasoning and provider items, stored to be sent back |
+//!
+//! Vendors differ in data ([`ResponsesOptions`]), not in code.
+//!
+//! Spec: UPP-1.2 §19.0, §19.2
 
 mod assembly;
 mod decode;
@@ -20,52 +29,52 @@ use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
 
-/// What tells one vendor of this wire from another.
+/// The differences between vendors of this format.
 #[derive(Debug, Clone)]
 pub struct ResponsesOptions {
     /// Where the API is, and how requests authenticate.
     pub endpoint: Endpoint,
-    /// What it can take and do.
+    /// What the API supports.
     pub capabilities: Capabilities,
-    /// Which documents it reads.
+    /// Which documents are supported.
     pub documents: Documents,
-    /// How it takes sound and film, where its capabilities say that it does.
+    /// The format of audio and video, if the capabilities include them.
     pub media: Media,
-    /// How closely it is to look at images, where it must be told.
+    /// The `detail` of images, if the vendor requires one.
     pub image_detail: Option<&'static str>,
-    /// Whether its own tools, from `params.tools`, may stand beside ours.
+    /// True if provider tools from `params.tools` may be combined with functions.
     pub native_tools: bool,
-    /// Whether an assistant's texts are sent as one.
+    /// True if the texts of an assistant message are joined.
     pub joins_texts: bool,
-    /// Whether items need ids and a status even when they are not the vendor's.
+    /// True if items require an id and a status even if the vendor did not create them.
     pub items_need_ids: bool,
-    /// Whether reasoning may go back only with its encrypted content.
+    /// True if reasoning may be sent back only with its encrypted content.
     pub reasoning_needs_content: bool,
-    /// Whether it wants `stream_options`, to tell the usage of a stream.
+    /// True if the vendor requires `stream_options` to report the usage of a stream.
     pub stream_options: bool,
-    /// Whether its usage tells the cost, in US dollars.
+    /// True if the usage contains the cost, in US dollars.
     pub reports_cost: bool,
-    /// Members of an answer that are kept in its metadata, as `citations`.
+    /// Members of a response that are stored in the metadata, such as `citations`.
     pub kept_members: &'static [&'static str],
 }
 
-/// Which documents a vendor reads.
+/// Which documents a vendor supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Documents {
     /// None.
     None,
     /// PDF, as base64 or at a URL.
     Pdf,
-    /// Any, also plain text.
+    /// Any type, including plain text.
     Any,
 }
 
-/// How a vendor takes sound and film.
+/// The format of audio and video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Media {
-    /// Sound as a file, film as `input_video` with its data under `video`.
+    /// Audio as a file, video as `input_video` with its data in `video`.
     Files,
-    /// Sound as `input_audio`, film as `input_video` with its data under `video_url`.
+    /// Audio as `input_audio`, video as `input_video` with its data in `video_url`.
     Parts,
 }
 
@@ -86,7 +95,7 @@ impl ResponsesOptions {
         kept_members: &["service_tier"],
     };
 
-    /// Another vendor, who speaks the wire as OpenAI does until its data say otherwise.
+    /// The options of another vendor: those of OpenAI with another endpoint.
     pub fn vendor(
         provider: &'static str,
         base_url: &'static str,
@@ -96,14 +105,14 @@ impl ResponsesOptions {
     }
 }
 
-/// The Responses wire as one vendor speaks it.
+/// The Responses dialect of one vendor.
 #[derive(Debug, Clone)]
 pub struct ResponsesDialect {
     options: ResponsesOptions,
 }
 
 impl ResponsesDialect {
-    /// The wire of a vendor.
+    /// Creates the dialect of a vendor.
     pub const fn new(options: ResponsesOptions) -> Self {
         Self { options }
     }
@@ -118,7 +127,7 @@ impl ResponsesDialect {
     }
 }
 
-/// What a reader has to know of the vendor and the request.
+/// What the decoder needs to know of vendor and request.
 #[derive(Debug, Clone)]
 struct DecodeContext {
     provider: Cow<'static, str>,
@@ -133,7 +142,7 @@ impl DecodeContext {
         UppError::invalid_response(self.provider.as_ref(), message)
     }
 
-    /// An error that the vendor tells in a stream, or in a body with a status of success.
+    /// An error inside a stream or a successful response.
     fn told(&self, data: &str) -> UppError {
         VendorError::of_body(data).into_error(&self.provider)
     }

@@ -1,4 +1,4 @@
-//! OutputItem items: what an answer is made of, read from text into what is kept.
+//! The items of a response.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use crate::dialects::borrowed_text::BorrowedText;
 use crate::error::UppError;
 use turntree_core::json::{RawJson, RawObject};
 
-/// What stands between the parts of one item's reasoning.
+/// The separator between the parts of a reasoning item.
 pub(super) const REASONING_SEPARATOR: &str = "\n\n";
 
 /// One output item.
@@ -16,22 +16,22 @@ pub(super) const REASONING_SEPARATOR: &str = "\n\n";
 pub(super) enum OutputItem {
     Message(MessageItem),
     Reasoning {
-        /// The summary that is shown.
+        /// The summary of the reasoning.
         summary: String,
-        /// The thoughts themselves, where the vendor shows them.
+        /// The reasoning text, if the vendor returns it.
         thoughts: String,
-        /// The item as it goes back, without its type; none of an item that was never done.
+        /// The item to send back, without its type; `None` for an unfinished item.
         sealed: Option<RawJson>,
     },
     Call(FunctionCallItem),
     Image {
-        /// Base64.
+        /// The image in base64.
         result: String,
         mime_type: String,
-        /// The item but for its result.
+        /// The item without its result.
         rest: RawJson,
     },
-    /// A kind that UPP has no words for.
+    /// A kind of item that UPP does not define.
     Verbatim(RawJson),
 }
 
@@ -39,7 +39,7 @@ pub(super) enum OutputItem {
 #[derive(Debug, Default)]
 pub(super) struct MessageItem {
     pub(super) id: Option<RawJson>,
-    /// Which part of the answer it is, as the vendor says it (`commentary`, `final_answer`).
+    /// The vendor's phase of the response (`commentary`, `final_answer`).
     pub(super) phase: Option<RawJson>,
     pub(super) parts: Vec<MessagePart>,
 }
@@ -69,7 +69,7 @@ pub(super) struct ItemKind<'a> {
     pub(super) kind: Option<BorrowedText<'a>>,
 }
 
-/// Every member of an item that we know.
+/// All known members of an item.
 #[derive(Deserialize)]
 struct Item<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -100,7 +100,7 @@ struct Item<'a> {
     output_format: Option<BorrowedText<'a>>,
 }
 
-/// A part of a message, or of a reasoning.
+/// A part of a message or of reasoning.
 #[derive(Deserialize)]
 struct Part<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -113,7 +113,7 @@ struct Part<'a> {
     annotations: Option<RawJson>,
 }
 
-/// The reasoning as it goes back; what is not there is not said.
+/// The reasoning to send back; absent members are omitted.
 #[derive(Serialize)]
 struct Sealed<'a> {
     id: &'a Option<RawJson>,
@@ -124,10 +124,10 @@ struct Sealed<'a> {
     encrypted_content: Option<&'a RawValue>,
 }
 
-/// The kinds of items that we know.
+/// The known kinds of items.
 const KINDS: [&str; 4] = ["message", "reasoning", "function_call", "image_generation_call"];
 
-/// Reads an item; one of a kind that is not known need not look like those that are.
+/// Reads an item. Items of unknown kinds may have any shape.
 pub(super) fn read_item(text: &str, context: &DecodeContext) -> Result<OutputItem, UppError> {
     let verbatim = || {
         let item = RawJson::from_text(text.to_owned()).map_err(|error| context.broken(error))?;
@@ -152,7 +152,7 @@ pub(super) fn read_item(text: &str, context: &DecodeContext) -> Result<OutputIte
 
 fn parts<'a>(raw: Option<&'a RawValue>, context: &DecodeContext) -> Result<Vec<Part<'a>>, UppError> {
     let raw = raw.map_or("null", RawValue::get);
-    // Some hosts write a message's only text without the list around it.
+    // Some hosts send a single text as a string instead of a list.
     if raw.starts_with('"') {
         let text = serde_json::from_str(raw).map_err(|error| context.broken(error))?;
         return Ok(vec![Part { kind: None, text: Some(text), refusal: None, annotations: None }]);

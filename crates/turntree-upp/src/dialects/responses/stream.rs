@@ -1,4 +1,6 @@
-//! Streams: the vendor's events in, ours out, and at the end the same items that a whole answer has. UPP-1.2 §11, §19.2.
+//! Reads streamed responses, and builds the same items as from a whole response.
+//!
+//! Spec: UPP-1.2 §11, §19.2
 
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use turntree_core::message::StreamEvent;
 use turntree_core::message::event::{DataDelta, Delta};
 use turntree_core::message::media::Binary;
 
-/// Every event; payloads stay text until the type says what they are.
+/// Any event. Payloads stay text until the type is known.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -49,7 +51,7 @@ struct Frame<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// What a frame does, by its type.
+/// The effect of a frame, by its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Started,
@@ -62,11 +64,11 @@ enum Kind {
     Ended,
     Failed,
     Error,
-    /// Nothing that we show: progress of the vendor's own tools, parts that other events carry too, what is new.
+    /// No effect: progress of provider tools, parts that other events contain too, unknown events.
     Other,
 }
 
-/// The texts of an item.
+/// The kinds of text in an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Channel {
     Text,
@@ -99,30 +101,30 @@ impl Kind {
     }
 }
 
-/// An item that is arriving.
+/// An item so far.
 #[derive(Debug)]
 struct OpenItem {
-    /// The vendor's number for it.
+    /// The vendor's index of the item.
     place: u32,
     /// The index of its first block.
     index: u32,
-    /// Whether that index is a text's already.
+    /// True if a text uses that index already.
     is_index_taken: bool,
     is_open: bool,
     texts: Vec<PartialText>,
     call: Option<Call>,
-    /// What it was when it was done.
+    /// The finished item.
     item: Option<OutputItem>,
 }
 
-/// A text that is arriving. The parts of a reasoning are one text, those of a message are one each.
+/// A text so far. The parts of a reasoning item are one text; those of a message are one text each.
 #[derive(Debug)]
 struct PartialText {
     channel: Channel,
     index: u32,
     part: u32,
     text: String,
-    /// Where the part begins, once it has.
+    /// The start of the current part.
     part_start: Option<usize>,
 }
 
@@ -134,14 +136,14 @@ struct Call {
     is_announced: bool,
 }
 
-/// Reads one stream.
+/// Decodes one stream.
 #[derive(Debug)]
 pub(super) struct Decoder {
     context: DecodeContext,
     slots: Vec<OpenItem>,
     next_index: u32,
     has_started: bool,
-    /// Set when the vendor said that the answer is whole.
+    /// True after the vendor has marked the end of the response.
     end: Option<(Head, Vec<OutputItem>)>,
 }
 
@@ -156,9 +158,9 @@ impl Decoder {
         }
     }
 
-    /// The place of an item's slot; opens one for an item that nobody announced.
+    /// The position of an item; opens one for an item without a start event.
     fn place(&mut self, output_index: u32, events: &mut Vec<StreamEvent>) -> usize {
-        // The item that grows is nearly always the last one.
+        // The current item is nearly always the last one.
         if let Some(place) = self.slots.iter().rposition(|slot| slot.place == output_index) {
             return place;
         }
@@ -183,7 +185,7 @@ impl Decoder {
         let place = self.place(frame.output_index.unwrap_or_default(), events);
         let kind: ItemKind<'_> =
             serde_json::from_str(item.get()).map_err(|error| self.context.broken(error))?;
-        // Only calls have something to say before they are done.
+        // Only calls have content before they are finished.
         if kind.kind.is_some_and(|kind| kind.as_str() == "function_call")
             && let OutputItem::Call(call) = read_item(item.get(), &self.context)?
             && let Some(slot) = self.slots.get_mut(place)
@@ -241,7 +243,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Gives what an item says and no event said yet, once.
+    /// Emits the content of a finished item that no event contained.
     fn settle(&mut self, place: usize, item: &OutputItem, events: &mut Vec<StreamEvent>) {
         let (is_structured, next_index) = (self.context.is_structured, &mut self.next_index);
         if let Some(slot) = self.slots.get_mut(place).filter(|slot| slot.is_open) {
@@ -259,7 +261,7 @@ impl Decoder {
         self.start(events);
         let text = frame.response.map_or("{}", RawValue::get);
         let mut answer = ResponseBody::read(text, &self.context)?;
-        // The vendor's own list of items counts where it is one; some send it empty.
+        // The vendor's own list of items is used if it is not empty; some vendors send it empty.
         let items = answer.items(&self.context)?;
         let items = items.filter(|items| !items.is_empty() && items.len() >= self.slots.len());
         self.slots.sort_by_key(|slot| slot.place);
@@ -303,7 +305,7 @@ fn take(next_index: &mut u32) -> u32 {
 }
 
 impl OpenItem {
-    /// The text of a channel; of a message, that of one part.
+    /// The text of a channel; in a message, the text of one part.
     fn text(
         &mut self,
         channel: Channel,
@@ -323,7 +325,7 @@ impl OpenItem {
             self.texts.push(PartialText { channel, index, part, text: String::new(), part_start: None });
             self.texts.len() - 1
         });
-        // The place was found or made just now.
+        // The position was found or created above.
         #[expect(clippy::indexing_slicing, reason = "a place of this list")]
         let text = &mut self.texts[place];
         if text.part != part {
@@ -333,7 +335,7 @@ impl OpenItem {
         text
     }
 
-    /// Gives what the item says and no event said yet.
+    /// Emits the content of the item that no event contained.
     fn settle(
         &mut self,
         item: &OutputItem,
@@ -385,7 +387,7 @@ impl OpenItem {
         events.extend(others.map(StreamEvent::block_stop));
     }
 
-    /// The item as it was when it was done, or what had arrived of one that nobody finished.
+    /// The finished item, or what has arrived of an unfinished one.
     fn into_output(self) -> OutputItem {
         if let Some(item) = self.item {
             return item;
@@ -440,13 +442,14 @@ impl PartialText {
         }
     }
 
-    /// The part as it is in the end: gives what is missing of it.
+    /// Finishes a part: emits what is missing.
     fn settle(&mut self, whole: &str, is_structured: bool, events: &mut Vec<StreamEvent>) {
         let start = self.part_start.unwrap_or(self.text.len());
         if let Some(rest) = whole.strip_prefix(self.text.get(start..).unwrap_or_default()) {
             self.grow(rest, is_structured, events);
         } else {
-            // The vendor thought better of it; what was said cannot be taken back, but the answer is right.
+            // The final text differs from the events so far. They cannot be undone, but the response has the final
+            // text.
             self.text.truncate(start);
             self.text.push_str(whole);
         }
@@ -454,7 +457,7 @@ impl PartialText {
 }
 
 impl Call {
-    /// Takes over what an item says of the call.
+    /// Takes name and id of the call from an item.
     fn name_as(&mut self, item: &FunctionCallItem) {
         if self.is_announced {
             return;
@@ -475,7 +478,7 @@ impl Call {
         }
     }
 
-    /// The arguments as they are in the end: gives what is missing of them.
+    /// Finishes the arguments: emits what is missing.
     fn settle(&mut self, index: u32, whole: &str, events: &mut Vec<StreamEvent>) {
         match whole.strip_prefix(self.arguments.as_str()).map(str::to_owned) {
             Some(rest) => self.grow(index, &rest, events),
@@ -497,11 +500,11 @@ impl StreamDecoder for Decoder {
         let frame: Frame<'_> = match serde_json::from_str(data) {
             Ok(frame) => frame,
             Err(error) => {
-                // An event that is not known need not look like those that are.
+                // Unknown events may have any shape.
                 let kind: ItemKind<'_> =
                     serde_json::from_str(data).map_err(|error| self.context.broken(error))?;
                 let name = kind.kind.as_ref().map(BorrowedText::as_str).or(event).unwrap_or_default();
-                // Some send the pieces of a part as objects; the part itself follows when it is done.
+                // Some vendors send the delta of a part as an object; the finished part follows.
                 let is_skipped = Kind::of(name) == Kind::Other || name == "response.content_part.delta";
                 return if is_skipped { Ok(()) } else { Err(self.context.broken(error)) };
             }
@@ -518,7 +521,7 @@ impl StreamDecoder for Decoder {
             Kind::Ended => self.ended(&frame, name, events)?,
             Kind::Failed => return Err(self.failed(&frame, name, data)),
             Kind::Error => return Err(self.context.told(data)),
-            // A gateway before the vendor tells its errors in no event of the vendor's.
+            // A gateway may report an error without an event type.
             Kind::Other if name.is_empty() && frame.error.is_some() => return Err(self.context.told(data)),
             Kind::Other => {}
         }
