@@ -30,7 +30,7 @@ impl Reverse {
         let answer = ResponseParts {
             id: RandomIds.string(),
             content: vec![ContentBlock::text(text)],
-            facts: RawObject::new(),
+            metadata: RawObject::new(),
             usage: TokenUsage::of_call(1, 1),
             stop_reason: StopReason::EndTurn,
             ..ResponseParts::default()

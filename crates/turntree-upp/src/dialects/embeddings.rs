@@ -73,7 +73,7 @@ impl EmbeddingDialect for EmbeddingsDialect {
         let Some(data) = answer.data else { return Err(no_vectors(provider, &answer.extra)) };
         let embeddings = data.into_iter().enumerate().map(|(place, item)| {
             let place = item.index.map_or(place, |index| usize::try_from(index).unwrap_or(usize::MAX));
-            let metadata = namespaced(provider, facts(&item.extra, &["object"]));
+            let metadata = namespaced(provider, metadata_members(&item.extra, &["object"]));
             Arc::new(Embedding { metadata, ..Embedding::new(item.embedding, place) })
         });
         let embeddings = embeddings.collect();
@@ -81,11 +81,12 @@ impl EmbeddingDialect for EmbeddingsDialect {
         let count = |name: &str| usage.get(name).and_then(|count| count.to::<u64>().ok());
         let total_tokens = count("total_tokens").or_else(|| count("prompt_tokens")).unwrap_or_default();
         let spent = usage.iter().filter(|(name, _)| !["total_tokens", "prompt_tokens"].contains(name));
-        let said = facts(&answer.extra, &["object"]).chain(spent.map(|(name, value)| (name, value.clone())));
+        let message = metadata_members(&answer.extra, &["object"])
+            .chain(spent.map(|(name, value)| (name, value.clone())));
         Ok(EmbeddingResult {
             embeddings,
             usage: EmbeddingUsage { total_tokens, extra: Extra::new() },
-            metadata: namespaced(provider, said),
+            metadata: namespaced(provider, message),
             extra: Extra::new(),
         })
     }
@@ -135,20 +136,20 @@ pub(crate) fn no_vectors(provider: &str, members: &Extra) -> UppError {
 }
 
 /// The members that are stored as metadata: all except those in `without`.
-pub(crate) fn facts<'a>(
+pub(crate) fn metadata_members<'a>(
     members: &'a Extra,
     without: &'a [&'a str],
 ) -> impl Iterator<Item = (&'a str, RawJson)> {
-    let kept = members.iter().filter(|(name, value)| !without.contains(name) && !value.is_null());
-    kept.map(|(name, value)| (name, value.clone()))
+    let stored = members.iter().filter(|(name, value)| !without.contains(name) && !value.is_null());
+    stored.map(|(name, value)| (name, value.clone()))
 }
 
 /// The metadata under the provider's name; `None` if there is none.
 pub(crate) fn namespaced<'a>(
     provider: &str,
-    facts: impl IntoIterator<Item = (&'a str, RawJson)>,
+    provider_metadata: impl IntoIterator<Item = (&'a str, RawJson)>,
 ) -> Option<RawObject> {
-    let facts: RawObject = facts.into_iter().collect();
-    let namespace = RawJson::from_value(&facts).ok().filter(|_| !facts.is_empty())?;
+    let provider_metadata: RawObject = provider_metadata.into_iter().collect();
+    let namespace = RawJson::from_value(&provider_metadata).ok().filter(|_| !provider_metadata.is_empty())?;
     Some([(provider, namespace)].into_iter().collect())
 }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::common::{BodyWriter, VendorError, cut_short, read_body, read_frame};
-use super::embeddings::{facts, namespaced};
+use super::embeddings::{metadata_members, namespaced};
 use crate::error::UppError;
 use crate::image::dialect::ImageBody;
 use crate::image::{
@@ -81,7 +81,7 @@ impl ImageDialect for ImagesDialect {
         let images = data.into_iter().enumerate().map(|(place, item)| context.image(place, item));
         let images = images.collect::<Result<Vec<_>, _>>()?;
         let usage = usage(images.len(), answer.usage.as_ref());
-        let metadata = namespaced(context.provider, facts(&answer.extra, &["object"]));
+        let metadata = namespaced(context.provider, metadata_members(&answer.extra, &["object"]));
         Ok(ImageResult { images, metadata, usage: Some(usage), extra: Extra::new() })
     }
 
@@ -191,7 +191,7 @@ impl DecodeContext {
             let message = format!("data[{place}]: there is neither b64_json nor url");
             UppError::invalid_response(self.provider, message)
         })?;
-        let metadata = namespaced(self.provider, facts(&item.extra, &[]));
+        let metadata = namespaced(self.provider, metadata_members(&item.extra, &[]));
         Ok(GeneratedImage { metadata, ..GeneratedImage::new(image) })
     }
 
@@ -224,13 +224,13 @@ impl DecodeContext {
     }
 }
 
-fn usage(images: usize, told: Option<&RawObject>) -> ImageUsage {
-    let count = |name: &str| told.and_then(|usage| usage.get(name)?.to::<u64>().ok());
+fn usage(images: usize, reported: Option<&RawObject>) -> ImageUsage {
+    let count = |name: &str| reported.and_then(|usage| usage.get(name)?.to::<u64>().ok());
     ImageUsage {
         images_generated: Some(images as u64),
         input_tokens: count("input_tokens"),
         output_tokens: count("output_tokens"),
-        cost: told.and_then(|usage| usage.get("cost")?.to::<f64>().ok()),
+        cost: reported.and_then(|usage| usage.get("cost")?.to::<f64>().ok()),
         extra: Extra::new(),
     }
 }
@@ -257,7 +257,7 @@ impl ImageDecoder for Decoder {
         let image = self.context.block(frame.b64_json, frame.url).ok_or_else(|| {
             UppError::invalid_response(self.context.provider, format!("the event {kind} holds no image"))
         })?;
-        let metadata = namespaced(self.context.provider, facts(&frame.extra, &[]));
+        let metadata = namespaced(self.context.provider, metadata_members(&frame.extra, &[]));
         if is_preview {
             let index = frame.partial_image_index.unwrap_or_default();
             events.push(ImagePreview { image, index, metadata, extra: Extra::new() }.into());

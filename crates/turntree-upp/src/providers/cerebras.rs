@@ -7,8 +7,8 @@ use crate::dialects::chat::{ChatDialect, ChatOptions, Member};
 /// `cerebras(model)`: `https://api.cerebras.ai/v1/chat/completions`, key in `CEREBRAS_API_KEY`. Text only.
 pub fn cerebras() -> ChatDialect {
     ChatDialect::new(ChatOptions {
-        reasoning_is_kept_as: Some("reasoning"),
-        kept_members: &[Member::TimeInfo],
+        reasoning_metadata_member: Some("reasoning"),
+        metadata_members: &[Member::TimeInfo],
         ..ChatOptions::vendor("cerebras", "https://api.cerebras.ai/v1", &["CEREBRAS_API_KEY"])
     })
 }

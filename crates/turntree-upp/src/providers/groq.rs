@@ -12,7 +12,7 @@ pub fn groq() -> ChatDialect {
     let base_url = "https://api.groq.com/openai/v1";
     ChatDialect::new(ChatOptions {
         capabilities: Capabilities { image_input: true, ..Capabilities::TEXT },
-        kept_members: &[Member::ExecutedTools],
+        metadata_members: &[Member::ExecutedTools],
         native_tools: true,
         ..ChatOptions::vendor("groq", base_url, &["GROQ_API_KEY"])
     })

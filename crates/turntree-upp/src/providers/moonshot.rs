@@ -14,7 +14,7 @@ pub fn moonshot() -> ChatDialect {
     ChatDialect::new(ChatOptions {
         capabilities: Capabilities { image_input: true, video_input: true, ..Capabilities::TEXT },
         reasoning: Replay::Member("reasoning_content"),
-        reasoning_is_kept_as: Some("reasoning_content"),
+        reasoning_metadata_member: Some("reasoning_content"),
         native_tools: true,
         ..ChatOptions::vendor("moonshot", "https://api.moonshot.ai/v1", key_variables)
     })

@@ -20,7 +20,7 @@ pub fn openrouter() -> ChatDialect {
         capabilities: Capabilities::ALL,
         documents: Documents::Any,
         reasoning_details: true,
-        kept_members: &[Member::Provider, Member::NativeFinishReason, Member::Annotations],
+        metadata_members: &[Member::Provider, Member::NativeFinishReason, Member::Annotations],
         cache_control: true,
         native_tools: true,
         images_in_answers: true,

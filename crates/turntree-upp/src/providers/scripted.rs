@@ -248,7 +248,7 @@ impl Scripted {
         let answer = ResponseParts {
             id: String::new(),
             usage: TokenUsage::of_call(self.words_of_request(request), words_of(&content, &tool_calls)),
-            facts: [("model", RawJson::from_str_value(&self.model_id))].into_iter().collect(),
+            metadata: [("model", RawJson::from_str_value(&self.model_id))].into_iter().collect(),
             stop_reason: if tool_calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse },
             data: request.structure.as_ref().and_then(|_| data_of(&text)),
             content,

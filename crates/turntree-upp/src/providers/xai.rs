@@ -19,7 +19,7 @@ const CAPABILITIES: Capabilities = Capabilities { image_input: true, ..Capabilit
 pub fn xai() -> ChatDialect {
     ChatDialect::new(ChatOptions {
         capabilities: CAPABILITIES,
-        kept_members: &[Member::Citations, Member::InlineCitations],
+        metadata_members: &[Member::Citations, Member::InlineCitations],
         ..ChatOptions::vendor(PROVIDER, BASE_URL, KEY_VARIABLES)
     })
 }
@@ -31,7 +31,7 @@ pub fn xai_responses() -> ResponsesDialect {
         documents: Documents::None,
         joins_texts: true,
         reasoning_needs_content: true,
-        kept_members: &["citations", "inline_citations"],
+        metadata_members: &["citations", "inline_citations"],
         ..ResponsesOptions::vendor(PROVIDER, BASE_URL, KEY_VARIABLES)
     })
 }

@@ -90,16 +90,16 @@ impl<'a> Choice<'a> {
 
     /// A member of the choice that is stored in the metadata.
     pub(super) fn member(&self, member: Member) -> Option<&'a RawValue> {
-        let told = |said: &ChatMessage<'a>| match member {
-            Member::ExecutedTools => said.executed_tools,
-            Member::Annotations => said.annotations,
-            Member::Citations => said.citations,
-            Member::InlineCitations => said.inline_citations,
+        let reported = |received: &ChatMessage<'a>| match member {
+            Member::ExecutedTools => received.executed_tools,
+            Member::Annotations => received.annotations,
+            Member::Citations => received.citations,
+            Member::InlineCitations => received.inline_citations,
             Member::TimeInfo | Member::Provider | Member::NativeFinishReason => None,
         };
         match member {
             Member::NativeFinishReason => self.native_finish_reason,
-            _ => self.delta.as_ref().and_then(told).or_else(|| self.message.as_ref().and_then(told)),
+            _ => self.delta.as_ref().and_then(reported).or_else(|| self.message.as_ref().and_then(reported)),
         }
     }
 }

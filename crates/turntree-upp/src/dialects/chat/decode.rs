@@ -35,30 +35,30 @@ pub(super) fn response(
     if let Some(error) = vendor_error(provider, error) {
         return Err(error);
     }
-    let Some(choice @ Choice { message: Some(said), finish_reason, .. }) = choice else {
+    let Some(choice @ Choice { message: Some(received), finish_reason, .. }) = choice else {
         return Err(UppError::invalid_response(provider, format!("{provider} answered without a choice")));
     };
-    let mut kept = MetadataCollector::default();
-    kept.learn(options, &completion, Some(choice));
+    let mut stored = MetadataCollector::default();
+    stored.update(options, &completion, Some(choice));
     if options.reasoning_details {
-        kept.details(said, false);
+        stored.details(received, false);
     }
-    let thinking = thinking(options, said);
-    let told = ResponseFields {
+    let thinking = thinking(options, received);
+    let reported = ResponseFields {
         model: completion.model.as_str(),
         finish_reason: finish_reason.as_str(),
         system_fingerprint: completion.system_fingerprint.as_str(),
         service_tier: completion.service_tier.as_str(),
         thinking: &thinking,
-        refused: !said.refusal.is_empty(),
+        refused: !received.refusal.is_empty(),
     };
-    let text = said.content.as_str();
+    let text = received.content.as_str();
     let answer = ResponseParts {
         id: completion.id.as_str().to_owned(),
-        facts: told.facts(options, kept),
-        stop_reason: told.stop_reason(),
-        content: content(&thinking, said),
-        tool_calls: tool_calls(provider, said, sources)?,
+        metadata: reported.metadata(options, stored),
+        stop_reason: reported.stop_reason(),
+        content: content(&thinking, received),
+        tool_calls: tool_calls(provider, received, sources)?,
         usage: completion.usage.map(|usage| usage.into_usage(options.reports_cost)).unwrap_or_default(),
         data: request.structure.is_some().then(|| data_of(text)).flatten(),
     };
@@ -66,9 +66,9 @@ pub(super) fn response(
 }
 
 /// The reasoning of a message or delta, from any of the members that hosts use.
-pub(super) fn thinking<'s>(options: &ChatOptions, said: &'s ChatMessage<'_>) -> Cow<'s, str> {
-    match said.thinking() {
-        "" if options.reasoning_details => Cow::Owned(thinking_of_details(said)),
+pub(super) fn thinking<'s>(options: &ChatOptions, received: &'s ChatMessage<'_>) -> Cow<'s, str> {
+    match received.thinking() {
+        "" if options.reasoning_details => Cow::Owned(thinking_of_details(received)),
         thinking => Cow::Borrowed(thinking),
     }
 }
@@ -84,19 +84,19 @@ pub(super) struct ResponseFields<'a> {
 }
 
 impl ResponseFields<'_> {
-    pub(super) fn facts(&self, options: &ChatOptions, kept: MetadataCollector) -> RawObject {
-        let facts = [
+    pub(super) fn metadata(&self, options: &ChatOptions, stored: MetadataCollector) -> RawObject {
+        let values = [
             (Some("model"), self.model),
             (Some("finish_reason"), self.finish_reason),
             (Some("system_fingerprint"), self.system_fingerprint),
             (Some("service_tier"), self.service_tier),
-            (options.reasoning_is_kept_as, self.thinking),
+            (options.reasoning_metadata_member, self.thinking),
         ];
-        let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
-        let told = told.filter_map(|(name, value)| Some((name?, RawJson::from_str_value(value))));
-        let mut facts: RawObject = told.collect();
-        kept.write(options, &mut facts);
-        facts
+        let present = values.into_iter().filter(|(_, value)| !value.is_empty());
+        let present = present.filter_map(|(name, value)| Some((name?, RawJson::from_str_value(value))));
+        let mut metadata: RawObject = present.collect();
+        stored.write(options, &mut metadata);
+        metadata
     }
 
     pub(super) fn stop_reason(&self) -> StopReason {
@@ -122,22 +122,22 @@ pub(super) fn vendor_error(provider: &str, error: Option<&RawValue>) -> Option<U
 }
 
 /// Reasoning, text, refusal (a block of its own), images.
-fn content(thinking: &str, said: &ChatMessage<'_>) -> Vec<ContentBlock> {
+fn content(thinking: &str, received: &ChatMessage<'_>) -> Vec<ContentBlock> {
     let mut content = Vec::new();
     if !thinking.is_empty() {
         content.push(ContentBlock::reasoning(thinking));
     }
-    for text in [&said.content, &said.refusal] {
+    for text in [&received.content, &received.refusal] {
         if !text.is_empty() {
             content.push(ContentBlock::text(text.as_str()));
         }
     }
-    content.extend(pictures(said).into_iter().map(ContentBlock::Image));
+    content.extend(pictures(received).into_iter().map(ContentBlock::Image));
     content
 }
 
 /// The images that the model generated, from their data URLs.
-pub(super) fn pictures(said: &ChatMessage<'_>) -> Vec<ImageBlock> {
+pub(super) fn pictures(received: &ChatMessage<'_>) -> Vec<ImageBlock> {
     #[derive(Deserialize, Default)]
     struct Picture<'a> {
         #[serde(borrow)]
@@ -148,7 +148,7 @@ pub(super) fn pictures(said: &ChatMessage<'_>) -> Vec<ImageBlock> {
         #[serde(borrow)]
         url: LenientText<'a>,
     }
-    let Some(raw) = said.images else { return Vec::new() };
+    let Some(raw) = received.images else { return Vec::new() };
     let pictures: BoundedVec<Picture<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
     let urls = pictures.iter().map(|picture| picture.image_url.url.as_str());
     urls.filter(|url| !url.is_empty()).map(picture_at).collect()
@@ -168,11 +168,11 @@ fn picture_at(url: &str) -> ImageBlock {
 
 fn tool_calls(
     provider: &str,
-    said: &ChatMessage<'_>,
+    received: &ChatMessage<'_>,
     sources: Sources<'_>,
 ) -> Result<Vec<ToolCall>, UppError> {
     let mut calls = Vec::new();
-    for call in said.tool_calls.iter().flatten() {
+    for call in received.tool_calls.iter().flatten() {
         let Some(function) = call.function.as_ref().filter(|function| !function.name.is_empty()) else {
             continue;
         };

@@ -89,15 +89,15 @@ fn system<'a>(
     schema: Option<&StructureSchema>,
 ) -> Result<Option<SystemContent<'a>>, UppError> {
     let provider = &*options.endpoint.provider;
-    let told = schema.filter(|_| options.structure == StructureForm::JsonObject);
+    let reported = schema.filter(|_| options.structure == StructureForm::JsonObject);
     if let (Some(System::Blocks(blocks)), true, None) =
-        (request.system.as_deref(), options.cache_control, told)
+        (request.system.as_deref(), options.cache_control, reported)
     {
         check_blocks(provider, blocks)?;
         return Ok(Some(SystemContent::Blocks(blocks)));
     }
     let text = request.system.as_deref().map(|system| system_text(provider, system)).transpose()?;
-    let Some(StructureSchema { schema, .. }) = told else { return Ok(text.map(SystemContent::Text)) };
+    let Some(StructureSchema { schema, .. }) = reported else { return Ok(text.map(SystemContent::Text)) };
     let schema = RawJson::from_value(schema).unwrap_or_default();
     let mut text = text.map(Cow::into_owned).unwrap_or_default();
     let gap = if text.is_empty() { "" } else { "\n\n" };
@@ -272,11 +272,11 @@ impl<'a> Assistant<'a> {
             Replay::Member(name) => (name, false),
             Replay::RequiredWithCalls(name) => (name, !self.message.tool_calls().is_empty()),
         };
-        let kept =
+        let stored =
             message_fact(self.message, &self.options.endpoint.provider, name).filter(RawJson::is_string);
         let thoughts = self.thoughts();
-        match kept {
-            Some(kept) => map.serialize_entry(name, &kept),
+        match stored {
+            Some(stored) => map.serialize_entry(name, &stored),
             None if is_required || thoughts.clone().next().is_some() => {
                 map.serialize_entry(name, &Concatenated { texts: thoughts, separator: "\n" })
             }
@@ -290,10 +290,10 @@ impl<'a> Assistant<'a> {
             return Ok(());
         }
         let producer = ModelIdentity { provider: &self.options.endpoint.provider, model_id: self.model_id };
-        let kept = message_fact(self.message, producer.provider, NAME).filter(RawJson::is_array);
+        let stored = message_fact(self.message, producer.provider, NAME).filter(RawJson::is_array);
         // Signatures and encrypted parts are only for the model that created them.
-        let kept = kept.filter(|_| producer.made(Provenance::of(self.message, producer.provider)));
-        kept.map_or(Ok(()), |details| map.serialize_entry(NAME, &details))
+        let stored = stored.filter(|_| producer.made(Provenance::of(self.message, producer.provider)));
+        stored.map_or(Ok(()), |details| map.serialize_entry(NAME, &details))
     }
 }
 

@@ -28,15 +28,15 @@ struct ReasoningDetail {
 
 impl MetadataCollector {
     /// Takes the selected members of a response or chunk.
-    pub(super) fn learn(
+    pub(super) fn update(
         &mut self,
         options: &ChatOptions,
-        told: &Completion<'_>,
+        reported: &Completion<'_>,
         choice: Option<&Choice<'_>>,
     ) {
-        for member in options.kept_members {
+        for member in options.metadata_members {
             let of_choice = || choice.and_then(|choice| choice.member(*member));
-            if let Some(value) = told.member(*member).or_else(of_choice) {
+            if let Some(value) = reported.member(*member).or_else(of_choice) {
                 self.member(*member, value);
             }
         }
@@ -58,42 +58,42 @@ impl MetadataCollector {
     }
 
     /// Takes `reasoning_details`, which streams send in pieces.
-    pub(super) fn details(&mut self, said: &ChatMessage<'_>, is_piece: bool) {
-        for told in details(said) {
-            let told = ReasoningDetail::of(told);
+    pub(super) fn details(&mut self, message: &ChatMessage<'_>, is_piece: bool) {
+        for reported in details(message) {
+            let reported = ReasoningDetail::of(reported);
             let has_room = self.details.len() < MOST_ITEMS;
-            match self.details.last_mut().filter(|last| is_piece && last.goes_on_with(&told)) {
-                Some(last) => last.grow(told),
-                None if has_room => self.details.push(told),
+            match self.details.last_mut().filter(|last| is_piece && last.goes_on_with(&reported)) {
+                Some(last) => last.grow(reported),
+                None if has_room => self.details.push(reported),
                 None => {}
             }
         }
     }
 
     /// Adds the collected values to the metadata.
-    pub(super) fn write(self, options: &ChatOptions, facts: &mut RawObject) {
+    pub(super) fn write(self, options: &ChatOptions, metadata: &mut RawObject) {
         if !self.details.is_empty() {
             let details: Vec<RawObject> =
                 self.details.into_iter().map(ReasoningDetail::into_object).collect();
-            facts.insert("reasoning_details", RawJson::from_value(&details).unwrap_or_default());
+            metadata.insert("reasoning_details", RawJson::from_value(&details).unwrap_or_default());
         }
-        for member in options.kept_members {
-            let kept = self.members.iter().find(|(known, _)| known == member);
-            if let Some((_, value)) = kept {
-                facts.insert(member.as_str(), value.clone());
+        for member in options.metadata_members {
+            let stored = self.members.iter().find(|(known, _)| known == member);
+            if let Some((_, value)) = stored {
+                metadata.insert(member.as_str(), value.clone());
             }
         }
     }
 }
 
 /// The details of a message; empty if the member is not a list, or too long.
-fn details(said: &ChatMessage<'_>) -> BoundedVec<RawObject> {
-    said.reasoning_details.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+fn details(message: &ChatMessage<'_>) -> BoundedVec<RawObject> {
+    message.reasoning_details.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
 /// The texts of the details, for hosts without another reasoning member.
-pub(super) fn thinking_of_details(said: &ChatMessage<'_>) -> String {
-    details(said)
+pub(super) fn thinking_of_details(message: &ChatMessage<'_>) -> String {
+    details(message)
         .into_iter()
         .map(ReasoningDetail::of)
         .filter_map(|detail| detail.text.or(detail.summary))
@@ -116,7 +116,7 @@ impl ReasoningDetail {
     /// True if `next` continues this detail. Encrypted details are never split.
     fn goes_on_with(&self, next: &Self) -> bool {
         let agrees = |name: &str| match (self.members.get(name), next.members.get(name)) {
-            (Some(known), Some(told)) => known.is_null() || told.is_null() || known == told,
+            (Some(known), Some(reported)) => known.is_null() || reported.is_null() || known == reported,
             _ => true,
         };
         self.kind == next.kind
@@ -127,9 +127,9 @@ impl ReasoningDetail {
     }
 
     fn grow(&mut self, next: Self) {
-        for (known, told) in [(&mut self.text, next.text), (&mut self.summary, next.summary)] {
-            if let Some(told) = told {
-                known.get_or_insert_default().push_str(&told);
+        for (known, reported) in [(&mut self.text, next.text), (&mut self.summary, next.summary)] {
+            if let Some(reported) = reported {
+                known.get_or_insert_default().push_str(&reported);
             }
         }
         for (name, value) in next.members.iter() {
@@ -151,14 +151,14 @@ impl ReasoningDetail {
 
 /// Merges two pieces of a list: items of the same `index` are replaced, equal items are not repeated. The length is
 /// limited, since each item is searched in the list.
-fn joined(known: &RawJson, told: &RawJson) -> RawJson {
+fn joined(known: &RawJson, reported: &RawJson) -> RawJson {
     #[derive(Deserialize)]
     struct Numbered {
         index: u64,
     }
     let number = |item: &RawJson| item.to::<Numbered>().ok().map(|numbered| numbered.index);
     let mut items: Vec<RawJson> = known.to().unwrap_or_default();
-    for item in told.to::<Vec<RawJson>>().unwrap_or_default() {
+    for item in reported.to::<Vec<RawJson>>().unwrap_or_default() {
         let index = number(&item);
         let place =
             items.iter().position(|known| (index.is_some() && number(known) == index) || *known == item);

@@ -17,11 +17,11 @@ pub struct ChatOptions {
     /// How reasoning is sent back with assistant messages.
     pub reasoning: Replay,
     /// The metadata member in which reasoning is also stored (UPP-1.2 §14).
-    pub reasoning_is_kept_as: Option<&'static str>,
+    pub reasoning_metadata_member: Option<&'static str>,
     /// True if responses have `reasoning_details`, which are sent back unchanged.
     pub reasoning_details: bool,
     /// Other members of a response that are stored in the metadata.
-    pub kept_members: &'static [Member],
+    pub metadata_members: &'static [Member],
     /// True if texts and tools may have cache marks. The system prompt is then sent as blocks.
     pub cache_control: bool,
     /// True if provider tools from `params.tools` are sent before the functions.
@@ -128,9 +128,9 @@ impl ChatOptions {
             capabilities: Capabilities::ALL,
             documents: Documents::Any,
             reasoning: Replay::Dropped,
-            reasoning_is_kept_as: None,
+            reasoning_metadata_member: None,
             reasoning_details: false,
-            kept_members: &[],
+            metadata_members: &[],
             cache_control: false,
             native_tools: false,
             images_in_answers: false,

@@ -45,7 +45,7 @@ pub(super) struct ChatStreamDecoder {
     pictures: Vec<ImageBlock>,
     /// The reasoning, if it is also stored in the metadata.
     thinking: String,
-    kept: MetadataCollector,
+    stored: MetadataCollector,
     id: String,
     model: String,
     finish_reason: String,
@@ -81,7 +81,7 @@ impl ChatStreamDecoder {
             calls: Vec::new(),
             pictures: Vec::new(),
             thinking: String::new(),
-            kept: MetadataCollector::default(),
+            stored: MetadataCollector::default(),
             id: String::new(),
             model: String::new(),
             finish_reason: String::new(),
@@ -91,13 +91,13 @@ impl ChatStreamDecoder {
         }
     }
 
-    fn learn(&mut self, chunk: &Completion<'_>) {
+    fn update(&mut self, chunk: &Completion<'_>) {
         if self.id.is_empty() {
-            learn(&mut self.id, &chunk.id);
+            update(&mut self.id, &chunk.id);
         }
-        learn(&mut self.model, &chunk.model);
-        learn(&mut self.system_fingerprint, &chunk.system_fingerprint);
-        learn(&mut self.service_tier, &chunk.service_tier);
+        update(&mut self.model, &chunk.model);
+        update(&mut self.system_fingerprint, &chunk.system_fingerprint);
+        update(&mut self.service_tier, &chunk.service_tier);
         let of_choice = chunk.choices.iter().flatten().find(|choice| choice.is_first());
         let of_choice = of_choice.and_then(|choice| choice.usage);
         let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.usage);
@@ -109,20 +109,24 @@ impl ChatStreamDecoder {
         }
     }
 
-    fn said(&mut self, said: &ChatMessage<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
-        let thinking = thinking(&self.options, said);
+    fn received(
+        &mut self,
+        received: &ChatMessage<'_>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), UppError> {
+        let thinking = thinking(&self.options, received);
         if !thinking.is_empty() {
             let index = *self.reasoning.get_or_insert_with(|| next_block(&mut self.blocks));
             self.fold.reasoning(index, &thinking);
-            if self.options.reasoning_is_kept_as.is_some() {
+            if self.options.reasoning_metadata_member.is_some() {
                 self.thinking.push_str(&thinking);
             }
             events.push(StreamEvent::reasoning(index, &*thinking));
         }
         if self.options.reasoning_details {
-            self.kept.details(said, true);
+            self.stored.details(received, true);
         }
-        let text = said.content.as_str();
+        let text = received.content.as_str();
         if !text.is_empty() {
             self.fold.text(TEXT, text);
             events.push(StreamEvent::text(TEXT, text));
@@ -131,16 +135,16 @@ impl ChatStreamDecoder {
                 events.push(StreamEvent::object(TEXT, text));
             }
         }
-        let refusal = said.refusal.as_str();
+        let refusal = received.refusal.as_str();
         if !refusal.is_empty() {
             let index = *self.refusal.get_or_insert_with(|| next_block(&mut self.blocks));
             self.fold.text(index, refusal);
             events.push(StreamEvent::text(index, refusal));
         }
-        for call in said.tool_calls.iter().flatten() {
+        for call in received.tool_calls.iter().flatten() {
             self.call(call, events)?;
         }
-        for picture in pictures(said) {
+        for picture in pictures(received) {
             let index = next_block(&mut self.blocks);
             if let ImageSource::Base64(source) = &picture.source
                 && let Ok(data) = Binary::from_base64(&source.data)
@@ -258,20 +262,20 @@ impl StreamDecoder for ChatStreamDecoder {
         if let Some(error) = vendor_error(&self.options.endpoint.provider, error) {
             return Err(error);
         }
-        self.learn(&chunk);
+        self.update(&chunk);
         if !std::mem::replace(&mut self.started, true) {
             events.push(StreamEvent::message_start());
         }
-        if !self.options.kept_members.is_empty() {
+        if !self.options.metadata_members.is_empty() {
             let choice = chunk.choices.iter().flatten().find(|choice| choice.is_first());
-            self.kept.learn(&self.options, &chunk, choice);
+            self.stored.update(&self.options, &chunk, choice);
         }
         for choice in chunk.choices.iter().flatten().filter(|choice| choice.is_first()) {
             // Some hosts send a whole response as their only chunk.
-            for said in choice.delta.iter().chain(&choice.message) {
-                self.said(said, events)?;
+            for received in choice.delta.iter().chain(&choice.message) {
+                self.received(received, events)?;
             }
-            learn(&mut self.finish_reason, &choice.finish_reason);
+            update(&mut self.finish_reason, &choice.finish_reason);
         }
         Ok(())
     }
@@ -292,7 +296,7 @@ impl StreamDecoder for ChatStreamDecoder {
         events.push(StreamEvent::message_stop());
         let mut folded = self.fold.finish();
         folded.content.extend(self.pictures.into_iter().map(ContentBlock::Image));
-        let told = ResponseFields {
+        let reported = ResponseFields {
             model: &self.model,
             finish_reason: &self.finish_reason,
             system_fingerprint: &self.system_fingerprint,
@@ -303,9 +307,9 @@ impl StreamDecoder for ChatStreamDecoder {
         let answer = ResponseParts {
             content: folded.content,
             tool_calls: folded.tool_calls,
-            facts: told.facts(&self.options, self.kept),
+            metadata: reported.metadata(&self.options, self.stored),
             usage: self.usage.unwrap_or_default(),
-            stop_reason: told.stop_reason(),
+            stop_reason: reported.stop_reason(),
             data: self.is_structured.then(|| data_of(&self.text)).flatten(),
             id: self.id,
         };
@@ -314,9 +318,9 @@ impl StreamDecoder for ChatStreamDecoder {
 }
 
 /// Replaces a value by a later one that is not empty.
-fn learn(known: &mut String, told: &LenientText<'_>) {
-    if !told.is_empty() && known != told.as_str() {
-        told.as_str().clone_into(known);
+fn update(known: &mut String, reported: &LenientText<'_>) {
+    if !reported.is_empty() && known != reported.as_str() {
+        reported.as_str().clone_into(known);
     }
 }
 

@@ -96,16 +96,17 @@ impl VendorError {
         let members: Members = raw.to().unwrap_or_default();
         let upstream: Upstream = members.metadata.and_then(|raw| raw.to().ok()).unwrap_or_default();
         let moderated = upstream.flagged_input.as_ref().map(|_| "moderation_error".to_owned());
-        let told = members.message.as_ref().and_then(text);
+        let reported = members.message.as_ref().and_then(text);
         // Some vendors use a list of validation errors as the message.
         let wrapped = || members.message.as_ref().filter(|message| message.is_object());
-        let told = told.or_else(|| wrapped().and_then(|raw| Self::of_json_within(raw, wrappers).message));
+        let reported =
+            reported.or_else(|| wrapped().and_then(|raw| Self::of_json_within(raw, wrappers).message));
         let outer = Self {
-            message: match (told, upstream.message(wrappers)) {
-                (Some(told), Some(upstream)) if !told.contains(&upstream) => {
-                    Some(format!("{told}: {upstream}"))
+            message: match (reported, upstream.message(wrappers)) {
+                (Some(reported), Some(upstream)) if !reported.contains(&upstream) => {
+                    Some(format!("{reported}: {upstream}"))
                 }
-                (told, upstream) => told.or(upstream),
+                (reported, upstream) => reported.or(upstream),
             },
             kind: members.kind.as_ref().and_then(text).filter(|kind| kind != "error").or(moderated),
             code: members.code.as_ref().and_then(text).or_else(|| members.status.as_ref().and_then(text)),

@@ -19,7 +19,7 @@ pub struct ResponseParts {
     /// The tool calls in order.
     pub tool_calls: Vec<ToolCall>,
     /// The provider metadata, for the provider's namespace.
-    pub facts: RawObject,
+    pub metadata: RawObject,
     /// The tokens of this call.
     pub usage: TokenUsage,
     /// Why the model stopped.
@@ -31,12 +31,13 @@ pub struct ResponseParts {
 impl ResponseParts {
     /// Builds the response. The sources provide id and timestamp if the vendor sends none.
     pub fn into_response(self, provider: &str, sources: Sources<'_>) -> ModelResponse {
-        let namespace = RawJson::from_value(&self.facts).ok().filter(|_| !self.facts.is_empty());
+        let namespace = RawJson::from_value(&self.metadata).ok().filter(|_| !self.metadata.is_empty());
         let tool_calls = (!self.tool_calls.is_empty()).then_some(self.tool_calls);
         let message = Message {
             id: if self.id.is_empty() { sources.ids.string() } else { self.id },
             timestamp: sources.clock.now(),
-            metadata: namespace.map(|facts| [(provider, facts)].into_iter().collect()),
+            metadata: namespace
+                .map(|provider_metadata| [(provider, provider_metadata)].into_iter().collect()),
             body: Body::Assistant { content: self.content, tool_calls },
             extra: Extra::new(),
         };

@@ -89,7 +89,7 @@ impl Usage {
         let counted = TokenUsage::of_call(read, written);
         let total_tokens = match self.total_token_count.0 {
             0 => counted.total_tokens,
-            told => told,
+            reported => reported,
         };
         TokenUsage { total_tokens, cache_read_tokens: self.cached_content_token_count.0, ..counted }
     }
@@ -102,7 +102,7 @@ pub(super) struct Head {
     pub(super) finish_reason: Option<String>,
     /// Why the prompt was blocked.
     pub(super) block_reason: Option<String>,
-    pub(super) told: CandidateMetadata,
+    pub(super) reported: CandidateMetadata,
     pub(super) usage: Usage,
 }
 
@@ -449,7 +449,7 @@ impl ResponseBuilder {
         let facts = ResponseMetadata {
             finish_reason: head.finish_reason,
             model: head.model,
-            told: head.told,
+            reported: head.reported,
             function_call_parts: self.call_parts,
             thought_signature: self.text_signature,
             json_response_id: self.answer_id,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::dialects::common::BodyWriter;
-use crate::dialects::embeddings::{facts, namespaced, no_vectors};
+use crate::dialects::embeddings::{metadata_members, namespaced, no_vectors};
 use crate::embedding::dialect::read_vectors;
 use crate::embedding::{
     Embedding, EmbeddingDialect, EmbeddingInputType, EmbeddingLimits, EmbeddingRequest, EmbeddingResult,
@@ -89,11 +89,11 @@ impl EmbeddingDialect for GeminiEmbeddings {
         let usage = answer.usage_metadata.unwrap_or_default();
         let count = |name: &str| usage.get(name).and_then(|count| count.to::<u64>().ok());
         let counted = embeddings.iter().filter_map(|embedding| embedding.tokens).sum();
-        let told = count("totalTokenCount").or_else(|| count("promptTokenCount"));
+        let reported = count("totalTokenCount").or_else(|| count("promptTokenCount"));
         Ok(EmbeddingResult {
             embeddings,
-            usage: EmbeddingUsage { total_tokens: told.unwrap_or(counted), extra: Extra::new() },
-            metadata: namespaced(self.provider, facts(&answer.extra, &[])),
+            usage: EmbeddingUsage { total_tokens: reported.unwrap_or(counted), extra: Extra::new() },
+            metadata: namespaced(self.provider, metadata_members(&answer.extra, &[])),
             extra: Extra::new(),
         })
     }
@@ -105,8 +105,9 @@ fn embedding(provider: &str, place: usize, item: Item) -> Embedding {
     let tokens = count("tokenCount").or_else(|| count("token_count"));
     let counted = ["tokenCount", "token_count"];
     let others = statistics.iter().filter(|(name, _)| !counted.contains(name));
-    let said = facts(&item.extra, &["shape"]).chain(others.map(|(name, value)| (name, value.clone())));
-    Embedding { tokens, metadata: namespaced(provider, said), ..Embedding::new(item.values, place) }
+    let message =
+        metadata_members(&item.extra, &["shape"]).chain(others.map(|(name, value)| (name, value.clone())));
+    Embedding { tokens, metadata: namespaced(provider, message), ..Embedding::new(item.values, place) }
 }
 
 /// Protocol buffers write counts as fractions or strings.

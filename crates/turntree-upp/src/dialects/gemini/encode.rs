@@ -249,11 +249,11 @@ impl<'a> Encoder<'a> {
         content: &'a [ContentBlock],
         calls: &'a [ToolCall],
     ) -> Vec<Part<'a>> {
-        let facts = StoredMetadata::of(message, self.producer);
+        let stored_metadata = StoredMetadata::of(message, self.producer);
         let signatures: Vec<Option<Signature<'a>>> = calls
             .iter()
             .enumerate()
-            .map(|(place, call)| facts.call_signature(place, call).map(Signature::Vendor))
+            .map(|(place, call)| stored_metadata.call_signature(place, call).map(Signature::Vendor))
             .collect();
         let is_foreign = self.signs_calls && signatures.iter().all(Option::is_none);
         let foreign = std::iter::once(is_foreign.then_some(Signature::Foreign(FOREIGN_CALL)));
@@ -273,8 +273,11 @@ impl<'a> Encoder<'a> {
             }
         }
         let counts = [thoughts.len(), texts.len(), media.len(), calls.len()];
-        let Some(order) = facts.order(counts) else {
-            return plain_parts(content, facts.text_signature()).into_iter().chain(calls_left).collect();
+        let Some(order) = stored_metadata.order(counts) else {
+            return plain_parts(content, stored_metadata.text_signature())
+                .into_iter()
+                .chain(calls_left)
+                .collect();
         };
         let (mut thoughts, mut texts, mut media) =
             (thoughts.into_iter(), texts.into_iter(), media.into_iter());
@@ -298,7 +301,11 @@ impl<'a> Encoder<'a> {
                     if is_shown {
                         texts.next();
                     }
-                    parts.push(if facts.is_foreign() { unsigned(part) } else { Part::Verbatim(part) });
+                    parts.push(if stored_metadata.is_foreign() {
+                        unsigned(part)
+                    } else {
+                        Part::Verbatim(part)
+                    });
                 }
             }
         }

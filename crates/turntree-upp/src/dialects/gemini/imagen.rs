@@ -3,7 +3,7 @@
 //! Spec: UPP-1.2 §16
 
 use crate::dialects::common::{BodyWriter, VendorError, read_body};
-use crate::dialects::embeddings::{facts, namespaced};
+use crate::dialects::embeddings::{metadata_members, namespaced};
 use crate::error::{ErrorCode, UppError};
 use crate::image::dialect::ImageBody;
 use crate::image::{GeneratedImage, ImageCapabilities, ImageDialect, ImageRequest, ImageResult, ImageUsage};
@@ -79,7 +79,7 @@ impl ImageDialect for Imagen {
                 height: None,
                 extra: Extra::new(),
             };
-            let metadata = namespaced(self.provider, facts(&prediction.extra, &[]));
+            let metadata = namespaced(self.provider, metadata_members(&prediction.extra, &[]));
             images.push(GeneratedImage { metadata, ..GeneratedImage::new(image) });
         }
         match (images.is_empty(), reason) {
@@ -89,7 +89,7 @@ impl ImageDialect for Imagen {
                     ..ImageUsage::default()
                 }),
                 images,
-                metadata: namespaced(self.provider, facts(&answer.extra, &[])),
+                metadata: namespaced(self.provider, metadata_members(&answer.extra, &[])),
                 extra: Extra::new(),
             }),
             (true, Some(reason)) => Err(UppError::new(ErrorCode::ContentFiltered, self.provider, reason)),

@@ -21,7 +21,7 @@ pub(super) struct ResponseMetadata {
     pub(super) finish_reason: Option<String>,
     pub(super) model: Option<String>,
     #[serde(flatten)]
-    pub(super) told: CandidateMetadata,
+    pub(super) reported: CandidateMetadata,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) function_call_parts: Vec<FunctionCallMetadata>,
     /// The signature of the last text.

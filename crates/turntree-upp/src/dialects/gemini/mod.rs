@@ -177,7 +177,7 @@ impl Dialect for GeminiDialect {
 /// The vendor reports an invalid key as `INVALID_ARGUMENT`; only the message tells the difference.
 fn code_of_words(code: ErrorCode, message: &str) -> ErrorCode {
     let is_about_key = ["API key not valid", "API key expired", "API Key not found"];
-    if code == ErrorCode::InvalidRequest && is_about_key.iter().any(|words| message.contains(words)) {
+    if code == ErrorCode::InvalidRequest && is_about_key.iter().any(|text| message.contains(text)) {
         return ErrorCode::AuthenticationFailed;
     }
     code

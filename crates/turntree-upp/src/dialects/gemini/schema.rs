@@ -57,8 +57,9 @@ fn rewritten(raw: &RawJson, depth: u8) -> RawJson {
         }
     }
     if !notes.is_empty() {
-        let told = schema.get("description").and_then(RawJson::as_string).filter(|told| !told.is_empty());
-        let description: Vec<String> = told.into_iter().chain(notes).collect();
+        let reported =
+            schema.get("description").and_then(RawJson::as_string).filter(|reported| !reported.is_empty());
+        let description: Vec<String> = reported.into_iter().chain(notes).collect();
         accepted.insert("description", RawJson::from_str_value(&description.join(" ")));
     }
     RawJson::from_value(&accepted).unwrap_or_else(|_| raw.clone())

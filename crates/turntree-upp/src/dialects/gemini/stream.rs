@@ -52,13 +52,13 @@ impl Decoder {
         let head = &mut self.head;
         // Counts are cumulative: the last ones are complete.
         head.usage = frame.usage_metadata.unwrap_or(head.usage);
-        learn(&mut head.model, frame.model_version);
-        learn(&mut head.told.response_id, frame.response_id);
+        update(&mut head.model, frame.model_version);
+        update(&mut head.reported.response_id, frame.response_id);
         if let Some(feedback) = frame.prompt_feedback.filter(|raw| raw.get().starts_with('{')) {
             let read: Feedback<'_> =
                 serde_json::from_str(feedback.get()).map_err(|error| self.context.broken(error))?;
             head.block_reason = read.block_reason.map(BorrowedText::owned).or(head.block_reason.take());
-            keep(&mut head.told.prompt_feedback, Some(feedback));
+            keep(&mut head.reported.prompt_feedback, Some(feedback));
         }
         // Other candidates are ignored.
         let mut candidates = frame.candidates.into_iter().flatten();
@@ -81,20 +81,20 @@ impl Decoder {
         let head = &mut self.head;
         let reason = candidate.finish_reason.map(BorrowedText::owned).filter(|reason| !reason.is_empty());
         head.finish_reason = reason.or(head.finish_reason.take());
-        let told = &mut head.told;
-        keep(&mut told.finish_message, candidate.finish_message);
-        keep(&mut told.safety_ratings, candidate.safety_ratings);
-        keep(&mut told.grounding_metadata, candidate.grounding_metadata);
-        keep(&mut told.url_context_metadata, candidate.url_context_metadata);
-        keep(&mut told.citation_metadata, candidate.citation_metadata);
-        keep(&mut told.avg_logprobs, candidate.avg_logprobs);
+        let reported = &mut head.reported;
+        keep(&mut reported.finish_message, candidate.finish_message);
+        keep(&mut reported.safety_ratings, candidate.safety_ratings);
+        keep(&mut reported.grounding_metadata, candidate.grounding_metadata);
+        keep(&mut reported.url_context_metadata, candidate.url_context_metadata);
+        keep(&mut reported.citation_metadata, candidate.citation_metadata);
+        keep(&mut reported.avg_logprobs, candidate.avg_logprobs);
         self.logprobs.extend(candidate.logprobs_result.map(RawJson::from));
         let parts = candidate.content.and_then(|content| content.parts).unwrap_or_default();
         parts.into_iter().try_for_each(|part| self.assembly.add(part, &self.context, events))
     }
 
     pub(super) fn into_response(mut self, sources: Sources<'_>) -> ModelResponse {
-        self.head.told.logprobs_result = match self.logprobs.as_slice() {
+        self.head.reported.logprobs_result = match self.logprobs.as_slice() {
             [] => None,
             [only] => Some(only.clone()),
             results => RawJson::from_value(results).ok(),
@@ -104,18 +104,19 @@ impl Decoder {
 }
 
 /// Replaces a value by a later one. Most frames repeat the first value.
-fn learn(known: &mut Option<String>, told: Option<BorrowedText<'_>>) {
-    if let Some(told) = told.filter(|told| known.as_deref() != Some(told.as_str())) {
-        *known = Some(told.owned());
+fn update(known: &mut Option<String>, reported: Option<BorrowedText<'_>>) {
+    if let Some(reported) = reported.filter(|reported| known.as_deref() != Some(reported.as_str())) {
+        *known = Some(reported.owned());
     }
 }
 
 /// Replaces a value by a later one that is not empty.
-fn keep(kept: &mut Option<RawJson>, told: Option<&RawValue>) {
-    let says_nothing = |told: &&RawValue| matches!(told.get(), "null" | "{}" | "[]");
-    let is_known = |told: &&RawValue| kept.as_ref().is_some_and(|kept| kept.get() == told.get());
-    if let Some(told) = told.filter(|told| !says_nothing(told) && !is_known(told)) {
-        *kept = Some(told.into());
+fn keep(stored: &mut Option<RawJson>, reported: Option<&RawValue>) {
+    let says_nothing = |reported: &&RawValue| matches!(reported.get(), "null" | "{}" | "[]");
+    let is_known =
+        |reported: &&RawValue| stored.as_ref().is_some_and(|stored| stored.get() == reported.get());
+    if let Some(reported) = reported.filter(|reported| !says_nothing(reported) && !is_known(reported)) {
+        *stored = Some(reported.into());
     }
 }
 

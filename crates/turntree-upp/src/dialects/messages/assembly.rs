@@ -92,8 +92,8 @@ impl Usage {
     }
 }
 
-fn count(told: Option<Count>) -> u64 {
-    told.unwrap_or_default().0
+fn count(reported: Option<Count>) -> u64 {
+    reported.unwrap_or_default().0
 }
 
 /// Builds the response.
@@ -201,7 +201,7 @@ impl Assembly {
             StopReason::ToolUse if self.answer_id.is_some() && self.calls.is_empty() => StopReason::EndTurn,
             other => other,
         };
-        let facts = ResponseMetadata {
+        let response_metadata = ResponseMetadata {
             stop_reason: head.stop_reason,
             stop_sequence: head.stop_sequence,
             model: head.model,
@@ -212,7 +212,7 @@ impl Assembly {
             container: head.container,
         };
         let mut metadata = RawObject::new();
-        metadata.insert(context.provider, RawJson::from_value(&facts).unwrap_or_default());
+        metadata.insert(context.provider, RawJson::from_value(&response_metadata).unwrap_or_default());
         let mut content = self.reasoning;
         content.append(&mut self.texts);
         let tool_calls = (!self.calls.is_empty()).then_some(self.calls);

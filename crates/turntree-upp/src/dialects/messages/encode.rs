@@ -160,18 +160,20 @@ fn turn<'a>(
     place: usize,
     message: &'a Message,
 ) -> Result<WireMessage<'a>, UppError> {
-    let facts = StoredMetadata::of(message, ModelIdentity { provider: options.provider, model_id });
+    let stored_metadata = StoredMetadata::of(message, ModelIdentity { provider: options.provider, model_id });
     let (role, mut content) = match &message.body {
         Body::User { content } => ("user", user(options, place, message, content)?),
         Body::Assistant { content, tool_calls } => {
-            ("assistant", assistant(&facts, content, tool_calls.as_deref().unwrap_or_default()))
+            ("assistant", assistant(&stored_metadata, content, tool_calls.as_deref().unwrap_or_default()))
         }
         Body::ToolResult { results } => ("user", results.iter().map(tool_result).collect()),
     };
     if content.is_empty() && role == "assistant" && options.fills_empty_answers {
         content.push(Block::text(""));
     }
-    if let (true, Some(mark), Some(last)) = (options.cache_control, facts.cache_control, content.last_mut()) {
+    if let (true, Some(mark), Some(last)) =
+        (options.cache_control, stored_metadata.cache_control, content.last_mut())
+    {
         last.mark(mark);
     }
     Ok(WireMessage { role, content })
@@ -222,7 +224,7 @@ fn user_block<'a>(options: &MessagesOptions, block: &'a ContentBlock) -> Option<
 ///
 /// Thinking without a signature of this vendor is omitted, since the vendor refuses it; so are empty texts.
 fn assistant<'a>(
-    facts: &StoredMetadata<'a>,
+    stored_metadata: &StoredMetadata<'a>,
     content: &'a [ContentBlock],
     calls: &'a [ToolCall],
 ) -> Vec<Block<'a>> {
@@ -233,11 +235,11 @@ fn assistant<'a>(
     let thinking: Vec<&str> = thinking.collect();
     let texts: Vec<&str> = content.iter().filter_map(ContentBlock::as_text).collect();
     let mut signed = thinking.iter().enumerate().map(|(place, text)| {
-        let signature = facts.signature(place).filter(|_| !text.is_empty());
+        let signature = stored_metadata.signature(place).filter(|_| !text.is_empty());
         signature.map(|signature| Block::Thinking { thinking: text, signature })
     });
     let mut calls_left = calls.iter();
-    let Some(order) = facts.order(thinking.len(), texts.len(), calls.len()) else {
+    let Some(order) = stored_metadata.order(thinking.len(), texts.len(), calls.len()) else {
         let texts = texts.iter().filter(|text| !text.is_empty()).map(|text| Block::text(text));
         return signed.flatten().chain(texts).chain(calls_left.map(|call| tool_use(call, None))).collect();
     };

@@ -24,7 +24,7 @@ pub(super) struct Head {
     pub(super) incomplete_reason: Option<String>,
     pub(super) usage: Usage,
     /// Members that the vendor's options select.
-    pub(super) kept: RawObject,
+    pub(super) stored: RawObject,
 }
 
 /// The vendor's token counts.
@@ -61,8 +61,8 @@ impl Usage {
     }
 }
 
-fn count(told: Option<Count>) -> u64 {
-    told.unwrap_or_default().0
+fn count(reported: Option<Count>) -> u64 {
+    reported.unwrap_or_default().0
 }
 
 /// Builds the response.
@@ -96,7 +96,7 @@ struct Assembly {
 impl Assembly {
     fn add(&mut self, item: OutputItem) {
         match item {
-            OutputItem::Message(said) => self.message(said),
+            OutputItem::Message(item) => self.message(item),
             OutputItem::Reasoning { summary, thoughts, sealed } => {
                 let shown = [thoughts, summary].into_iter().filter(|text| !text.is_empty());
                 self.reasoning.extend(shown.map(ContentBlock::reasoning));
@@ -127,10 +127,10 @@ impl Assembly {
         }
     }
 
-    fn message(&mut self, said: MessageItem) {
-        self.is_refused |= said.parts.iter().any(|part| part.is_refusal);
+    fn message(&mut self, item: MessageItem) {
+        self.is_refused |= item.parts.iter().any(|part| part.is_refusal);
         let mut texts = 0;
-        for part in said.parts.into_iter().filter(|part| !part.text.is_empty()) {
+        for part in item.parts.into_iter().filter(|part| !part.text.is_empty()) {
             texts += 1;
             self.rest.push(ContentBlock::text(part.text));
             self.annotations.push(part.annotations);
@@ -138,9 +138,9 @@ impl Assembly {
         if texts == 0 {
             return;
         }
-        self.is_ordered |= self.messages > 0 || !self.calls.is_empty() || said.phase.is_some();
+        self.is_ordered |= self.messages > 0 || !self.calls.is_empty() || item.phase.is_some();
         self.messages += 1;
-        self.order.push(OrderEntry::Message { kind: "message", id: said.id, phase: said.phase, texts });
+        self.order.push(OrderEntry::Message { kind: "message", id: item.id, phase: item.phase, texts });
     }
 
     fn data(&self, context: &DecodeContext) -> Option<RawJson> {
@@ -173,7 +173,7 @@ impl Assembly {
             extra: Extra::new(),
         });
         let tool_calls: Vec<ToolCall> = tool_calls.collect();
-        let facts = ResponseMetadata {
+        let response_metadata = ResponseMetadata {
             model: head.model,
             status: head.status,
             response_id: head.id.clone(),
@@ -187,10 +187,10 @@ impl Assembly {
                 Vec::new()
             },
             incomplete_reason: head.incomplete_reason,
-            kept: head.kept,
+            stored: head.stored,
         };
         let mut metadata = RawObject::new();
-        metadata.insert(&*context.provider, RawJson::from_value(&facts).unwrap_or_default());
+        metadata.insert(&*context.provider, RawJson::from_value(&response_metadata).unwrap_or_default());
         let mut content = self.reasoning;
         content.append(&mut self.rest);
         let message = Message {

@@ -48,8 +48,8 @@ impl<'a> ResponseBody<'a> {
                 let message = "the response was cancelled at the vendor";
                 Err(UppError::new(ErrorCode::Cancelled, context.provider.as_ref(), message))
             }
-            (_, Some(error)) => Err(context.told(error.get())),
-            (Some("failed"), None) => Err(context.told(r#"{"code":"failed"}"#)),
+            (_, Some(error)) => Err(context.reported(error.get())),
+            (Some("failed"), None) => Err(context.reported(r#"{"code":"failed"}"#)),
             _ => Ok(answer),
         }
     }
@@ -62,11 +62,11 @@ impl<'a> ResponseBody<'a> {
 
     /// The values of the response as a whole. `text` is its JSON.
     pub(super) fn into_head(self, text: &str, context: &DecodeContext) -> Head {
-        let mut kept = RawObject::new();
-        if !context.kept_members.is_empty() {
+        let mut stored = RawObject::new();
+        if !context.metadata_members.is_empty() {
             let members: RawObject = serde_json::from_str(text).unwrap_or_default();
-            let members = members.iter().filter(|(key, _)| context.kept_members.contains(key));
-            kept = members.map(|(key, value)| (key, value.clone())).collect();
+            let members = members.iter().filter(|(key, _)| context.metadata_members.contains(key));
+            stored = members.map(|(key, value)| (key, value.clone())).collect();
         }
         Head {
             id: self.id.map(BorrowedText::owned),
@@ -77,7 +77,7 @@ impl<'a> ResponseBody<'a> {
                 .and_then(|details| details.reason)
                 .map(BorrowedText::owned),
             usage: self.usage.unwrap_or_default(),
-            kept,
+            stored,
         }
     }
 }

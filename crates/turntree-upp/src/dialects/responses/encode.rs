@@ -211,9 +211,13 @@ fn input<'a>(
                 items.push(said_by("user", user(options, place, message, content)?));
             }
             Body::Assistant { .. } => {
-                let facts = StoredMetadata::of(message, producer);
-                let said =
-                    Assistant::new(options, message, facts, is_stored && !options.reasoning_needs_content);
+                let stored_metadata = StoredMetadata::of(message, producer);
+                let said = Assistant::new(
+                    options,
+                    message,
+                    stored_metadata,
+                    is_stored && !options.reasoning_needs_content,
+                );
                 items.extend(said.into_items());
             }
             Body::ToolResult { results } => {
@@ -318,7 +322,7 @@ fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<
 
 /// The contents of one assistant message, by kind.
 struct Assistant<'a> {
-    facts: StoredMetadata<'a>,
+    stored_metadata: StoredMetadata<'a>,
     reasoning: Vec<RawObject>,
     texts: Vec<&'a str>,
     images: Vec<MediaBytes<'a>>,
@@ -334,7 +338,7 @@ impl<'a> Assistant<'a> {
     fn new(
         options: &ResponsesOptions,
         message: &'a Message,
-        facts: StoredMetadata<'a>,
+        stored_metadata: StoredMetadata<'a>,
         names_reasoning: bool,
     ) -> Self {
         let content = message.content();
@@ -343,7 +347,7 @@ impl<'a> Assistant<'a> {
             _ => None,
         });
         Self {
-            reasoning: facts.reasoning(),
+            reasoning: stored_metadata.reasoning(),
             texts: content.iter().filter_map(ContentBlock::as_text).collect(),
             images: images.collect(),
             calls: message.tool_calls(),
@@ -351,14 +355,14 @@ impl<'a> Assistant<'a> {
             joins_texts: options.joins_texts,
             items_need_ids: options.items_need_ids,
             names_reasoning,
-            facts,
+            stored_metadata,
         }
     }
 
     /// The items: in the vendor's order if it is known and still matches, else reasoning, text, calls.
     fn into_items(mut self) -> Vec<Item<'a>> {
         let (reasoning, texts) = (self.reasoning.len(), self.texts.len());
-        let order = self.facts.order(reasoning, texts, self.images.len(), self.calls.len());
+        let order = self.stored_metadata.order(reasoning, texts, self.images.len(), self.calls.len());
         let mut sealed = std::mem::take(&mut self.reasoning).into_iter();
         let Some(order) = order else {
             let mut items: Vec<Item<'a>> = sealed
@@ -378,15 +382,15 @@ impl<'a> Assistant<'a> {
             }
             StoredOrderEntry::Message { id, phase, texts: count } => {
                 let texts: Vec<&str> = texts.by_ref().take(count).collect();
-                let id = id.filter(|_| !self.facts.is_foreign());
+                let id = id.filter(|_| !self.stored_metadata.is_foreign());
                 self.message(&texts, id, phase)
             }
             StoredOrderEntry::Call => calls.next().map(|call| self.call(call)),
             StoredOrderEntry::Image(item) => {
                 let (item, data) = (serde_json::from_str(item.get()).ok()?, images.next()?);
-                (!self.facts.is_foreign()).then_some(Item::Image(Drawn { item, data }))
+                (!self.stored_metadata.is_foreign()).then_some(Item::Image(Drawn { item, data }))
             }
-            StoredOrderEntry::Verbatim { is_call: true, .. } if self.facts.is_foreign() => None,
+            StoredOrderEntry::Verbatim { is_call: true, .. } if self.stored_metadata.is_foreign() => None,
             StoredOrderEntry::Verbatim { item, .. } => Some(Item::Verbatim(item)),
         });
         items.collect()
@@ -394,7 +398,7 @@ impl<'a> Assistant<'a> {
 
     fn is_sendable(&self, reasoning: &RawObject) -> bool {
         let has_content = reasoning.get("encrypted_content").is_some_and(RawJson::is_string);
-        !self.facts.is_foreign() && (self.names_reasoning || has_content)
+        !self.stored_metadata.is_foreign() && (self.names_reasoning || has_content)
     }
 
     fn message(
@@ -426,9 +430,9 @@ impl<'a> Assistant<'a> {
     }
 
     fn call(&self, call: &'a ToolCall) -> Item<'a> {
-        let written = self.facts.call(&call.tool_call_id);
+        let written = self.stored_metadata.call(&call.tool_call_id);
         let id = match written {
-            Some(written) if !self.facts.is_foreign() => written.id.map(Id::Vendors),
+            Some(written) if !self.stored_metadata.is_foreign() => written.id.map(Id::Vendors),
             _ => item_id(&call.tool_call_id).map(Id::Ours),
         };
         let arguments = written.and_then(|written| written.arguments);

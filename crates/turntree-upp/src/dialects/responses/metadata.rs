@@ -27,7 +27,7 @@ pub(super) struct ResponseMetadata {
     /// Annotations of the texts: one entry for each text, `None` for texts without any.
     pub(super) annotations: Vec<Option<RawJson>>,
     pub(super) incomplete_reason: Option<String>,
-    pub(super) kept: RawObject,
+    pub(super) stored: RawObject,
 }
 
 impl Serialize for ResponseMetadata {
@@ -49,7 +49,7 @@ impl Serialize for ResponseMetadata {
         if let Some(reason) = &self.incomplete_reason {
             map.serialize_entry("incomplete_reason", reason)?;
         }
-        self.kept.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))?;
+        self.stored.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))?;
         map.end()
     }
 }

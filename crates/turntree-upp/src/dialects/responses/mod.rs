@@ -55,7 +55,7 @@ pub struct ResponsesOptions {
     /// True if the usage contains the cost, in US dollars.
     pub reports_cost: bool,
     /// Members of a response that are stored in the metadata, such as `citations`.
-    pub kept_members: &'static [&'static str],
+    pub metadata_members: &'static [&'static str],
 }
 
 /// Which documents a vendor supports.
@@ -92,7 +92,7 @@ impl ResponsesOptions {
         reasoning_needs_content: false,
         stream_options: false,
         reports_cost: false,
-        kept_members: &["service_tier"],
+        metadata_members: &["service_tier"],
     };
 
     /// The options of another vendor: those of OpenAI with another endpoint.
@@ -121,7 +121,7 @@ impl ResponsesDialect {
         DecodeContext {
             provider: self.options.endpoint.provider.clone(),
             is_structured: request.structure.is_some(),
-            kept_members: self.options.kept_members,
+            metadata_members: self.options.metadata_members,
             reports_cost: self.options.reports_cost,
         }
     }
@@ -132,7 +132,7 @@ impl ResponsesDialect {
 struct DecodeContext {
     provider: Cow<'static, str>,
     is_structured: bool,
-    kept_members: &'static [&'static str],
+    metadata_members: &'static [&'static str],
     reports_cost: bool,
 }
 
@@ -143,7 +143,7 @@ impl DecodeContext {
     }
 
     /// An error inside a stream or a successful response.
-    fn told(&self, data: &str) -> UppError {
+    fn reported(&self, data: &str) -> UppError {
         VendorError::of_body(data).into_error(&self.provider)
     }
 }

@@ -136,8 +136,8 @@ pub(super) fn read_item(text: &str, context: &DecodeContext) -> Result<OutputIte
     let item: Item<'_> = match serde_json::from_str(text) {
         Ok(item) => item,
         Err(error) => {
-            let told: ItemKind<'_> = serde_json::from_str(text).map_err(|error| context.broken(error))?;
-            let is_known = told.kind.is_some_and(|kind| KINDS.contains(&kind.as_str()));
+            let reported: ItemKind<'_> = serde_json::from_str(text).map_err(|error| context.broken(error))?;
+            let is_known = reported.kind.is_some_and(|kind| KINDS.contains(&kind.as_str()));
             return if is_known { Err(context.broken(error)) } else { verbatim() };
         }
     };

@@ -292,8 +292,8 @@ impl Decoder {
             (Some(Err(error)), _) => error,
             (_, "response.cancelled") => ResponseBody::read(r#"{"status":"cancelled"}"#, &self.context)
                 .err()
-                .unwrap_or_else(|| self.context.told(data)),
-            _ => self.context.told(frame.error.map_or(r#"{"code":"failed"}"#, RawValue::get)),
+                .unwrap_or_else(|| self.context.reported(data)),
+            _ => self.context.reported(frame.error.map_or(r#"{"code":"failed"}"#, RawValue::get)),
         }
     }
 }
@@ -344,10 +344,10 @@ impl OpenItem {
         events: &mut Vec<StreamEvent>,
     ) {
         match item {
-            OutputItem::Message(said) => {
-                for (part, said) in (0..).zip(&said.parts).filter(|(_, said)| !said.text.is_empty()) {
-                    let channel = if said.is_refusal { Channel::Refusal } else { Channel::Text };
-                    self.text(channel, part, next_index, events).settle(&said.text, is_structured, events);
+            OutputItem::Message(item) => {
+                for (part, item) in (0..).zip(&item.parts).filter(|(_, item)| !item.text.is_empty()) {
+                    let channel = if item.is_refusal { Channel::Refusal } else { Channel::Text };
+                    self.text(channel, part, next_index, events).settle(&item.text, is_structured, events);
                 }
             }
             OutputItem::Reasoning { summary, thoughts, .. } => {
@@ -520,9 +520,11 @@ impl StreamDecoder for Decoder {
             Kind::ArgumentsAre => self.arguments(&frame, true, events),
             Kind::Ended => self.ended(&frame, name, events)?,
             Kind::Failed => return Err(self.failed(&frame, name, data)),
-            Kind::Error => return Err(self.context.told(data)),
+            Kind::Error => return Err(self.context.reported(data)),
             // A gateway may report an error without an event type.
-            Kind::Other if name.is_empty() && frame.error.is_some() => return Err(self.context.told(data)),
+            Kind::Other if name.is_empty() && frame.error.is_some() => {
+                return Err(self.context.reported(data));
+            }
             Kind::Other => {}
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::PROVIDER;
 use crate::dialects::common::BodyWriter;
-use crate::dialects::embeddings::{Texts, facts, namespaced, no_vectors};
+use crate::dialects::embeddings::{Texts, metadata_members, namespaced, no_vectors};
 use crate::embedding::dialect::read_vectors;
 use crate::embedding::{
     Embedding, EmbeddingDialect, EmbeddingLimits, EmbeddingRequest, EmbeddingResult, EmbeddingUsage, Vector,
@@ -56,7 +56,7 @@ impl EmbeddingDialect for OllamaEmbeddings {
                 total_tokens: answer.prompt_eval_count.unwrap_or_default(),
                 extra: Extra::new(),
             },
-            metadata: namespaced(PROVIDER, facts(&answer.extra, &[]).chain(durations)),
+            metadata: namespaced(PROVIDER, metadata_members(&answer.extra, &[]).chain(durations)),
             extra: Extra::new(),
         })
     }

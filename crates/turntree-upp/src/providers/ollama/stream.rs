@@ -104,8 +104,8 @@ impl ResponseAccumulator {
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
         if let Some(error) = line.error.map(RawValue::get).filter(|error| *error != "null") {
-            let told = RawJson::from_text(format!("{{\"error\":{error}}}")).unwrap_or_default();
-            return Err(VendorError::of_json(&told).into_error(PROVIDER));
+            let reported = RawJson::from_text(format!("{{\"error\":{error}}}")).unwrap_or_default();
+            return Err(VendorError::of_json(&reported).into_error(PROVIDER));
         }
         if !std::mem::replace(&mut self.is_started, true) {
             events.push(StreamEvent::message_start());
@@ -179,7 +179,7 @@ impl ResponseAccumulator {
             id: String::new(),
             content: self.fold.finish().content,
             tool_calls: self.tool_calls,
-            facts: self.metadata.into_object(&self.thinking),
+            metadata: self.metadata.into_object(&self.thinking),
             usage: self.usage,
             stop_reason,
             data: self.is_structured.then(|| data_of(&self.text)).flatten(),

@@ -26,7 +26,7 @@ fn make(options: &Value) -> Box<dyn Dialect> {
             joins_texts: true,
             items_need_ids: true,
             reasoning_needs_content: true,
-            kept_members: &["citations"],
+            metadata_members: &["citations"],
             ..vendor
         };
     }
