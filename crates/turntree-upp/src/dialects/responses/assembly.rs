@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::DecodeContext;
+use super::context::DecodeContext;
 use super::metadata::{OrderEntry, ResponseMetadata};
 use super::output_item::{FunctionCallItem, MessageItem, OutputItem};
 use crate::dialect::Sources;

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::DecodeContext;
 use super::assembly::{Head, Usage, assemble};
+use super::context::DecodeContext;
 use super::output_item::{OutputItem, read_item};
 use crate::dialect::Sources;
 use crate::dialects::borrowed_text::BorrowedText;

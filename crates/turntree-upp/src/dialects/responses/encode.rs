@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::metadata::{StoredCall, StoredMetadata, StoredOrderEntry};
-use super::{Documents, Media, ResponsesOptions};
+use super::options::{Documents, Media, ResponsesOptions};
 use crate::dialects::common::{
     BlockLocation, BodyWriter, Concatenated, DataUrl, MediaBytes, ResultText, StructureSchema, audio_format,
     stream_options, system_text, tool_fact,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::DecodeContext;
+use super::context::DecodeContext;
 use crate::dialects::borrowed_text::BorrowedText;
 use crate::error::UppError;
 use turntree_core::json::{RawJson, RawObject};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::DecodeContext;
 use super::assembly::{Head, assemble};
+use super::context::DecodeContext;
 use super::decode::ResponseBody;
 use super::output_item::{
     FunctionCallItem, ItemKind, MessageItem, MessagePart, OutputItem, REASONING_SEPARATOR, read_item,
