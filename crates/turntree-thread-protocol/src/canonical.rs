@@ -1,6 +1,6 @@
 //! The canonical bytes of a thread (RFC 8785), and their digest. They are the same for equal threads.
 //!
-//! Spec: ThreadProtocol 1.0.0, principle "Deterministic"
+//! Spec: ThreadProtocol 1.0.0, "Core Design Principles"
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
