@@ -1,4 +1,6 @@
-//! Actions: frozen handles on the actions that threads share. ThreadProtocol 1.0.0, "Action".
+//! Actions: frozen handles on the actions that threads share.
+//!
+//! Spec: ThreadProtocol 1.0.0, "Action".
 
 use std::sync::Arc;
 

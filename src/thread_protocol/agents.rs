@@ -15,7 +15,9 @@ use turntree_thread_protocol::document as core;
 use turntree_thread_protocol::document::AgentRegistry;
 
 data_class! {
-    /// One agent of a thread. ThreadProtocol 1.0.0, "Agent Configuration".
+    /// One agent of a thread.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Agent Configuration".
     AgentConfig as "AgentConfig" in "turntree.thread_protocol" over core::AgentConfig {
         /// Its id, the same as its key in the registry.
         agent_id,

@@ -1,4 +1,6 @@
-//! Content parts and attachments. ThreadProtocol 1.0.0, "Content Types".
+//! Content parts and attachments.
+//!
+//! Spec: ThreadProtocol 1.0.0, "Content Types".
 
 use std::sync::Arc;
 
@@ -16,7 +18,9 @@ use turntree_thread_protocol::content as core;
 use turntree_thread_protocol::{ContentPart, MessageContent};
 
 data_class! {
-    /// A piece of text. ThreadProtocol 1.0.0, "Content Types".
+    /// A piece of text.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Content Types".
     TextContent as "TextContent" in "turntree.thread_protocol" over core::TextContent {
         /// The text.
         text,
@@ -89,27 +93,37 @@ macro_rules! media_class {
 }
 
 media_class! {
-    /// A picture: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+    /// A picture: by URL, inline, or as a file that a provider keeps.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Content Types".
     ImageContent as "ImageContent", "image" { image_url, image_base64 }
 }
 
 media_class! {
-    /// A file that is neither picture, sound nor film. ThreadProtocol 1.0.0, "Content Types".
+    /// A file that is neither picture, sound nor film.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Content Types".
     FileContent as "FileContent", "file" { file_url, file_base64 }
 }
 
 media_class! {
-    /// A sound. ThreadProtocol 1.0.0, "Content Types".
+    /// A sound.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Content Types".
     AudioContent as "AudioContent", "audio" { audio_url, audio_base64 }
 }
 
 media_class! {
-    /// A film. ThreadProtocol 1.0.0, "Content Types".
+    /// A film.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Content Types".
     VideoContent as "VideoContent", "video" { video_url, video_base64 }
 }
 
 data_class! {
-    /// Something that came with a user message, beside its content. ThreadProtocol 1.0.0, "Content Types".
+    /// Something that came with a user message, beside its content.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Content Types".
     Attachment as "Attachment" in "turntree.thread_protocol" over core::Attachment {
         /// Its file name.
         name,

@@ -20,7 +20,9 @@ use turntree_thread_protocol::action::Action;
 use turntree_thread_protocol::document as core;
 use turntree_thread_protocol::document::Actions;
 
-/// A conversation as one document. ThreadProtocol 1.0.0, "Thread".
+/// A conversation as one document.
+///
+/// Spec: ThreadProtocol 1.0.0, "Thread".
 #[pyclass(frozen, extends = Data, name = "Thread", module = "turntree.thread_protocol")]
 pub(crate) struct Thread;
 

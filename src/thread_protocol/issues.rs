@@ -23,7 +23,9 @@ json_object! {
 }
 
 data_class! {
-    /// One place where a document breaks a rule. ThreadProtocol 1.0.0, "Validation Rules".
+    /// One place where a document breaks a rule.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Validation Rules".
     Issue as "Issue" in "turntree.thread_protocol" over IssueRecord {
         /// Which rule.
         rule,

@@ -1,4 +1,6 @@
-//! How to reach a provider, from keyword arguments or from a dict. UPP-1.2 §9.
+//! Reads provider configurations from keyword arguments and dicts.
+//!
+//! Spec: UPP-1.2 §9.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -23,7 +25,7 @@ use turntree_core::http::{CaCertificates, Proxy};
 use turntree_core::secret::Secret;
 use turntree_upp::ProviderConfig as CoreConfig;
 
-/// What can be said, as Python spells it.
+/// Names of all options in Python.
 const OPTIONS: [&str; 14] = [
     "api_key",
     "base_url",
@@ -41,7 +43,8 @@ const OPTIONS: [&str; 14] = [
     "transport",
 ];
 
-/// Options of a provider, beside the model's own parameters. Times are seconds. Shows no key, ever.
+/// Configuration of a provider. Times are in seconds; missing options have the provider's defaults. A repr never
+/// contains a key.
 #[pyclass(frozen, module = "turntree.upp")]
 pub(crate) struct ProviderConfig {
     config: CoreConfig,
@@ -68,11 +71,11 @@ impl ProviderConfig {
 
 garbage_collected!(ProviderConfig: held);
 
-/// A configuration from an object or a dict, keys as Python or as the specification spells them; and what the
-/// collector must see of it.
+/// Reads a configuration from an object or a dict, with keys in snake_case or camelCase. Also returns the Python objects
+/// that it holds, for the garbage collector.
 ///
 /// # Errors
-/// `TypeError` naming an option that is unknown or of the wrong type.
+/// `TypeError` for an option that is unknown or has the wrong type; the message names it.
 pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Callbacks)> {
     if value.is_none() {
         return Ok(Default::default());
@@ -87,7 +90,7 @@ pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Cal
     from_items(value)
 }
 
-/// From any mapping.
+/// Reads a configuration from a mapping.
 fn from_items(options: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Callbacks)> {
     let (mut config, mut held) = (CoreConfig::default(), Callbacks::default());
     for (name, value) in items(options)? {
@@ -131,12 +134,12 @@ fn set(config: &mut CoreConfig, held: &mut Callbacks, name: &str, value: &Bound<
     Ok(())
 }
 
-/// The pairs of any mapping, dicts in their order.
+/// Pairs of a mapping, in its order.
 fn items<'py>(mapping: &Bound<'py, PyAny>) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
     mapping.call_method0(intern!(mapping.py(), "items"))?.try_iter()?.map(|pair| pair?.extract()).collect()
 }
 
-/// An option that nobody knows, with the nearest that somebody does.
+/// The error of an unknown option, with the most similar known option.
 fn unknown(py: Python<'_>, name: &str) -> PyResult<PyErr> {
     let near: Vec<String> =
         py.import("difflib")?.call_method1("get_close_matches", (name, OPTIONS, 1))?.extract()?;
@@ -145,7 +148,7 @@ fn unknown(py: Python<'_>, name: &str) -> PyResult<PyErr> {
     Ok(PyTypeError::new_err(format!("unknown option \"{name}\"{hint} Known are {known}")))
 }
 
-/// A number of requests from 1.
+/// Reads a positive number of requests.
 fn count(value: &Bound<'_, PyAny>) -> PyResult<NonZeroUsize> {
     let number: usize = value
         .extract()
@@ -154,7 +157,7 @@ fn count(value: &Bound<'_, PyAny>) -> PyResult<NonZeroUsize> {
         .ok_or_else(|| PyValueError::new_err("max_concurrency must be 1 at least, not 0"))
 }
 
-/// A proxy's URL, or "direct" for none.
+/// Reads the URL of a proxy, or "direct" for no proxy.
 fn proxy(value: &Bound<'_, PyAny>) -> PyResult<Proxy> {
     let url = text(value, "proxy")?;
     if url == "direct" {
@@ -163,14 +166,16 @@ fn proxy(value: &Bound<'_, PyAny>) -> PyResult<Proxy> {
     if url.starts_with("http://") || url.starts_with("https://") {
         return Ok(Proxy::Url(Secret::from(url)));
     }
-    // The URL may hold a password, so it is not repeated.
+    // The URL may contain a password, so the message omits it.
     Err(PyValueError::new_err("proxy must be an http or https URL as http://host:port, or \"direct\""))
 }
 
-/// Warns, once a host, of a URL whose traffic anybody on the way can read. UPP-1.2 §9.
+/// Warns about an unencrypted URL, once per host.
 ///
 /// # Errors
-/// The warning itself, where warnings are errors.
+/// The warning itself, if Python turns warnings into errors.
+///
+/// Spec: UPP-1.2 §9.
 pub(crate) fn warn_of_plain_http(py: Python<'_>, url: &str) -> PyResult<()> {
     static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let Some(rest) = url.trim().strip_prefix("http://") else { return Ok(()) };
@@ -210,10 +215,10 @@ fn set_headers(config: &mut CoreConfig, value: &Bound<'_, PyAny>) -> PyResult<()
     Ok(())
 }
 
-/// A text.
+/// Reads a str.
 ///
 /// # Errors
-/// `TypeError` naming it.
+/// `TypeError` that names the argument.
 pub(crate) fn text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     let text = value.cast::<PyString>().map_err(|_| wrong_type(value, what, "a str"))?;
     Ok(text.to_str()?.to_owned())
@@ -229,7 +234,7 @@ fn url(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Err(PyValueError::new_err("base_url must be an http or https URL as https://host/v1"))
 }
 
-/// Certificates of authorities: PEM as bytes, or the path of a file.
+/// Reads the certificates of authorities: PEM as bytes, or the path of a file.
 fn authorities(value: &Bound<'_, PyAny>) -> PyResult<CaCertificates> {
     let authorities = if let Ok(pem) = value.cast::<PyBytes>() {
         CaCertificates::from_pem(pem.as_bytes().to_vec())

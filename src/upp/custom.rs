@@ -1,9 +1,9 @@
 //! Providers that are written in Python: an object with `generate`, `stream`, or both. Embeddings and images are in
 //! [`super::custom_media`].
 //!
-//! The Python half (`turntree.upp._custom`) makes one function of each: `generate(request)` gives what was answered, and
-//! `stream(request, sink)` pushes events and gives the answer at the end, or nothing. So a stream is one task (or one
-//! thread) from its beginning to its end, and what it awaits may use cancel scopes.
+//! The Python half (`turntree.upp._custom`) wraps each as one function: `generate(request)` returns the response, and
+//! `stream(request, sink)` pushes events and returns the response or None. A stream therefore runs in one task (or one
+//! thread), and can use cancel scopes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -37,7 +37,7 @@ use turntree_upp::provider_tools;
 use turntree_upp::providers::scripted::events_of;
 use turntree_upp::request::{ModelRequest as CoreRequest, ModelResponse, StopReason};
 
-/// Events that wait for a reader; a stream that is ahead by so many waits.
+/// Capacity of the queue. A stream waits while the queue is full.
 const CAPACITY: usize = 256;
 
 /// A model of a provider that is written in Python. Cloning shares its functions.
@@ -65,7 +65,7 @@ pub(crate) struct MediaFunctions {
 }
 
 impl CustomModel {
-    /// A model of these functions, and what the collector must see of it.
+    /// Creates a model of these functions. Also returns the functions, for the garbage collector.
     ///
     /// # Errors
     /// `TypeError` for an option of the wrong type.
@@ -145,8 +145,7 @@ impl CustomModel {
     pub(crate) fn held<T>(&self, work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, UppError> {
         let done = gil::if_held(|py| work(py).map_err(|error| self.raised(py, error)));
         done.unwrap_or_else(|| {
-            let message =
-                "a provider that is written in Python was called from a thread that Python does not know";
+            let message = "a provider that is written in Python must be called from a Python thread";
             Err(UppError::new(ErrorCode::ProviderError, &*self.provider, message))
         })
     }
@@ -168,7 +167,7 @@ impl CustomModel {
         self.held(|py| self.response(&request, given?.bind(py), None))
     }
 
-    /// The stream of the provider's own.
+    /// Opens the stream of the provider's own `stream` function.
     fn open(self, function: &Arc<PyCallback>, request: &CoreRequest) -> Result<CustomStream, UppError> {
         let request = self.settle(request)?;
         let queue = Arc::new(Queue::default());
@@ -206,7 +205,7 @@ impl CustomModel {
                 let folded = folded.finish();
                 (folded.content, folded.tool_calls)
             }
-            (None, None) => return Err(PyTypeError::new_err("generate must give a response, not None")),
+            (None, None) => return Err(PyTypeError::new_err("generate must return a response, not None")),
         };
         for call in tool_calls.iter_mut().filter(|call| call.tool_call_id.is_empty()) {
             call.tool_call_id = new_call_id(&RandomIds);
@@ -215,9 +214,9 @@ impl CustomModel {
             Some(usage) => (*extract::<PyTokenUsage>(&usage, "usage")?).clone(),
             None => TokenUsage::default(),
         };
-        let told: Option<String> = item(2)?.map(|reason| reason.extract()).transpose()?;
-        let stop_reason = match told {
-            Some(told) => stop_reason(&told)?,
+        let given_reason: Option<String> = item(2)?.map(|reason| reason.extract()).transpose()?;
+        let stop_reason = match given_reason {
+            Some(name) => stop_reason(&name)?,
             None if tool_calls.is_empty() => StopReason::EndTurn,
             None => StopReason::ToolUse,
         };
@@ -232,19 +231,19 @@ impl CustomModel {
         let message = Message {
             id: item(5)?.map(|id| id.extract()).transpose()?.unwrap_or_else(|| RandomIds.string()),
             timestamp: SystemClock.now(),
-            metadata: Some(self.signed(metadata.unwrap_or_default())),
+            metadata: Some(self.with_model_id(metadata.unwrap_or_default())),
             body: Body::Assistant { content, tool_calls: (!tool_calls.is_empty()).then_some(tool_calls) },
             extra: Extra::new(),
         };
         Ok(ModelResponse { message: Arc::new(message), usage, stop_reason, data })
     }
 
-    /// Metadata that say which model answered.
-    fn signed(&self, mut metadata: RawObject) -> RawObject {
-        let mut facts = metadata.get(&self.provider).and_then(RawObject::from_raw).unwrap_or_default();
-        if facts.get("model").is_none() {
-            facts.insert("model", RawJson::from_str_value(&self.model_id));
-            metadata.insert(&*self.provider, RawJson::from_value(&facts).unwrap_or_default());
+    /// Adds the model id to the metadata of the provider.
+    fn with_model_id(&self, mut metadata: RawObject) -> RawObject {
+        let mut fields = metadata.get(&self.provider).and_then(RawObject::from_raw).unwrap_or_default();
+        if fields.get("model").is_none() {
+            fields.insert("model", RawJson::from_str_value(&self.model_id));
+            metadata.insert(&*self.provider, RawJson::from_value(&fields).unwrap_or_default());
         }
         metadata
     }
@@ -301,7 +300,7 @@ impl Model for CustomModel {
                     return Ok(response);
                 }
             }
-            Err(UppError::invalid_response(&*provider, "the stream ended without an answer"))
+            Err(UppError::invalid_response(&*provider, "the stream ended without a response"))
         })
     }
 
@@ -329,11 +328,11 @@ impl Model for CustomModel {
 #[derive(Default)]
 struct Queue {
     queued: Mutex<Queued>,
-    /// Notifies threads that wait for space: there is some, or the reader is gone.
+    /// Notifies waiting threads when there is space, or when the reader has closed the stream.
     has_room: Condvar,
 }
 
-/// Python is never called while this is locked.
+/// State of the queue. Never call Python while it is locked.
 #[derive(Default)]
 struct Queued {
     events: VecDeque<CoreEvent>,
@@ -343,19 +342,19 @@ struct Queued {
     is_closed: bool,
 }
 
-/// Where a stream that is written in Python puts its events.
+/// The sink that receives the events of a stream that is written in Python.
 #[pyclass(frozen, module = "turntree._core")]
 pub(crate) struct EventSink(Arc<Queue>);
 
 #[pymethods]
 impl EventSink {
-    /// Adds an event. Returns whether there is space for another.
+    /// Adds an event and returns whether there is space for another.
     fn push(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
         let event = (*extract::<StreamEvent>(event, "event")?).clone();
         let (waker, has_room) = {
             let mut queued = lock(&self.0.queued);
             if queued.is_closed {
-                return Err(nobody_reads());
+                return Err(stream_closed());
             }
             queued.events.push_back(event);
             (queued.waker.take(), queued.events.len() < CAPACITY)
@@ -368,16 +367,16 @@ impl EventSink {
 
     /// Blocks this thread until there is space.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        // The reader takes events and closes the queue without the interpreter: nothing it says is missed.
+        // The reader takes events and closes the queue without the GIL, so no notification is missed.
         let is_closed = py.detach(|| {
             let is_full = |queued: &mut Queued| queued.events.len() > CAPACITY / 2 && !queued.is_closed;
             let queued = self.0.has_room.wait_while(lock(&self.0.queued), is_full);
             queued.unwrap_or_else(PoisonError::into_inner).is_closed
         });
-        if is_closed { Err(nobody_reads()) } else { Ok(()) }
+        if is_closed { Err(stream_closed()) } else { Ok(()) }
     }
 
-    /// Calls a function once, when there is space or the reader is gone; at once if that is so now.
+    /// Calls a function once, when there is space or the reader has closed the stream; immediately if so now.
     fn when_room(&self, py: Python<'_>, function: Py<PyAny>) -> PyResult<()> {
         {
             let mut queued = lock(&self.0.queued);
@@ -390,14 +389,14 @@ impl EventSink {
     }
 }
 
-fn nobody_reads() -> PyErr {
-    PyRuntimeError::new_err("nobody reads the stream any more")
+fn stream_closed() -> PyErr {
+    PyRuntimeError::new_err("the reader has closed the stream; stop pushing events")
 }
 
 enum Stage {
-    /// Nothing was shown.
+    /// No event was returned.
     Fresh,
-    /// The message has begun; whether it has stopped.
+    /// The message has started, and perhaps stopped.
     Begun {
         is_stopped: bool,
     },
@@ -414,12 +413,12 @@ struct CustomStream {
     stage: Stage,
     /// The function's return value.
     given: Option<PyResult<Py<PyAny>>>,
-    /// Events that remain after that.
+    /// Remaining events after the return.
     rest: VecDeque<ModelEvent>,
 }
 
 impl CustomStream {
-    /// The next event that is there, with the start that every message has.
+    /// Takes the next queued event. The first event is always the start of the message.
     fn next_event(&mut self) -> Option<CoreEvent> {
         let mut queued = lock(&self.queue.queued);
         let is_start =
@@ -438,7 +437,7 @@ impl CustomStream {
             self.queue.has_room.notify_all();
         }
         if let Some(room) = room {
-            call_room(room);
+            notify_space(room);
         }
         if matches!(event.delta, Delta::MessageStop(_)) {
             self.stage = Stage::Begun { is_stopped: true };
@@ -447,7 +446,7 @@ impl CustomStream {
         Some(event)
     }
 
-    /// The function has ended and all that it pushed was shown: what is left to show, at the end the answer.
+    /// Queues the remaining events and the response, after the function has ended and its events were returned.
     fn finish(&mut self, given: PyResult<Py<PyAny>>) -> Result<(), UppError> {
         let (model, request) = (&self.model, &self.request);
         let folded = std::mem::take(&mut self.fold);
@@ -467,8 +466,8 @@ impl CustomStream {
     }
 }
 
-/// Tells Python that there is room; an error there is the function's own affair.
-fn call_room(room: Py<PyAny>) {
+/// Notifies Python that there is space. Ignores errors of the callback.
+fn notify_space(room: Py<PyAny>) {
     let _ = gil::if_held(move |py| room.call0(py).map(drop));
 }
 
@@ -496,7 +495,7 @@ impl Stream for CustomStream {
                 continue;
             }
             match Pin::new(&mut this.call).poll(context) {
-                // What it pushed in its last moments comes first.
+                // First return the events that were pushed before the function returned.
                 Poll::Ready(given) => this.given = Some(given),
                 Poll::Pending => return Poll::Pending,
             }
@@ -513,7 +512,7 @@ impl Drop for CustomStream {
         };
         self.queue.has_room.notify_all();
         if let Some(room) = room {
-            call_room(room);
+            notify_space(room);
         }
     }
 }

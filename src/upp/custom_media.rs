@@ -1,5 +1,6 @@
-//! Vectors and pictures of providers that are written in Python: `embed`, `generate_image` and `edit` beside `generate` and
-//! `stream`. UPP-1.2 §9, §15, §16.
+//! Embeddings and images of providers that are written in Python: the functions `embed`, `generate_image` and `edit`.
+//!
+//! Spec: UPP-1.2 §9, §15, §16.
 
 use std::sync::Arc;
 
@@ -30,8 +31,8 @@ use turntree_upp::provider::Model as _;
 use turntree_upp::result_stream::Step;
 
 impl CustomModel {
-    /// Calls a function of the application and reads what it gives.
-    async fn ask<T>(
+    /// Calls a function of the application and reads its return value.
+    async fn call<T>(
         self,
         function: Arc<PyCallback>,
         arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>> + Send,
@@ -43,7 +44,7 @@ impl CustomModel {
     }
 }
 
-/// A model that makes vectors by a function of the application.
+/// An embedding model that calls a function of the application.
 #[derive(Debug, Clone)]
 pub(crate) struct CustomEmbeddings(pub(crate) CustomModel);
 
@@ -83,13 +84,13 @@ impl EmbeddingModel for CustomEmbeddings {
                 .unbind())
         };
         let read = |given: &Bound<'_, PyAny>| {
-            extract::<PyEmbeddingResult>(given, "what embed gives").map(|result| (*result).clone())
+            extract::<PyEmbeddingResult>(given, "the return value of embed").map(|result| (*result).clone())
         };
-        Box::pin(self.0.clone().ask(function, arguments, read))
+        Box::pin(self.0.clone().call(function, arguments, read))
     }
 }
 
-/// A model that makes pictures by functions of the application.
+/// An image model that calls functions of the application.
 #[derive(Debug, Clone)]
 pub(crate) struct CustomImages(pub(crate) CustomModel);
 
@@ -113,7 +114,7 @@ impl CustomImages {
                     .into_pyobject(py)?
                     .unbind())
             };
-            model.ask(function, arguments, pictures).await
+            model.call(function, arguments, images_from).await
         }
     }
 }
@@ -137,7 +138,7 @@ impl ImageModel for CustomImages {
         Box::pin(self.ask(request))
     }
 
-    /// Each picture as it is finished: a function shows no previews.
+    /// Streams the finished images. Functions of the application have no previews.
     fn stream(&self, request: ImageRequest) -> ImageSteps {
         let steps = self.ask(request).map_ok(|result| {
             let finished = result.images.iter().cloned().zip(0..).map(|(image, index)| {
@@ -150,29 +151,29 @@ impl ImageModel for CustomImages {
     }
 }
 
-/// An `ImageResult`, or pictures: one, or a list of them.
-fn pictures(given: &Bound<'_, PyAny>) -> PyResult<ImageResult> {
-    const WHAT: &str = "what generate_image gives";
+/// Reads an `ImageResult`, one image, or a list of images.
+fn images_from(given: &Bound<'_, PyAny>) -> PyResult<ImageResult> {
+    const WHAT: &str = "the return value of generate_image";
     let is_result = given.is_instance_of::<PyImageResult>()
         || given.cast::<PyDict>().is_ok_and(|dict| dict.contains("images").unwrap_or(false));
     if is_result {
         return extract::<PyImageResult>(given, WHAT).map(|result| (*result).clone());
     }
     let images = match given.extract::<Vec<Bound<'_, PyAny>>>() {
-        Ok(items) => items.iter().map(picture).collect::<PyResult<_>>()?,
-        Err(_) => vec![picture(given)?],
+        Ok(items) => items.iter().map(image_from).collect::<PyResult<_>>()?,
+        Err(_) => vec![image_from(given)?],
     };
     Ok(ImageResult { images, ..ImageResult::default() })
 }
 
-fn picture(given: &Bound<'_, PyAny>) -> PyResult<GeneratedImage> {
+fn image_from(given: &Bound<'_, PyAny>) -> PyResult<GeneratedImage> {
     if given.is_instance_of::<PyGeneratedImage>() {
-        return extract::<PyGeneratedImage>(given, "a picture").map(|image| (*image).clone());
+        return extract::<PyGeneratedImage>(given, "an image").map(|image| (*image).clone());
     }
-    match block_from(given, "a picture")? {
+    match block_from(given, "an image")? {
         ContentBlock::Image(image) => Ok(GeneratedImage::new(image)),
         other => Err(PyTypeError::new_err(format!(
-            "generate_image must give images, not a block of type {}",
+            "generate_image must return images, not a block of type {}",
             other.kind()
         ))),
     }

@@ -15,10 +15,10 @@ use crate::raised::Raised;
 use turntree_core::http::{HostFailure, HttpError};
 use turntree_upp::{ErrorCode, UppError};
 
-/// What caused a `UppError`.
+/// Cause of a `UppError`.
 type Cause = Arc<dyn Error + Send + Sync>;
 
-/// Converts the errors that only a layer above this one knows, such as those of sessions; `None` for all others.
+/// Converts errors of the layer above, such as session errors; returns `None` for others.
 type Converter = fn(Python<'_>, &UppError) -> Option<PyErr>;
 
 static CONVERTER: OnceLock<Converter> = OnceLock::new();

@@ -70,7 +70,7 @@ impl WeightedKeys {
     }
 }
 
-/// A key with its weight: a pair, or the specification's object of `key` and `weight`.
+/// Reads a key with its weight: a pair, or a dict with `key` and `weight`.
 struct Weighted(Secret, f64);
 
 impl<'py> FromPyObject<'_, 'py> for Weighted {
@@ -106,7 +106,7 @@ impl DynamicKey {
 
 garbage_collected!(DynamicKey: 0);
 
-/// A Python function as a source of keys.
+/// Calls a Python function for each key.
 struct KeyFunction(Arc<PyCallback>);
 
 fn key_function(function: &Bound<'_, PyAny>) -> PyResult<Arc<PyCallback>> {
@@ -143,7 +143,7 @@ impl http::KeyStrategy for KeyFunction {
     }
 }
 
-/// Keys from a text, a function or a strategy; `held` gets what the collector must see.
+/// Reads keys from a str, a function or a strategy. Adds Python objects to `held`, for the garbage collector.
 ///
 /// # Errors
 /// `TypeError` for anything else.

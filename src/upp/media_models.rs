@@ -210,7 +210,7 @@ impl ImageModelCore {
         BoundModel::new(model, params, config, middleware, ModelReference::bind_image).map(Self)
     }
 
-    /// What the model can do, by name.
+    /// Capabilities of the model.
     #[getter]
     fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let capabilities = self.0.model.capabilities();

@@ -1,4 +1,6 @@
-//! Models as Python objects: references to them, how to reach them, scripts in their place. UPP-1.2 §9 and §13.
+//! Models as Python objects: references to them, how to reach them, scripts in their place.
+//!
+//! Spec: UPP-1.2 §9 and §13.
 
 pub(crate) mod config;
 pub(crate) mod custom;

@@ -1,4 +1,6 @@
-//! References to models: a provider, a model id, and how to reach it. UPP-1.2 §9.
+//! References to models: a provider, a model id and a configuration.
+//!
+//! Spec: UPP-1.2 §9.
 
 use std::sync::Arc;
 
@@ -25,32 +27,33 @@ use turntree_upp::providers;
 use turntree_upp::providers::scripted::Scripted;
 use turntree_upp::{Capabilities, Modality, Model, ProviderConfig, UppError};
 
-/// Makes a provider's dialect; some read their configuration (an API version, a header of beta features).
+/// Creates a provider's dialect. Some dialects depend on the configuration (API version, beta header).
 type MakeDialect = Box<dyn Fn(&ProviderConfig) -> Arc<dyn Dialect> + Send + Sync>;
 
-/// What serves the model.
+/// Implementation of a model.
 pub(crate) enum Source {
-    /// A vendor's wire over HTTP, and what makes it anew where an agent's configuration changes it.
+    /// A vendor's API over HTTP, and the constructor of the dialect for a changed configuration.
     Http { dialect: Arc<dyn Dialect>, make: MakeDialect },
-    /// A script.
+    /// A scripted model.
     Scripted(Scripted),
     /// A provider that is written in Python.
     Custom(CustomModel),
 }
 
-/// A model that an agent can be given. Made by a provider's factory, as `anthropic("…")`.
+/// A reference to a model: provider, model id and configuration. Returned by a provider's factory such as
+/// `anthropic("…")`.
 #[pyclass(frozen, module = "turntree.upp")]
 pub(crate) struct ModelReference {
     source: Source,
     model_id: Arc<str>,
     config: ProviderConfig,
-    /// Prices that go before those of the process.
+    /// Price rows that have precedence over the rows of the process.
     prices: Vec<Price>,
     held: Callbacks,
 }
 
 impl ModelReference {
-    /// A reference to a model that needs no configuration.
+    /// Creates a reference to a model without configuration.
     fn with_source(source: Source, callbacks: Callbacks) -> Self {
         let model_id = match &source {
             Source::Http { .. } => "",
@@ -66,7 +69,7 @@ impl ModelReference {
         }
     }
 
-    /// The model, with an agent's configuration over the reference's own.
+    /// The model, with the reference's configuration overridden by an agent's.
     pub(crate) fn bind(&self, config: &ProviderConfig) -> Arc<dyn Model> {
         match &self.source {
             Source::Http { make, .. } => {
@@ -82,10 +85,10 @@ impl ModelReference {
         }
     }
 
-    /// The model as one that makes vectors.
+    /// The embedding model.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` when its provider makes none.
+    /// `INVALID_REQUEST` if the provider does not support embeddings.
     pub(crate) fn bind_embedding(
         &self,
         config: &ProviderConfig,
@@ -104,10 +107,10 @@ impl ModelReference {
         }
     }
 
-    /// The model as one that makes pictures.
+    /// The image model.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` when its provider makes none.
+    /// `INVALID_REQUEST` if the provider does not support images.
     pub(crate) fn bind_image(&self, config: &ProviderConfig) -> Result<Arc<dyn ImageModel>, UppError> {
         match (&self.source, providers::image_dialect(self.provider_name())) {
             (Source::Custom(model), _)
@@ -148,7 +151,7 @@ impl ModelReference {
     }
 }
 
-/// What makes the dialect of a provider, by the name of its factory.
+/// The constructor of a provider's dialect, by the name of its factory.
 fn maker(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<MakeDialect> {
     let text = |name: &str| options.get_item(name)?.map(|value| text(&value, name)).transpose();
     let api = text("api")?;
@@ -233,13 +236,13 @@ impl ModelReference {
         &self.model_id
     }
 
-    /// Whose model.
+    /// Name of the provider, such as `openai`.
     #[getter]
     fn provider(&self) -> &str {
         self.provider_name()
     }
 
-    /// What its provider serves: of `llm`, `embedding` and `image`.
+    /// The modalities of the provider: some of `llm`, `embedding` and `image`.
     #[getter]
     fn modalities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let provider = self.provider_name();
@@ -264,7 +267,7 @@ impl ModelReference {
         PyTuple::new(py, names.collect::<Vec<_>>())
     }
 
-    /// What it can take and do, by name.
+    /// Capabilities of the model.
     #[getter]
     fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let capabilities = self.capabilities_();
@@ -283,7 +286,7 @@ impl ModelReference {
         Ok(dict)
     }
 
-    /// What a script was asked so far; empty for other models.
+    /// The requests that a scripted model has received, in order. Empty for other models.
     #[getter]
     fn requests(&self) -> Vec<ModelRequest> {
         match &self.source {
@@ -307,7 +310,7 @@ impl ModelReference {
 
 garbage_collected!(ModelReference: held);
 
-/// A model that answers from a script.
+/// Returns a model that replies from a script, without network access.
 #[pyfunction]
 #[pyo3(signature = (replies, *, model_id = "scripted".to_owned()))]
 pub(crate) fn scripted(replies: &Bound<'_, PyAny>, model_id: String) -> PyResult<ModelReference> {
@@ -315,7 +318,7 @@ pub(crate) fn scripted(replies: &Bound<'_, PyAny>, model_id: String) -> PyResult
     Ok(ModelReference::with_source(Source::Scripted(script.named(model_id)), callbacks))
 }
 
-/// A reference to a model of a provider that is written in Python.
+/// Returns a reference to a model of a provider that is written in Python.
 #[pyfunction]
 pub(crate) fn custom_model(
     provider: &str,

@@ -12,7 +12,7 @@ const LOGGER: &str = "turntree.upp";
 /// `logging.DEBUG`
 const DEBUG: u8 = 10;
 
-/// Tells drops to the logger, where somebody has imported `logging` and listens at this level.
+/// Logs omitted parts, if `logging` is imported and the level is enabled.
 struct Logger;
 
 impl OmissionObserver for Logger {
@@ -25,7 +25,7 @@ impl OmissionObserver for Logger {
     fn omitted(&self, omission: &Omission) {
         let Omission { made_by, made_by_model, message_id, provider, model_id } = omission;
         let words = "opaque parts of message %s, made by %s:%s, are not sent to %s:%s";
-        // A logger that fails must not fail the request.
+        // An error of the logger must not fail the request.
         let _ = gil::if_held(|py| {
             let arguments = (words, message_id, made_by, made_by_model, provider, model_id);
             logger(py)?.call_method1(intern!(py, "debug"), arguments).map(drop)
@@ -42,7 +42,7 @@ fn logger(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     logging.call_method1(intern!(py, "getLogger"), (LOGGER,))
 }
 
-/// Has the provider layer tell its drops, for the life of the process.
+/// Registers the observer of omitted parts, for the lifetime of the process.
 pub(crate) fn install() {
     // A second import of the module finds the observer of the first, which does the same.
     let _ = set_omission_observer(Box::new(Logger));

@@ -1,4 +1,4 @@
-//! Prices as Python sees them: rows as dicts.
+//! Price rows as Python dicts.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use turntree_core::json::RawJson;
 use turntree_core::message;
 use turntree_upp::pricing::{Price, Prices};
 
-/// Rows from a list of dicts.
+/// Reads price rows from a list of dicts.
 ///
 /// # Errors
-/// `ValueError` for what is no row.
+/// `ValueError` for an invalid row.
 pub(crate) fn rows_from(rows: &Bound<'_, PyAny>) -> PyResult<Vec<Price>> {
     let raw = to_raw(rows, "prices")?;
     raw.to().map_err(|error| PyValueError::new_err(format!("prices: {error}")))
 }
 
-/// The prices that calls use, the first that fits counts.
+/// Returns the price rows in use; the first matching row applies.
 #[pyfunction]
 pub(crate) fn price_rows(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let rows = RawJson::from_value(&*Prices::current())
@@ -30,14 +30,14 @@ pub(crate) fn price_rows(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     rows.to_python(py)
 }
 
-/// Puts rows before those of the package, in place of what was put there before.
+/// Sets the rows that have precedence over the built-in rows. Replaces earlier ones.
 #[pyfunction]
 pub(crate) fn set_price_rows(rows: &Bound<'_, PyAny>) -> PyResult<()> {
     Prices::set_current(Arc::new(Prices::built_in().with(rows_from(rows)?)));
     Ok(())
 }
 
-/// What tokens cost by these rows and then those that calls use; None where it is not certain.
+/// Returns the cost of tokens by these rows, then by the rows in use. None if it is not certain.
 #[pyfunction]
 pub(crate) fn tokens_cost(
     usage: &Bound<'_, PyAny>,

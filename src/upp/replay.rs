@@ -1,4 +1,4 @@
-//! Recordings of exchanges as Python objects, and the one that is ambient.
+//! Recordings of HTTP exchanges as Python objects, and the context variable that holds the active recording.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,19 +31,19 @@ use turntree_upp::image::{
 };
 use turntree_upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, ProviderConfig, UppError};
 
-/// Whether a recording has been entered in this process: until then no request looks for one.
+/// Whether a recording has been entered in this process. Requests look for an active recording only after that.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// Recorded HTTP exchanges in use: given to a provider as `transport`, or entered with `with`. Made by `replay`.
+/// A recording of HTTP exchanges, returned by `replay`. Pass it to a provider as `transport`, or use it with `with`.
 #[pyclass(frozen, module = "turntree.upp")]
 pub(crate) struct Replay {
     core: Cassette,
     held: Callbacks,
-    /// One for each `with` that is open.
+    /// One token for each open `with` block.
     tokens: Mutex<Vec<Py<PyAny>>>,
 }
 
-/// Records HTTP exchanges in a file, or plays them instead of the network.
+/// Records HTTP exchanges in a file, or replays them without network access.
 #[pyfunction]
 #[pyo3(signature = (path, mode = "replay", *, ignore = Vec::new(), redact = None, repeat = false))]
 pub(crate) fn replay(
@@ -73,7 +73,7 @@ pub(crate) fn replay(
     Ok(Replay { core: opened.map_err(|error| raised(py, &error))?, held, tokens: Mutex::default() })
 }
 
-/// The redaction hook of the application; called where the request is polled, and where the file is saved.
+/// The redaction hook of the application. Called while a request is polled, and when the file is saved.
 fn hook(function: Arc<PyCallback>) -> RedactionHook {
     Arc::new(move |exchange| {
         let change = |py: Python<'_>| -> PyResult<serde_json::Value> {
@@ -102,7 +102,7 @@ fn raised(py: Python<'_>, error: &CassetteError) -> PyErr {
     }
 }
 
-/// The context variable of the ambient recording.
+/// The context variable that holds the active recording.
 fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let variable = VARIABLE.get_or_try_init(py, || {
@@ -114,7 +114,7 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(variable.bind(py))
 }
 
-/// The recording that was entered around the caller.
+/// The active recording of the current context.
 fn ambient(py: Python<'_>) -> PyResult<Option<Cassette>> {
     let entered = variable(py)?.call_method0(intern!(py, "get"))?;
     Ok(entered.cast::<Replay>().ok().map(|entered| entered.get().core().clone()))
@@ -135,7 +135,7 @@ impl Replay {
         self.core.path().to_owned()
     }
 
-    /// What it is used for: "replay", "record" or "auto".
+    /// The mode: "replay", "record" or "auto".
     #[getter]
     fn mode(&self) -> &'static str {
         match self.core.mode() {
@@ -145,19 +145,19 @@ impl Replay {
         }
     }
 
-    /// Exchanges in the recording.
+    /// Number of exchanges in the recording.
     #[getter]
     fn recorded(&self) -> usize {
         self.core.len()
     }
 
-    /// Answers that were played since the beginning, or since the recording was entered or rewound.
+    /// Number of exchanges that were replayed since the recording was created, entered or rewound.
     #[getter]
     fn played(&self) -> usize {
         self.core.played()
     }
 
-    /// The exchanges that were not played, as dicts with `index`, `method` and `url`.
+    /// The unused exchanges in order, as dicts with `index`, `method` and `url`.
     #[getter]
     fn unused<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let dict = |unused: UnusedExchange| {
@@ -170,12 +170,12 @@ impl Replay {
         self.core.unused().into_iter().map(dict).collect()
     }
 
-    /// Plays from the first exchange again.
+    /// Starts again from the first exchange.
     fn rewind(&self) {
         self.core.rewind();
     }
 
-    /// Writes what was recorded; waits a moment for answers that are still being read.
+    /// Writes the recording to the file. Waits up to 2 seconds for responses that are still being read.
     fn save(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.core.save()).map_err(|error| raised(py, &error))
     }
@@ -195,7 +195,7 @@ impl Replay {
         let token = lock(&self.tokens).pop();
         if let Some(token) = token {
             let reset = variable(py)?.call_method1(intern!(py, "reset"), (token,));
-            // A fixture may be torn down in another context than it was set up in; there is nothing to undo there.
+            // The teardown of a test fixture may run in another context than its setup; that context needs no reset.
             reset.map(drop).or_else(|error| {
                 if error.is_instance_of::<PyValueError>(py) { Ok(()) } else { Err(error) }
             })?;
@@ -211,12 +211,12 @@ impl Replay {
 
 garbage_collected!(Replay: tokens, held);
 
-/// A model over HTTP, of any modality.
+/// An HTTP model of any modality.
 pub(crate) trait OverHttp: Clone {
-    /// How it is reached.
+    /// Configuration of the provider.
     fn config(&self) -> &ProviderConfig;
 
-    /// With a recording in place of the network.
+    /// The same model with a recording as its transport.
     fn with_transport(self, transport: Arc<dyn TransportLayer>) -> Self;
 }
 
@@ -236,7 +236,7 @@ macro_rules! over_http {
 
 over_http!(HttpModel, HttpEmbeddingModel, HttpImageModel);
 
-/// A model that looks for the ambient recording before each request. One in its configuration goes before.
+/// Wraps a model: uses the active recording, if any, for each request. A transport in the configuration has precedence.
 #[derive(Debug, Clone)]
 pub(crate) struct Ambient<M>(pub(crate) M);
 
@@ -324,7 +324,7 @@ impl ImageModel for Ambient<HttpImageModel> {
     }
 
     fn stream(&self, request: ImageRequest) -> ImageSteps {
-        // Where it is polled, Python's context can be asked.
+        // The context variable is readable only while the stream is polled.
         let model = self.clone();
         let begun = async move { model.effective().map(|model| model.stream(request)) };
         Box::pin(futures_util::stream::once(begun).try_flatten())

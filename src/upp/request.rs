@@ -9,7 +9,7 @@ use crate::to_python::ToPython;
 use turntree_core::json::RawJson;
 use turntree_upp::{ModelRequest as CoreRequest, System};
 
-/// What a model is asked: given to the function of `scripted`, and recorded in `ModelReference.requests`.
+/// The request to a model. The function of `scripted` receives it, and it is recorded in `ModelReference.requests`.
 #[pyclass(frozen, module = "turntree.upp", skip_from_py_object)]
 #[derive(Clone)]
 pub(crate) struct ModelRequest(pub(crate) CoreRequest);

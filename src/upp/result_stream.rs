@@ -106,7 +106,7 @@ impl ResultStream {
         Coroutine::new("result", GcRoots::new([slf.clone().into_any().unbind()]), result)
     }
 
-    /// Blocks until the result is there and returns it.
+    /// Blocks until the call ends and returns the result.
     fn result_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         sync::run_sync(py, self.result_of(py))
     }

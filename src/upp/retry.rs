@@ -1,4 +1,6 @@
-//! Retry strategies. UPP-1.2 §13.3. Times are seconds.
+//! Retry strategies. Times are in seconds.
+//!
+//! Spec: UPP-1.2 §13.3.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,48 +19,58 @@ use turntree_core::http::{self, FailedAttempt, RetryFuture};
 use turntree_core::runtime;
 use turntree_upp::http_model::describe;
 
-/// How failed requests are sent again: the base of the strategies.
+/// Base class of the retry strategies, which decide whether and when a failed request is sent again.
 #[pyclass(frozen, subclass, module = "turntree.upp")]
 pub(crate) struct RetryStrategy(Arc<dyn http::RetryStrategy>);
 
-/// Waits twice as long each time, after failures that may pass: `max_attempts` retries, the first after `base_delay`
-/// seconds, none longer than `max_delay`; `jitter` draws each at random around its length. UPP-1.2 §13.3.
+/// Retries transient failures and doubles the delay each time: at most `max_attempts` retries, the first after
+/// `base_delay` seconds, each delay at most `max_delay`. `jitter` randomizes each delay.
+///
+/// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct ExponentialBackoff;
 
-/// Waits `delay` seconds longer each time, after failures that may pass: `max_attempts` retries. UPP-1.2 §13.3.
+/// Retries transient failures and adds `delay` seconds to the delay each time: at most `max_attempts` retries.
+///
+/// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct LinearBackoff;
 
-/// Never sends again. UPP-1.2 §13.3.
+/// Never retries.
+///
+/// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct NoRetry;
 
-/// Lets requests through at a rate, and sends again those that were refused for going too fast: `max_tokens` at once,
-/// `refill_rate` a second, `max_attempts` retries. UPP-1.2 §13.3.
+/// Limits the request rate, and retries requests that exceeded the rate limit of the server: bursts of `max_tokens`
+/// requests, `refill_rate` requests per second, at most `max_attempts` retries.
+///
+/// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct TokenBucket;
 
-/// Sends again what was refused for going too fast, after as long as the server asks for, or `fallback_delay` seconds:
-/// `max_attempts` retries. UPP-1.2 §13.3.
+/// Retries requests that exceeded the rate limit, after the delay in the `Retry-After` header, or `fallback_delay`
+/// seconds: at most `max_attempts` retries.
+///
+/// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct RetryAfterStrategy;
 
-fn holding(strategy: impl http::RetryStrategy + 'static) -> PyClassInitializer<RetryStrategy> {
+fn base_class(strategy: impl http::RetryStrategy + 'static) -> PyClassInitializer<RetryStrategy> {
     PyClassInitializer::from(RetryStrategy(Arc::new(strategy)))
 }
 
-/// A span of time from seconds.
+/// Converts seconds to a duration.
 ///
 /// # Errors
-/// `ValueError` for a negative, infinite or not a number.
+/// `ValueError` for a negative or infinite number and for NaN.
 pub(crate) fn seconds(value: f64, what: &str) -> PyResult<Duration> {
     Duration::try_from_secs_f64(value)
         .map_err(|_| PyValueError::new_err(format!("{what} must be a number of seconds from 0, not {value}")))
 }
 
-/// The strategy behind an object: one of ours, or one of the application that has `on_retry`. `held` gets what the
-/// collector must see.
+/// Reads a built-in strategy, or an object of the application with the method `on_retry`. Adds its functions to `held`,
+/// for the garbage collector.
 ///
 /// # Errors
 /// `TypeError` for anything else.
@@ -80,7 +92,9 @@ pub(crate) fn strategy_from(
     ))
 }
 
-/// A strategy of the application. UPP-1.2 §13.2: its `on_retry`, and the other methods where it has them.
+/// A strategy of the application: its `on_retry`, and the optional methods.
+///
+/// Spec: UPP-1.2 §13.2.
 struct Custom {
     on_retry: Arc<PyCallback>,
     before_request: Option<Arc<PyCallback>>,
@@ -90,7 +104,7 @@ struct Custom {
 }
 
 impl Custom {
-    /// The object's methods; `None` without `on_retry`.
+    /// Reads the object's methods; `None` without `on_retry`.
     fn new(value: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let method = |name: &str| match value.getattr_opt(name)? {
             Some(method) if method.is_callable() => PyCallback::new(&method).map(Some),
@@ -118,8 +132,8 @@ impl fmt::Debug for Custom {
     }
 }
 
-/// What a method returned, with what to make of it.
-fn answer<T: Send + 'static>(
+/// Waits for a method of the strategy and converts its return value.
+fn result_of<T: Send + 'static>(
     started: PyResult<Call>,
     read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send + 'static,
 ) -> RetryFuture<T> {
@@ -133,8 +147,8 @@ fn answer<T: Send + 'static>(
     })
 }
 
-/// Seconds, or none.
-fn wait(value: &Bound<'_, PyAny>, method: &str) -> PyResult<Option<Duration>> {
+/// Reads a delay in seconds, or `None`.
+fn delay_from(value: &Bound<'_, PyAny>, method: &str) -> PyResult<Option<Duration>> {
     if value.is_none() {
         return Ok(None);
     }
@@ -142,21 +156,21 @@ fn wait(value: &Bound<'_, PyAny>, method: &str) -> PyResult<Option<Duration>> {
         let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
         PyTypeError::new_err(format!("{method} must return seconds or None, not {found}"))
     })?;
-    seconds(number, &format!("what {method} returns")).map(Some)
+    seconds(number, &format!("the return value of {method}")).map(Some)
 }
 
 impl http::RetryStrategy for Custom {
     fn before_request(&self) -> RetryFuture<()> {
         let Some(function) = &self.before_request else { return Box::pin(std::future::ready(Ok(()))) };
         let started = gil::require_held(|py| function.call(py, PyTuple::empty(py).unbind()));
-        let told = answer(started, |value| wait(value, "before_request"));
+        let delay = result_of(started, |value| delay_from(value, "before_request"));
         Box::pin(async move {
-            runtime::sleep(told.await?.unwrap_or_default()).await;
+            runtime::sleep(delay.await?.unwrap_or_default()).await;
             Ok(())
         })
     }
 
-    /// Never asked: `on_failure` is.
+    /// Not used: the driver calls `on_failure`, which this type implements.
     fn delay(&self, _failure: &FailedAttempt<'_>) -> Option<Duration> {
         None
     }
@@ -171,31 +185,31 @@ impl http::RetryStrategy for Custom {
             let error = to_exception(py, &error).into_value(py);
             self.on_retry.call(py, (error, attempt).into_pyobject(py)?.unbind())
         });
-        answer(started, |value| wait(value, "on_retry"))
+        result_of(started, |value| delay_from(value, "on_retry"))
     }
 
     fn succeeded(&self) -> RetryFuture<()> {
         let Some(function) = &self.reset else { return Box::pin(std::future::ready(Ok(()))) };
         let started = gil::require_held(|py| function.call(py, PyTuple::empty(py).unbind()));
-        answer(started, |_| Ok(()))
+        result_of(started, |_| Ok(()))
     }
 
     fn fork(&self) -> Option<Arc<dyn http::RetryStrategy>> {
         let function = self.fork.as_ref()?;
         let forked = gil::require_held(|py| {
             let forked = function.bound(py)?.call0()?;
-            // The fork lives as long as its request, whose future keeps the model alive: nobody else holds it.
+            // Only the request holds the fork, and its future keeps the model alive; the collector need not see it.
             strategy_from(&forked, &mut Callbacks::default())
         });
-        Some(forked.unwrap_or_else(|error| Arc::new(Unforked(to_host_failure(error)))))
+        Some(forked.unwrap_or_else(|error| Arc::new(FailedFork(to_host_failure(error)))))
     }
 }
 
-/// A strategy whose fork failed: the request fails with it.
+/// Replaces a strategy whose `fork` failed: fails the request with that error.
 #[derive(Debug)]
-struct Unforked(http::HostFailure);
+struct FailedFork(http::HostFailure);
 
-impl http::RetryStrategy for Unforked {
+impl http::RetryStrategy for FailedFork {
     fn before_request(&self) -> RetryFuture<()> {
         Box::pin(std::future::ready(Err(self.0.clone())))
     }
@@ -224,7 +238,7 @@ impl ExponentialBackoff {
     ) -> PyResult<PyClassInitializer<Self>> {
         let (base_delay, max_delay) = (seconds(base_delay, "base_delay")?, seconds(max_delay, "max_delay")?);
         let strategy = http::ExponentialBackoff { max_attempts, base_delay, max_delay, jitter };
-        Ok(holding(strategy).add_subclass(Self))
+        Ok(base_class(strategy).add_subclass(Self))
     }
 }
 
@@ -234,7 +248,7 @@ impl LinearBackoff {
     #[pyo3(signature = (*, max_attempts = 3, delay = 1.0))]
     fn new(max_attempts: u32, delay: f64) -> PyResult<PyClassInitializer<Self>> {
         let strategy = http::LinearBackoff { max_attempts, delay: seconds(delay, "delay")? };
-        Ok(holding(strategy).add_subclass(Self))
+        Ok(base_class(strategy).add_subclass(Self))
     }
 }
 
@@ -242,7 +256,7 @@ impl LinearBackoff {
 impl NoRetry {
     #[new]
     fn new() -> PyClassInitializer<Self> {
-        holding(http::NoRetry).add_subclass(Self)
+        base_class(http::NoRetry).add_subclass(Self)
     }
 }
 
@@ -254,7 +268,7 @@ impl TokenBucket {
         if !(refill_rate.is_finite() && refill_rate > 0.0) {
             return Err(PyValueError::new_err("refill_rate must be a number of requests a second above 0"));
         }
-        Ok(holding(http::TokenBucket::new(max_tokens, refill_rate, max_attempts)).add_subclass(Self))
+        Ok(base_class(http::TokenBucket::new(max_tokens, refill_rate, max_attempts)).add_subclass(Self))
     }
 }
 
@@ -264,6 +278,6 @@ impl RetryAfterStrategy {
     #[pyo3(signature = (*, max_attempts = 3, fallback_delay = 5.0))]
     fn new(max_attempts: u32, fallback_delay: f64) -> PyResult<PyClassInitializer<Self>> {
         let fallback_delay = seconds(fallback_delay, "fallback_delay")?;
-        Ok(holding(http::RetryAfterStrategy { max_attempts, fallback_delay }).add_subclass(Self))
+        Ok(base_class(http::RetryAfterStrategy { max_attempts, fallback_delay }).add_subclass(Self))
     }
 }

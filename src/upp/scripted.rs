@@ -1,4 +1,4 @@
-//! Scripts as models, written in Python: a list of replies or a function from request to reply.
+//! Scripted models: a list of replies, or a Python function from request to reply.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl PyReply {
         Ok(Self { says, delay, pace })
     }
 
-    /// Seconds before the answer begins.
+    /// Seconds before the reply begins.
     #[getter]
     const fn delay(&self) -> f64 {
         self.delay
@@ -48,7 +48,7 @@ impl PyReply {
         self.pace
     }
 
-    /// What is answered.
+    /// The content of the reply, as passed to the constructor.
     #[getter]
     fn says(&self, py: Python<'_>) -> Py<PyAny> {
         self.says.clone_ref(py)
@@ -61,7 +61,7 @@ impl PyReply {
 
 garbage_collected!(PyReply: says);
 
-/// A script from a list of replies or from a function, and what the collector must see of it.
+/// Reads a script from a list of replies or from a function. Also returns its functions, for the garbage collector.
 ///
 /// # Errors
 /// `TypeError` if `replies` is neither a list nor a function.
@@ -90,7 +90,7 @@ fn function(callable: &Bound<'_, PyAny>, held: &mut Callbacks) -> PyResult<Scrip
                 Ok(call) => call.await,
                 Err(error) => Err(error),
             };
-            // What the function raises is what the model fails with, as a reply that is an exception would.
+            // The model fails with the exception of the function, as with a reply that is an exception.
             let reply = gil::require_held(|py| match given {
                 Ok(reply) => reply_from(reply.bind(py)),
                 Err(error) => Ok(Reply::from(crate::upp::error::from_exception(py, error))),
@@ -104,7 +104,7 @@ fn function(callable: &Bound<'_, PyAny>, held: &mut Callbacks) -> PyResult<Scrip
     })))
 }
 
-/// A reply from text, a block, a call, a list of them, an exception, a list of events, or a [`PyReply`] around one.
+/// Reads a reply: text, a block, a call, a list of them, an exception, a list of events, or a [`PyReply`] around one.
 fn reply_from(value: &Bound<'_, PyAny>) -> PyResult<Reply> {
     if let Ok(timed) = value.cast::<PyReply>() {
         let timed = timed.get();

@@ -84,7 +84,7 @@ MessageInput: TypeAlias = str | Message | ContentBlock | Mapping[str, Json] | li
 
 @final
 class AgentCore:
-    """The native half of ``turntree.Agent``. One serves any number of runs at once."""
+    """The native half of ``turntree.Agent``. Any number of runs can run at the same time."""
 
     def __new__(
         cls,

@@ -15,7 +15,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 class Coroutine(collections.abc.Coroutine[Any, Any, _T_co]):
     """A native coroutine: for ``await``, ``create_task``, ``gather``, ``wait_for``, task groups and ``asyncio.run``.
 
-    Cancelling its task drops the Rust future behind it before the task goes on.
+    Cancelling its task drops the Rust future behind it before the task continues.
     """
 
     __name__: str

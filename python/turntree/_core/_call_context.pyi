@@ -1,4 +1,4 @@
-"""What the middleware of a model call reads and changes: request, response and state."""
+"""The context of a model call for middleware: request, response and state."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -40,7 +40,10 @@ class CallContext:
 
     @property
     def response(self) -> CallResponse | EmbeddingResult | ImageResult | None:
-        """The last answer, once there is one: a `CallResponse` of a language model, else the result of the call."""
+        """The last response; None before it.
+
+        A `CallResponse` of a language model, an `EmbeddingResult` or an `ImageResult`.
+        """
 
     @property
     def stop_reason(self) -> str | None:
@@ -60,12 +63,12 @@ class CallContext:
 
 @final
 class CallRequest:
-    """What a model is about to be asked.
+    """The request of a call.
 
-    In ``on_start`` and ``on_request`` its members may be set, and their lists and dicts be changed in place: both take
-    effect when the hook is over. Language models have `messages`, `system`, `tools` and `structure`, models that make
-    vectors `inputs` and `input_type`, those that make pictures `prompt`; all have `params`. Another model's member
-    raises `TypeError`.
+    ``on_start`` and ``on_request`` may set its attributes, and change their lists and dicts in place. Changes take
+    effect when the hook returns. Requests of language models have `messages`, `system`, `tools` and `structure`, those
+    of embedding models `inputs` and `input_type`, those of image models `prompt`; all have `params`. Other attributes
+    raise `TypeError`.
     """
 
     @property
@@ -88,9 +91,9 @@ class CallRequest:
     def params(self, value: Mapping[str, Any]) -> None: ...
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """The tools that are offered. Tools may be left out, put in another order or described anew.
+        """The tools that the model may call. Remove, reorder or change them.
 
-        A tool that the model was not made with can be offered, but not be called.
+        A tool that was not passed to the model can be added, but not executed.
         """
 
     @tools.setter
@@ -109,7 +112,7 @@ class CallRequest:
     def inputs(self, value: EmbeddingInput) -> None: ...
     @property
     def input_type(self) -> EmbeddingInputType | None:
-        """What the vectors are for: "document", "query" or None."""
+        """Purpose of the embeddings: "document", "query" or None."""
 
     @input_type.setter
     def input_type(self, value: EmbeddingInputType | None) -> None: ...

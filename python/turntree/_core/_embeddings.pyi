@@ -24,7 +24,7 @@ class Embedding(Data):
 
     @property
     def buffer(self) -> memoryview:
-        """The numbers in memory, read-only, as ``numpy.asarray`` takes it without copying.
+        """The numbers in memory, read-only, for ``numpy.asarray`` without copying.
 
         32-bit floats (format ``f``), or 64-bit ones (``d``) where the vendor sent decimals.
         """
@@ -73,17 +73,17 @@ class EmbeddingResult(Data):
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """What else the vendor says, under the provider's name; None where it says nothing.
+        """Metadata of the vendor, under the provider's name, or None.
 
-        Of several calls: a fact on which all agree as it is, any other as the list of what each says.
+        Values that differ between several calls are lists with one item per call.
         """
 
     @property
     def buffer(self) -> memoryview:
-        """All numbers in memory, read-only: two-dimensional, one row an input, as ``numpy.asarray`` takes it.
+        """All numbers in memory, read-only, one row per input, for ``numpy.asarray`` without copying.
 
         Raises:
-            ValueError: There are no vectors, or they differ in length.
+            ValueError: There are no embeddings, or their lengths differ.
         """
 
 @final

@@ -11,16 +11,18 @@ from turntree._core._data import Data, Json
 
 @final
 class Image(Data):
-    """A picture; usually made by one of its factories. UPP-1.2 §3 and §8.
+    """An image. Usually created by one of the class methods.
 
     Args:
-        source: Where the data is: ``{"type": "base64", "data": …}``, ``"bytes"`` (also base64), or ``"url"``.
-        mime_type: As ``image/png``.
-        width: Pixels across, where known.
-        height: Pixels down, where known.
+        source: Source of the data: ``{"type": "base64", "data": …}``, ``"bytes"`` (also base64), or ``"url"``.
+        mime_type: Media type, such as ``image/png``.
+        width: Width in pixels, if known.
+        height: Height in pixels, if known.
 
     Raises:
-        TypeError: `source` is no such dict.
+        TypeError: `source` is not such a dict.
+
+    Spec: UPP-1.2 §3 and §8.
     """
 
     type: ClassVar[Literal["image"]]
@@ -29,68 +31,68 @@ class Image(Data):
     ) -> Self: ...
     @classmethod
     def from_path(cls, path: str | PathLike[str]) -> Image:
-        """Read a picture from a file; the extension tells the media type, else the first bytes do.
+        """Read an image from a file. The media type follows from the extension, otherwise from the first bytes.
 
         Args:
             path: The file.
 
         Raises:
             OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
-            ValueError: It is empty, or larger than fits into a request (512 MiB).
+            ValueError: The file is empty, or larger than 512 MiB.
         """
 
     @classmethod
     def from_path_async(cls, path: str | PathLike[str]) -> Coroutine[Image]:
-        """As `from_path`, without keeping the event loop waiting.
+        """As `from_path`, without blocking the event loop.
 
         Args:
             path: The file.
 
         Raises:
             OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
-            ValueError: It is empty, or larger than fits into a request (512 MiB).
+            ValueError: The file is empty, or larger than 512 MiB.
         """
 
     @classmethod
     def from_block(cls, block: Image | Mapping[str, Any]) -> Image:
-        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "image"``.
+        """Create the object from a content block: an object of this class, or a dict with ``"type": "image"``.
 
         Raises:
-            TypeError: It is another block.
-            ValidationError: The dict has another shape.
+            TypeError: The block has another type.
+            ValidationError: The dict is invalid.
         """
 
     @classmethod
     def from_url(cls, url: str, mime_type: str | None = None) -> Image:
-        """Refer to a picture that somebody serves; nothing is fetched. The data of a ``data:`` URL is taken out of it.
+        """Create an image from a URL, which is not fetched. A ``data:`` URL is decoded.
 
         Args:
-            url: Where it is.
-            mime_type: As ``image/png``. Default: what the URL's extension tells.
+            url: The URL.
+            mime_type: Media type, such as ``image/png``. Default: follows from the extension of the URL.
 
         Raises:
-            ValueError: Not a URL.
+            ValueError: `url` is not a URL.
         """
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray, mime_type: str) -> Image:
-        """Take a picture that is in memory.
+        """Create an image from bytes.
 
         Args:
             data: The file's bytes, not base64.
-            mime_type: As ``image/png``.
+            mime_type: Media type, such as ``image/png``.
         """
 
     @classmethod
     def from_base64(cls, data: str, mime_type: str) -> Image:
-        """Take a picture that is base64 text.
+        """Create an image from base64 text.
 
         Args:
             data: Base64 of the file's bytes, without a ``data:`` prefix.
-            mime_type: As ``image/png``.
+            mime_type: Media type, such as ``image/png``.
 
         Raises:
-            ValueError: It is not base64.
+            ValueError: `data` is not base64.
         """
 
     @property
@@ -114,14 +116,14 @@ class Image(Data):
         """Whether the data is in the block, not at a URL."""
 
     def to_base64(self) -> str:
-        """Give the data as base64 text.
+        """Return the data as base64 text.
 
         Raises:
             ValueError: The image is at a URL.
         """
 
     def to_bytes(self) -> bytes:
-        """Give the data.
+        """Return the data.
 
         Raises:
             ValueError: The image is at a URL.
@@ -146,22 +148,24 @@ class Image(Data):
 
 @final
 class Document(Data):
-    """A document: PDF or plain text; in user messages only. Usually made by one of its factories. UPP-1.2 §3 and §8.
+    """A document: PDF or plain text; in user messages only. Usually made by one of its factories.
 
     Args:
-        source: Where the data is: ``{"type": "base64", "data": …}``, ``"text"``, or ``{"type": "url", "url": …}``.
+        source: Source of the data: ``{"type": "base64", "data": …}``, ``"text"``, or ``{"type": "url", "url": …}``.
         mime_type: ``application/pdf`` or ``text/plain``.
         title: Shown to the model.
 
     Raises:
-        TypeError: `source` is no such dict.
+        TypeError: `source` is not such a dict.
+
+    Spec: UPP-1.2 §3 and §8.
     """
 
     type: ClassVar[Literal["document"]]
     def __new__(cls, source: Mapping[str, Any], mime_type: str, title: str | None = None) -> Self: ...
     @classmethod
     def from_path(cls, path: str | PathLike[str], title: str | None = None) -> Document:
-        """Read a document from a file; the extension tells the media type, else the first bytes do.
+        """Read a document from a file. The extension, otherwise the content, determines the media type.
 
         Its data is base64, also that of a text.
 
@@ -171,12 +175,12 @@ class Document(Data):
 
         Raises:
             OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
-            ValueError: It is empty, or larger than fits into a request (512 MiB).
+            ValueError: The file is empty, or larger than 512 MiB.
         """
 
     @classmethod
     def from_path_async(cls, path: str | PathLike[str], title: str | None = None) -> Coroutine[Document]:
-        """As `from_path`, without keeping the event loop waiting.
+        """As `from_path`, without blocking the event loop.
 
         Args:
             path: The file.
@@ -184,21 +188,21 @@ class Document(Data):
 
         Raises:
             OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
-            ValueError: It is empty, or larger than fits into a request (512 MiB).
+            ValueError: The file is empty, or larger than 512 MiB.
         """
 
     @classmethod
     def from_block(cls, block: Document | Mapping[str, Any]) -> Document:
-        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "document"``.
+        """Create the object from a content block: an object of this class, or a dict with ``"type": "document"``.
 
         Raises:
-            TypeError: It is another block.
-            ValidationError: The dict has another shape.
+            TypeError: The block has another type.
+            ValidationError: The dict is invalid.
         """
 
     @classmethod
     def from_url(cls, url: str, title: str | None = None) -> Document:
-        """Refer to a PDF that somebody serves; nothing is fetched. The data of a ``data:`` URL is taken out of it.
+        """Create a document from the URL of a PDF, which is not fetched. A ``data:`` URL is decoded.
 
         Args:
             url: Where it is; http or https.
@@ -223,11 +227,11 @@ class Document(Data):
 
         Args:
             data: Base64 of the file's bytes.
-            mime_type: As ``application/pdf``.
+            mime_type: Media type, such as ``application/pdf``.
             title: Shown to the model.
 
         Raises:
-            ValueError: It is not base64.
+            ValueError: `data` is not base64.
         """
 
     @classmethod
@@ -236,7 +240,7 @@ class Document(Data):
 
         Args:
             data: The file's bytes.
-            mime_type: As ``application/pdf``.
+            mime_type: Media type, such as ``application/pdf``.
             title: Shown to the model.
         """
 
@@ -265,7 +269,7 @@ class Document(Data):
         """Whether the data is in the block, not at a URL."""
 
     def to_base64(self) -> str:
-        """Give the data as base64 text.
+        """Return the data as base64 text.
 
         Raises:
             ValueError: The document is text, or at a URL.
@@ -297,75 +301,77 @@ class Document(Data):
 
 @final
 class Audio(Data):
-    """A sound. UPP-1.2 §3 and §8.
+    """Audio.
 
     Args:
         data: The file's bytes, not base64.
-        mime_type: As ``audio/wav``.
-        duration: Length in seconds, where known.
+        mime_type: Media type, such as ``audio/wav``.
+        duration: Length in seconds, if known.
 
     Raises:
         TypeError: `data` is not bytes.
+
+    Spec: UPP-1.2 §3 and §8.
     """
 
     type: ClassVar[Literal["audio"]]
     def __new__(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Self: ...
     @classmethod
     def from_path(cls, path: str | PathLike[str], duration: float | None = None) -> Audio:
-        """Read a sound from a file; the extension tells the media type, else the first bytes do.
+        """Read audio from a file. The media type follows from the extension, otherwise from the first bytes.
 
         Args:
             path: The file.
-            duration: Length in seconds, where known.
+            duration: Length in seconds, if known.
 
         Raises:
             OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
-            ValueError: It is empty, or larger than fits into a request (512 MiB).
+            ValueError: The file is empty, or larger than 512 MiB.
         """
 
     @classmethod
     def from_path_async(cls, path: str | PathLike[str], duration: float | None = None) -> Coroutine[Audio]:
-        """As `from_path`, without keeping the event loop waiting.
+        """As `from_path`, without blocking the event loop.
 
         Args:
             path: The file.
-            duration: Length in seconds, where known.
+            duration: Length in seconds, if known.
 
         Raises:
             OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
-            ValueError: It is empty, or larger than fits into a request (512 MiB).
+            ValueError: The file is empty, or larger than 512 MiB.
         """
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Audio:
-        """Take a sound that is in memory.
+        """Create audio from bytes.
 
         Args:
             data: The file's bytes, not base64.
-            mime_type: As ``audio/wav``.
-            duration: Length in seconds, where known.
+            mime_type: Media type, such as ``audio/wav``.
+            duration: Length in seconds, if known.
         """
 
     @classmethod
     def from_base64(cls, data: str, mime_type: str, duration: float | None = None) -> Audio:
-        """Take a sound that is base64 text.
+        """Create audio from base64 text.
 
         Args:
             data: Base64 of the file's bytes.
-            mime_type: As ``audio/wav``.
-            duration: Length in seconds, where known.
+            mime_type: Media type, such as ``audio/wav``.
+            duration: Length in seconds, if known.
 
         Raises:
-            ValueError: It is not base64.
+            ValueError: `data` is not base64.
         """
 
     @classmethod
     def from_block(cls, block: Audio | Mapping[str, Any]) -> Audio:
-        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "audio"``.
+        """Create the object from a content block: an object of this class, or a dict with ``"type": "audio"``.
 
         Raises:
-            TypeError: It is another block.
-            ValidationError: The dict has another shape.
+            TypeError: The block has another type.
+            ValidationError: The dict is invalid.
         """
 
     @property
@@ -398,17 +404,19 @@ class Audio(Data):
 
 @final
 class Video(Data):
-    """A film. UPP-1.2 §3 and §8.
+    """A video.
 
     Args:
         data: The file's bytes, not base64.
-        mime_type: As ``video/mp4``.
-        duration: Length in seconds, where known.
-        width: Pixels across, where known.
-        height: Pixels down, where known.
+        mime_type: Media type, such as ``video/mp4``.
+        duration: Length in seconds, if known.
+        width: Width in pixels, if known.
+        height: Height in pixels, if known.
 
     Raises:
         TypeError: `data` is not bytes.
+
+    Spec: UPP-1.2 §3 and §8.
     """
 
     type: ClassVar[Literal["video"]]
@@ -430,17 +438,17 @@ class Video(Data):
         width: int | None = None,
         height: int | None = None,
     ) -> Video:
-        """Read a film from a file; the extension tells the media type, else the first bytes do.
+        """Read a video from a file. The media type follows from the extension, otherwise from the first bytes.
 
         Args:
             path: The file.
-            duration: Length in seconds, where known.
-            width: Pixels across, where known.
-            height: Pixels down, where known.
+            duration: Length in seconds, if known.
+            width: Width in pixels, if known.
+            height: Height in pixels, if known.
 
         Raises:
             OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
-            ValueError: It is empty, or larger than fits into a request (512 MiB).
+            ValueError: The file is empty, or larger than 512 MiB.
         """
 
     @classmethod
@@ -452,17 +460,17 @@ class Video(Data):
         width: int | None = None,
         height: int | None = None,
     ) -> Coroutine[Video]:
-        """As `from_path`, without keeping the event loop waiting.
+        """As `from_path`, without blocking the event loop.
 
         Args:
             path: The file.
-            duration: Length in seconds, where known.
-            width: Pixels across, where known.
-            height: Pixels down, where known.
+            duration: Length in seconds, if known.
+            width: Width in pixels, if known.
+            height: Height in pixels, if known.
 
         Raises:
             OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
-            ValueError: It is empty, or larger than fits into a request (512 MiB).
+            ValueError: The file is empty, or larger than 512 MiB.
         """
 
     @classmethod
@@ -475,14 +483,14 @@ class Video(Data):
         width: int | None = None,
         height: int | None = None,
     ) -> Video:
-        """Take a film that is in memory.
+        """Create a video from bytes.
 
         Args:
             data: The file's bytes, not base64.
-            mime_type: As ``video/mp4``.
-            duration: Length in seconds, where known.
-            width: Pixels across, where known.
-            height: Pixels down, where known.
+            mime_type: Media type, such as ``video/mp4``.
+            duration: Length in seconds, if known.
+            width: Width in pixels, if known.
+            height: Height in pixels, if known.
         """
 
     @classmethod
@@ -495,26 +503,26 @@ class Video(Data):
         width: int | None = None,
         height: int | None = None,
     ) -> Video:
-        """Take a film that is base64 text.
+        """Create a video from base64 text.
 
         Args:
             data: Base64 of the file's bytes.
-            mime_type: As ``video/mp4``.
-            duration: Length in seconds, where known.
-            width: Pixels across, where known.
-            height: Pixels down, where known.
+            mime_type: Media type, such as ``video/mp4``.
+            duration: Length in seconds, if known.
+            width: Width in pixels, if known.
+            height: Height in pixels, if known.
 
         Raises:
-            ValueError: It is not base64.
+            ValueError: `data` is not base64.
         """
 
     @classmethod
     def from_block(cls, block: Video | Mapping[str, Any]) -> Video:
-        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "video"``.
+        """Create the object from a content block: an object of this class, or a dict with ``"type": "video"``.
 
         Raises:
-            TypeError: It is another block.
-            ValidationError: The dict has another shape.
+            TypeError: The block has another type.
+            ValidationError: The dict is invalid.
         """
 
     @property
@@ -555,7 +563,7 @@ class Video(Data):
 
 @final
 class Binary(Data):
-    """Any other data; in user messages only. UPP-1.2 §3.
+    """Any other data; in user messages only.
 
     Args:
         data: The bytes, not base64.
@@ -564,6 +572,8 @@ class Binary(Data):
 
     Raises:
         TypeError: `data` is not bytes, or `metadata` is not JSON.
+
+    Spec: UPP-1.2 §3.
     """
 
     type: ClassVar[Literal["binary"]]

@@ -11,10 +11,12 @@ from turntree._core._media import Audio, Binary, Document, Image, Video
 
 @final
 class Text(Data):
-    """Plain text. UPP-1.2 §3.
+    """Plain text.
 
     Args:
         text: The text.
+
+    Spec: UPP-1.2 §3.
     """
 
     type: ClassVar[Literal["text"]]
@@ -25,10 +27,12 @@ class Text(Data):
 
 @final
 class Reasoning(Data):
-    """What a model thought before it answered; in assistant messages only. UPP-1.2 §3.
+    """Reasoning of a model, in assistant messages only.
 
     Args:
-        text: The thought.
+        text: The reasoning.
+
+    Spec: UPP-1.2 §3.
     """
 
     type: ClassVar[Literal["reasoning"]]
@@ -42,9 +46,11 @@ ContentBlock: TypeAlias = Text | Reasoning | Image | Document | Audio | Video | 
 ContentInput: TypeAlias = str | Iterable[str | ContentBlock | Mapping[str, Json]]
 
 class Message(Data):
-    """One message of a conversation: a user's, an assistant's, or results of tools. UPP-1.2 §4.
+    """Base class of the messages: user, assistant and tool result messages.
 
-    ``Message.model_validate`` and ``Message.from_json`` give the class that fits.
+    ``Message.model_validate`` and ``Message.from_json`` return an object of the matching subclass.
+
+    Spec: UPP-1.2 §4.
     """
 
     @property
@@ -93,17 +99,19 @@ class Message(Data):
 
 @final
 class UserMessage(Message):
-    """What a person or the application says. UPP-1.2 §4.
+    """A message of the user or the application.
 
     Args:
         content: A text, or a list of texts, blocks and dicts.
         id: Default: a new UUIDv4.
-        metadata: Vendor facts by provider name.
+        metadata: Metadata by provider name.
         timestamp: A ``datetime`` (a naive one counts as UTC) or ISO 8601 text. Default: now.
 
     Raises:
-        TypeError: An argument of the wrong type, named by its place.
-        ValidationError: A dict that is no block.
+        TypeError: An argument has the wrong type; the message names its path.
+        ValidationError: A dict is not a content block.
+
+    Spec: UPP-1.2 §4.
     """
 
     def __new__(
@@ -117,18 +125,20 @@ class UserMessage(Message):
 
 @final
 class AssistantMessage(Message):
-    """What a model says. UPP-1.2 §4.
+    """A message of a model.
 
     Args:
         content: A text, or a list of texts, blocks and dicts.
-        tool_calls: Calls the model wants made.
+        tool_calls: The tool calls that the model requests.
         id: Default: a new UUIDv4.
-        metadata: Vendor facts by provider name.
+        metadata: Metadata by provider name.
         timestamp: A ``datetime`` (a naive one counts as UTC) or ISO 8601 text. Default: now.
 
     Raises:
-        TypeError: An argument of the wrong type, named by its place.
-        ValidationError: A dict that is no block or no call.
+        TypeError: An argument has the wrong type; the message names its path.
+        ValidationError: A dict is not a content block or not a tool call.
+
+    Spec: UPP-1.2 §4.
     """
 
     def __new__(
@@ -150,17 +160,19 @@ class AssistantMessage(Message):
 
 @final
 class ToolResultMessage(Message):
-    """What tools gave back. UPP-1.2 §4.
+    """The results of tool calls.
 
     Args:
-        results: One result a call.
+        results: One result per call.
         id: Default: a new UUIDv4.
-        metadata: Vendor facts by provider name.
+        metadata: Metadata by provider name.
         timestamp: A ``datetime`` (a naive one counts as UTC) or ISO 8601 text. Default: now.
 
     Raises:
-        TypeError: An argument of the wrong type, named by its place.
-        ValidationError: A dict that is no result.
+        TypeError: An argument has the wrong type; the message names its path.
+        ValidationError: A dict is not a tool result.
+
+    Spec: UPP-1.2 §4.
     """
 
     def __new__(
@@ -177,12 +189,14 @@ class ToolResultMessage(Message):
 
 @final
 class ToolCall(Data):
-    """A model's wish to call a tool. UPP-1.2 §4.
+    """A tool call that a model requests.
 
     Args:
-        tool_call_id: The vendor's id of the call; its result carries the same.
-        tool_name: The tool.
-        arguments: Its arguments, as JSON.
+        tool_call_id: The vendor's id of the call. Its result has the same id.
+        tool_name: Name of the tool.
+        arguments: Arguments of the call, as JSON.
+
+    Spec: UPP-1.2 §4.
     """
 
     def __new__(cls, tool_call_id: str, tool_name: str, arguments: Mapping[str, Json]) -> Self: ...
@@ -200,12 +214,14 @@ class ToolCall(Data):
 
 @final
 class ToolResult(Data):
-    """What a tool gave back. UPP-1.2 §4.
+    """The result of a tool call.
 
     Args:
-        tool_call_id: The call that it answers.
-        result: Anything that is JSON.
-        is_error: Whether the tool failed; then `result` says why.
+        tool_call_id: Id of the call.
+        result: The result, any JSON value.
+        is_error: Whether the tool failed; `result` is then the error message.
+
+    Spec: UPP-1.2 §4.
     """
 
     def __new__(cls, tool_call_id: str, result: Json, is_error: bool = False) -> Self: ...
@@ -285,14 +301,16 @@ class CycleUsage(Data):
 
 @final
 class TokenUsage(Data):
-    """Tokens of a model call, or of all calls of a turn. UPP-1.2 §6.
+    """Tokens of a model call, or of all calls of a turn.
 
     Args:
-        input_tokens: Tokens the model read.
-        output_tokens: Tokens the model wrote.
-        total_tokens: Default: the sum of both.
-        cache_read_tokens: Tokens of the input that came from the vendor's cache.
-        cache_write_tokens: Tokens that were written to the vendor's cache.
+        input_tokens: Input tokens.
+        output_tokens: Output tokens.
+        total_tokens: Total tokens. Default: the sum of both.
+        cache_read_tokens: Input tokens that were read from the vendor's cache.
+        cache_write_tokens: Input tokens that were written to the vendor's cache.
+
+    Spec: UPP-1.2 §6.
     """
 
     def __new__(
@@ -368,13 +386,13 @@ class Turn(Data):
 
 @final
 class StreamEvent(Data):
-    """One step of a stream. UPP-1.2 §11.1.
+    """One event of a stream.
 
     ===================================================  ==================================================
     `type`                                               `delta`
     ===================================================  ==================================================
     ``text_delta``, ``reasoning_delta``                  ``{"text": str}``
-    ``object_delta``                                     ``{"text": str}``: a piece of the answer's JSON
+    ``object_delta``                                     ``{"text": str}``: a part of the answer's JSON
     ``image_delta``, ``audio_delta``, ``video_delta``    ``{"data": bytes}``
     ``tool_call_delta``                                  ``{"toolCallId", "toolName", "argumentsJson"}``
     ``tool_execution_start``                             ``{"toolCallId", "toolName", "timestamp"}``
@@ -384,15 +402,17 @@ class StreamEvent(Data):
     ``content_block_start``, ``content_block_stop``      ``{}``
     ===================================================  ==================================================
 
-    Times are milliseconds since 1970. A type that this version does not know comes as it is.
+    Times are milliseconds since 1970. Events of unknown types are unchanged.
 
     Args:
-        type: What happened.
-        index: Which block of the message, or which call of the response, from 0.
-        delta: What came, keys as above.
+        type: Type of the event.
+        index: Index of the block in the message, or of the call in the response, from 0.
+        delta: The new data, with the keys above.
 
     Raises:
         ValidationError: The delta does not fit the type.
+
+    Spec: UPP-1.2 §11.1.
     """
 
     def __new__(cls, type: str, index: int, delta: dict[str, Json]) -> Self: ...
@@ -410,14 +430,16 @@ class StreamEvent(Data):
 
 @final
 class Thread(Data):
-    """An ordered conversation that grows. UPP-1.2 §7.
+    """A conversation: an ordered list of messages that can be appended to.
 
     Args:
-        messages: Messages to begin with; shared, not copied.
+        messages: Initial messages; shared, not copied.
 
     Raises:
-        TypeError: Something that is no message, named by its place.
-        ValidationError: A dict that is no message.
+        TypeError: An item is not a message; the message names its index.
+        ValidationError: A dict is not a message.
+
+    Spec: UPP-1.2 §7.
     """
 
     def __new__(cls, messages: Thread | Iterable[Message | Mapping[str, Json]] | None = None) -> Self: ...
@@ -438,69 +460,69 @@ class Thread(Data):
         """Time of the last change, in UTC."""
 
     def append(self, turn: Turn | Mapping[str, Json]) -> Thread:
-        """Add all messages of a turn; gives the thread.
+        """Append all messages of a turn and return the thread.
 
         Args:
-            turn: What a run gave.
+            turn: The turn.
         """
 
     def push(self, *messages: Message | Mapping[str, Json]) -> Thread:
-        """Add messages; gives the thread.
+        """Append messages and return the thread.
 
         Args:
             *messages: Messages or their dicts.
 
         Raises:
-            TypeError: Something that is no message; nothing is added then.
+            TypeError: An item is not a message. No message is appended.
         """
 
     def user(self, content: ContentInput) -> Thread:
-        """Add a user's message; gives the thread.
+        """Append a user message and return the thread.
 
         Args:
             content: A text, or a list of texts, blocks and dicts.
         """
 
     def assistant(self, content: ContentInput) -> Thread:
-        """Add a model's message; gives the thread.
+        """Append an assistant message and return the thread.
 
         Args:
             content: A text, or a list of texts, blocks and dicts.
         """
 
     def filter(self, type: Literal["user", "assistant", "tool_result"]) -> list[Message]:
-        """Give the messages of one type, in order.
+        """Return the messages of one type, in order.
 
         Args:
-            type: Whose messages.
+            type: Type of the messages.
 
         Raises:
-            ValueError: There is no such type.
+            ValueError: The type is unknown.
         """
 
     def tail(self, n: int) -> list[Message]:
-        """Give the last messages, oldest first.
+        """Return the last messages, oldest first.
 
         Args:
-            n: How many at most; none for 0.
+            n: Maximum number of messages.
 
         Raises:
-            OverflowError: Below 0.
+            OverflowError: `n` is negative.
         """
 
     def slice(self, start: int | None = None, end: int | None = None) -> Thread:
-        """Give a part as a new thread.
+        """Return a range of messages as a new thread.
 
         Args:
-            start: Place of the first message. Default: 0. Negative places count from the end.
-            end: Place after the last message. Default: the length.
+            start: Index of the first message. Default: 0. Negative indexes count from the end.
+            end: Index after the last message. Default: the length.
         """
 
     def clear(self) -> Thread:
-        """Take all messages away; gives the thread.
+        """Remove all messages and return the thread.
 
         Raises:
-            ValueError: It belongs to a node of a tree, and a branch starts after one of them.
+            ValueError: The thread belongs to a node of a tree, and a branch starts after one of the messages.
         """
 
     def __len__(self) -> int: ...

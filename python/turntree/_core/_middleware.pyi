@@ -10,7 +10,7 @@ from turntree._core._messages import StreamEvent, Turn
 
 @final
 class Middleware:
-    """A middleware that comes with turntree: what `logging`, `parsed_object`, `persistence` and `pubsub` give."""
+    """A middleware of turntree: the result of `logging`, `parsed_object`, `persistence` and `pubsub`."""
 
     @staticmethod
     def logging(
@@ -22,34 +22,34 @@ class Middleware:
         log_tool_calls: bool,
         log_contents: bool,
     ) -> Middleware:
-        """Log calls to a function of level, message and data.
+        """Log calls by a function of level, message and data.
 
         Raises:
-            ValueError: An unknown level.
+            ValueError: The level is unknown.
         """
 
     @staticmethod
     def parsed_object(*, parse_objects: bool, parse_tool_calls: bool) -> Middleware:
-        """Add what the JSON of a stream says so far."""
+        """Parse the partial JSON of a stream and add it to the events."""
 
     @staticmethod
     def persistence(adapter: object) -> Middleware:
-        """Keep a conversation in a store.
+        """Save a conversation in a store.
 
         Raises:
-            TypeError: The adapter lacks id, load or save.
+            TypeError: The adapter does not have id, load and save.
         """
 
     @staticmethod
     def pubsub(adapter: MemoryPubsub, stream_id: str | None) -> Middleware:
-        """Publish streams."""
+        """Publish the events of streams to subscribers."""
 
 @final
 class MiddlewareChain:
     """The middlewares of a model, in order.
 
     Raises:
-        TypeError: An object without any hook, or a hook that is no function.
+        TypeError: An object has no hook, or a hook is not a function.
     """
 
     def __new__(cls, middleware: Iterable[object]) -> Self: ...
@@ -57,26 +57,26 @@ class MiddlewareChain:
 
 @final
 class MemoryPubsub:
-    """Streams of this process, kept in memory: each event once, however many subscribe.
+    """Streams of this process in memory. Subscribers share the events.
 
     Args:
-        max_streams: How many streams are kept; 0 keeps none after its end.
+        max_streams: Maximum number of streams in memory; 0 removes each stream when it ends.
     """
 
     def __new__(cls, *, max_streams: int = 1000) -> Self: ...
     @property
     def max_streams(self) -> int:
-        """How many streams are kept at most; those that run are not let go."""
+        """Maximum number of streams in memory. Running streams are never removed."""
 
     def exists(self, stream_id: str) -> bool:
-        """Whether a stream of this name has begun and is still kept."""
+        """Whether a stream with this id has started and is in memory."""
 
     def remove(self, stream_id: str) -> bool:
-        """Let go of a stream that is over; tell whether there was one."""
+        """Remove a finished stream and return whether there was one."""
 
     def __len__(self) -> int: ...
     def _subscribe(self, stream_id: str) -> SubscriptionCore:
-        """Begin to read a stream."""
+        """Subscribe to a stream."""
 
 @final
 class SubscriptionCore:
@@ -84,13 +84,13 @@ class SubscriptionCore:
 
     @property
     def events(self) -> EventStream[StreamEvent]:
-        """The asynchronous iterator over events; always the same one."""
+        """The asynchronous iterator over events; always the same object."""
 
     def blocking(self) -> BlockingEvents[StreamEvent]:
-        """Give the synchronous iterator over the same events."""
+        """Return the synchronous iterator over the same events."""
 
     def turn(self) -> Coroutine[Turn | None]:
-        """Give a coroutine that waits for the end and gives the turn."""
+        """Return a coroutine that waits for the end and returns the turn."""
 
     def turn_sync(self) -> Turn | None:
         """Wait for the turn on this thread."""

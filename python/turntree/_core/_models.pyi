@@ -1,4 +1,4 @@
-"""Models: references, replays, custom and scripted models, and prices."""
+"""Models: references, recordings, custom and scripted models, and prices."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -14,11 +14,11 @@ from turntree.upp.prices import Price
 
 @final
 class Replay:
-    """Recorded HTTP exchanges in use. Made by `replay`; given to a provider as ``transport``, or entered with ``with``.
+    """A recording of HTTP exchanges, returned by `replay`. Use it as ``transport`` or with ``with``.
 
-    ``with replay(path):`` applies to every request that is made inside, in the tasks that are started inside as well;
-    a ``transport`` of a configuration goes before it. Entering begins with the first exchange, leaving saves what was
-    recorded.
+    ``with replay(path):`` applies to all requests inside the block and in tasks that are started there. A
+    ``transport`` in a configuration has precedence. Entering rewinds to the first exchange; leaving saves the new
+    exchanges.
     """
 
     @property
@@ -27,28 +27,28 @@ class Replay:
 
     @property
     def mode(self) -> Literal["replay", "record", "auto"]:
-        """What it is used for; ``once`` has become one of the two."""
+        """The mode. ``once`` becomes ``record`` or ``replay``."""
 
     @property
     def recorded(self) -> int:
-        """Exchanges in the recording."""
+        """Number of exchanges in the recording."""
 
     @property
     def played(self) -> int:
-        """Answers that were played since the beginning, or since the recording was entered or rewound."""
+        """Number of exchanges that were replayed since the recording was created, entered or rewound."""
 
     @property
     def unused(self) -> list[dict[str, Any]]:
-        """The exchanges that were not played, in their order: ``index`` in the file from 0, ``method`` and ``url``."""
+        """The unused exchanges in order, as dicts: ``index`` in the file from 0, ``method`` and ``url``."""
 
     def rewind(self) -> None:
-        """Play from the first exchange again."""
+        """Start again from the first exchange."""
 
     def save(self) -> None:
-        """Write what was recorded, after a moment (2 seconds at most) for answers that are still being read.
+        """Write the recording to the file. Waits up to 2 seconds for responses that are still being read.
 
         Raises:
-            OSError: The file cannot be written; what was there stays.
+            OSError: The file cannot be written. The existing file is unchanged.
             ValueError: The redaction hook failed.
         """
 
@@ -63,42 +63,46 @@ def replay(
     redact: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None,
     repeat: bool = False,
 ) -> Replay:
-    """Record HTTP exchanges in a file, or play them instead of the network.
+    """Record HTTP exchanges in a file, or replay them without network access.
 
-    Plays at the place of the socket: retries, limits, event streams and errors run as in life. Nothing touches the
-    network and no key is needed. A request is answered by the first exchange that was not played and has the same
-    method, URL and body; JSON is compared as values. Credentials are never written.
+    The recording replaces the HTTP connection only: retries, limits, event streams and errors work as usual. Replaying
+    needs no key. A request gets the response of the first unused exchange with the same method, URL and body; JSON
+    bodies are compared as values. Credentials are never recorded.
 
     Args:
-        path: The file, as ``docs/replay.md`` describes it.
-        mode: ``replay`` plays; ``record`` sends everything and replaces what the file held; ``auto`` plays what is
-            recorded, sends and adds what is not; ``once`` records when there is no file, and plays it otherwise.
-        ignore: JSON pointers into request bodies that are not compared, as ``/metadata/run``; ``*`` is any one key.
-        redact: Takes out what only you know to be secret: called with an exchange as the file holds it, returns it
-            changed. Called more than once, also with ``request`` alone. With it, nothing is written before the end of
-            ``with``, or `Replay.save`.
-        repeat: Play the last exchange that matches again, when all of them have been played.
+        path: The file; ``docs/replay.md`` describes its format.
+        mode: ``replay`` replays the file; ``record`` sends all requests and replaces the file; ``auto`` replays known
+            requests, and sends and adds the others; ``once`` records if the file does not exist, else replays.
+        ignore: JSON pointers to values in request bodies that are not compared, such as ``/metadata/run``; ``*`` is
+            any key.
+        redact: Function that removes further secrets: receives an exchange in the format of the file and returns it
+            changed. May be called several times, also with ``request`` only. If given, the file is written only at the
+            end of ``with`` or by `Replay.save`.
+        repeat: If all matching exchanges are used, replay the last one again.
 
     Raises:
-        FileNotFoundError: There is nothing to play.
+        FileNotFoundError: The file does not exist.
         OSError: The file cannot be read.
-        ValueError: The file is no recording, is cut short, or is of a newer version; a pointer is none; no such mode.
+        ValueError: The file is not a recording, is truncated, or has a newer version; or a pointer or the mode is
+            invalid.
     """
 
 @final
 class ModelReference:
-    """A model that an agent can be given. UPP-1.2 §9.
+    """A reference to a model: provider, model id and configuration.
 
-    Made by a provider's factory, as ``anthropic("claude-sonnet-4-5")``, or by `scripted`. Equal only to itself.
+    Returned by a provider's factory such as ``anthropic("claude-sonnet-4-5")``, or by `scripted`. Compared by identity.
 
     Args:
-        provider: The name of the factory.
+        provider: Name of the factory.
         model_id: The vendor's name of the model.
-        options: The factory's own options.
-        config: How to reach the provider.
+        options: Options of the factory.
+        config: Configuration of the provider.
 
     Raises:
-        ValueError: No such provider, or no model.
+        ValueError: The provider is unknown, or `model_id` is empty.
+
+    Spec: UPP-1.2 §9.
     """
 
     def __new__(
@@ -110,15 +114,15 @@ class ModelReference:
 
     @property
     def provider(self) -> str:
-        """Whose model, as ``openai``."""
+        """Name of the provider, such as ``openai``."""
 
     @property
     def modalities(self) -> tuple[Literal["llm", "embedding", "image"], ...]:
-        """What its provider serves: of ``llm``, ``embedding`` and ``image``."""
+        """The modalities of the provider: some of ``llm``, ``embedding`` and ``image``."""
 
     @property
     def capabilities(self) -> dict[str, bool]:
-        """What it can take and do.
+        """Capabilities of the model.
 
         Keys: ``streaming``, ``tools``, ``structured_output``, ``image_input``, ``document_input``, ``video_input``
         and ``audio_input``.
@@ -126,14 +130,14 @@ class ModelReference:
 
     @property
     def requests(self) -> list[ModelRequest]:
-        """What a script was asked so far, in order; empty for other models."""
+        """The requests that a scripted model has received, in order. Empty for other models."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
 @final
 class ModelRequest:
-    """What a model is asked: given to the function of `scripted`, and recorded in ``ModelReference.requests``."""
+    """The request to a model, as the function of `scripted` and ``ModelReference.requests`` have it."""
 
     @property
     def messages(self) -> list[Message]:
@@ -149,32 +153,32 @@ class ModelRequest:
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """The tools as dicts with ``name``, ``description``, ``parameters`` and, where given, ``metadata``."""
+        """The tools as dicts with ``name``, ``description``, ``parameters`` and optionally ``metadata``."""
 
     @property
     def structure(self) -> dict[str, Any] | None:
-        """JSON Schema of the structured answer, where one is wanted."""
+        """JSON Schema of the structured answer, or None."""
 
 @final
 class EventSink:
-    """Where a stream of `create_provider` puts its events."""
+    """The sink that receives the events of a stream that is written in Python."""
 
     def push(self, event: StreamEvent | Mapping[str, Any]) -> bool:
-        """Put an event; tell whether there is room for another.
+        """Add an event and return whether there is space for another.
 
         Raises:
-            RuntimeError: Nobody reads the stream any more.
+            RuntimeError: The reader has closed the stream.
         """
 
     def wait(self) -> None:
-        """Wait on this thread until there is room again.
+        """Block this thread until there is space.
 
         Raises:
-            RuntimeError: Nobody reads the stream any more.
+            RuntimeError: The reader has closed the stream.
         """
 
     def when_room(self, function: Callable[[], object]) -> None:
-        """Have a function called once, when there is room again or nobody reads any more; at once where there is."""
+        """Call a function once, when there is space or the reader has closed the stream; immediately if so now."""
 
 def custom_model(
     provider: str,
@@ -184,32 +188,32 @@ def custom_model(
     stream: Callable[[ModelRequest, EventSink], Any] | None,
     media: dict[str, Any],
 ) -> ModelReference:
-    """Refer to a model of a provider that is written in Python; `create_provider` does.
+    """Return a reference to a model of a provider that is written in Python. Used by `create_provider`.
 
     Args:
-        provider: Its name.
-        model_id: The name of the model.
+        provider: Name of the provider.
+        model_id: Name of the model.
         capabilities: As `ModelReference.capabilities`.
-        generate: Gives ``(items, usage, stop_reason, data, metadata, id)``.
-        stream: Puts events into the sink and gives the same; items may be None.
-        media: What makes vectors and pictures: ``embed(inputs, params, input_type)`` with its ``batch_size``,
+        generate: Returns ``(items, usage, stop_reason, data, metadata, id)``.
+        stream: Pushes events into the sink and returns the same tuple; items may be None.
+        media: Functions for embeddings and images: ``embed(inputs, params, input_type)`` with its ``batch_size``,
             ``generate_image`` and ``edit``, each ``(prompt, params, image, mask)``.
     """
 
 def price_rows() -> list[Price]:
-    """Give the prices that calls use; the first that fits counts."""
+    """Return the price rows in use; the first matching row applies."""
 
 def set_price_rows(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Put rows before those of the package, in place of what was put there before.
+    """Set the rows that have precedence over the built-in rows. Replaces earlier ones.
 
     Raises:
-        ValueError: A row of another shape.
+        ValueError: A row is invalid.
     """
 
 def tokens_cost(
     usage: TokenUsage | Mapping[str, Any], provider: str, model: str, rows: Sequence[Mapping[str, Any]]
 ) -> float | None:
-    """Tell what tokens cost by these rows and then those that calls use; None where it is not certain."""
+    """Return the cost of tokens by these rows, then by the rows in use. None if it is not certain."""
 
 ReplyBlock: TypeAlias = str | ContentBlock | ToolCall | Mapping[str, Json]
 
@@ -220,9 +224,9 @@ class Reply:
     """One reply of a script, with its timing.
 
     Args:
-        says: A text, a block, a `ToolCall`, a list of them, an exception that the call fails with, or a list of
-            `StreamEvent` that may end in an exception.
-        delay: Seconds before the answer begins.
+        says: A text, a block, a `ToolCall`, a list of them, an exception that the call raises, or a list of
+            `StreamEvent` whose last item may be an exception.
+        delay: Seconds before the reply begins.
         pace: Seconds before each further event of a stream.
 
     Raises:
@@ -232,7 +236,7 @@ class Reply:
     def __new__(cls, says: ReplyContent, *, delay: float = 0.0, pace: float = 0.0) -> Self: ...
     @property
     def delay(self) -> float:
-        """Seconds before the answer begins."""
+        """Seconds before the reply begins."""
 
     @property
     def pace(self) -> float:
@@ -240,7 +244,7 @@ class Reply:
 
     @property
     def says(self) -> Any:
-        """What is answered, as it was given."""
+        """The content of the reply, as passed to the constructor."""
 
 def scripted(
     replies: Iterable[ReplyContent | Reply]
@@ -248,15 +252,15 @@ def scripted(
     *,
     model_id: str = "scripted",
 ) -> ModelReference:
-    """Make a model that answers from a script: no network, no chance.
+    """Return a model that replies from a script, without network access.
 
     A reply is a text, a block, a `ToolCall` (or its dict; its id may be missing), a list of them, an exception, or a
-    list of `StreamEvent`. `Reply` adds timing. What was asked is recorded in ``requests``.
+    list of `StreamEvent`. `Reply` adds timing. ``requests`` records the requests.
 
     Args:
-        replies: The replies in their order, or a function (sync or async) from a request to its reply.
-        model_id: The name that the model gives itself.
+        replies: The replies in order, or a function (sync or async) from a request to its reply.
+        model_id: Name of the model.
 
     Raises:
-        TypeError: Neither a list nor a function, or a reply that is none of these.
+        TypeError: `replies` is neither a list nor a function, or a reply has an unsupported type.
     """

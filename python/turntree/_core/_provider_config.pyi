@@ -9,71 +9,83 @@ from turntree.upp._providers import ConfigOptions
 
 @disjoint_base
 class KeyStrategy:
-    """Gives an API key for each request: the base of the strategies, which the package makes. UPP-1.2 §13.1.
+    """Base class of the key strategies, which return a key for each request.
 
-    No repr shows a key.
+    A repr never contains a key.
+
+    Spec: UPP-1.2 §13.1.
     """
 
 @final
 class RoundRobinKeys(KeyStrategy):
-    """One key after the other, from the first again after the last. UPP-1.2 §13.1.
+    """Uses the keys in turn.
 
     Args:
         keys: The keys in their order.
 
     Raises:
-        ValueError: There are none.
+        ValueError: The list is empty.
+
+    Spec: UPP-1.2 §13.1.
     """
 
     def __new__(cls, keys: Sequence[str]) -> Self: ...
 
 @final
 class WeightedKeys(KeyStrategy):
-    """A key drawn at random, as often as its weight says. UPP-1.2 §13.1.
+    """Chooses keys at random by weight.
 
     Args:
         keys: Keys with their weights, as pairs or as dicts of ``key`` and ``weight``; only the ratios matter.
 
     Raises:
-        ValueError: There are none, or a weight is not above 0.
-        TypeError: Something else than that.
+        ValueError: The list is empty, or a weight is not above 0.
+        TypeError: An entry is neither a pair nor a dict.
+
+    Spec: UPP-1.2 §13.1.
     """
 
     def __new__(cls, keys: Sequence[tuple[str, float] | Mapping[str, Any]]) -> Self: ...
 
 @final
 class DynamicKey(KeyStrategy):
-    """A key from a function that is asked before each request. UPP-1.2 §13.1.
+    """Calls a function, sync or async, for the key of each request.
 
     Args:
         function: Sync or async, without arguments; called on the caller's event loop.
 
     Raises:
         TypeError: Not callable.
+
+    Spec: UPP-1.2 §13.1.
     """
 
     def __new__(cls, function: Callable[[], str | Awaitable[str]]) -> Self: ...
 
 @disjoint_base
 class RetryStrategy:
-    """Whether and when a failed request is sent again: the base of the strategies. UPP-1.2 §13.3.
+    """Base class of the retry strategies, which decide whether and when a failed request is sent again.
 
-    A ``Retry-After`` of the server is respected up to `ProviderConfig`'s ``retry_after_max``.
+    A ``Retry-After`` header is honored up to `ProviderConfig`'s ``retry_after_max``.
+
+    Spec: UPP-1.2 §13.3.
     """
 
 @final
 class ExponentialBackoff(RetryStrategy):
-    """Waits twice as long each time, after failures that may pass. UPP-1.2 §13.3.
+    """Retries transient failures and doubles the delay each time.
 
     Args:
         max_attempts: Retries after the first attempt: 3 means up to four requests.
-        base_delay: The first wait, in seconds.
-        max_delay: The longest wait, in seconds.
-        jitter: Draw each wait at random from half to one and a half times its length, so that many clients do not
-            return at once.
+        base_delay: First delay in seconds.
+        max_delay: Longest delay in seconds.
+        jitter: Multiply each delay by a random factor from 0.5 to 1.5, so that many clients do not retry at the same
+            time.
 
     Raises:
-        ValueError: A wait is negative or not finite.
+        ValueError: A delay is negative or not finite.
+
+    Spec: UPP-1.2 §13.3.
     """
 
     def __new__(
@@ -82,69 +94,80 @@ class ExponentialBackoff(RetryStrategy):
 
 @final
 class LinearBackoff(RetryStrategy):
-    """Waits as much longer each time, after failures that may pass. UPP-1.2 §13.3.
+    """Retries transient failures and adds a constant to the delay each time.
 
     Args:
         max_attempts: Retries after the first attempt.
-        delay: The first wait, and what is added to each further one, in seconds.
+        delay: First delay, and the increment of each further delay, in seconds.
 
     Raises:
         ValueError: The delay is negative or not finite.
+
+    Spec: UPP-1.2 §13.3.
     """
 
     def __new__(cls, *, max_attempts: int = 3, delay: float = 1.0) -> Self: ...
 
 @final
 class NoRetry(RetryStrategy):
-    """Never sends again. UPP-1.2 §13.3."""
+    """Never retries.
+
+    Spec: UPP-1.2 §13.3.
+    """
 
     def __new__(cls) -> Self: ...
 
 @final
 class TokenBucket(RetryStrategy):
-    """Lets requests through at a rate, and sends again those that were refused for going too fast. UPP-1.2 §13.3.
+    """Limits the request rate, and retries requests that exceeded the rate limit of the server.
 
-    One bucket may serve many models and agents: they share its rate then.
+    Models and agents that use the same bucket share its rate.
 
     Args:
-        max_tokens: Requests that may go at once.
-        refill_rate: Requests a second, in the long run.
+        max_tokens: Largest burst of requests.
+        refill_rate: Requests per second on average.
         max_attempts: Retries after the first attempt.
 
     Raises:
         ValueError: The rate is not above 0.
+
+    Spec: UPP-1.2 §13.3.
     """
 
     def __new__(cls, *, max_tokens: int = 10, refill_rate: float = 1.0, max_attempts: int = 3) -> Self: ...
 
 @final
 class RetryAfterStrategy(RetryStrategy):
-    """Sends again what was refused for going too fast, after as long as the server asks for. UPP-1.2 §13.3.
+    """Retries requests that exceeded the rate limit, after the delay in the ``Retry-After`` header.
 
     Args:
         max_attempts: Retries after the first attempt.
-        fallback_delay: Seconds to wait when the server names no time.
+        fallback_delay: Delay in seconds if the response has no ``Retry-After`` header.
 
     Raises:
         ValueError: The delay is negative or not finite.
+
+    Spec: UPP-1.2 §13.3.
     """
 
     def __new__(cls, *, max_attempts: int = 3, fallback_delay: float = 5.0) -> Self: ...
 
 @final
 class ProviderConfig:
-    """How to reach a provider. UPP-1.2 §9. Times are seconds; what is not given is the provider's default.
+    """Configuration of a provider. Times are in seconds; missing options have the provider's defaults.
 
-    An agent's configuration goes over the one that its model's factory was given. No repr shows a key or the value
-    of a header.
+    An agent's configuration overrides the configuration of its model. A repr never contains a key or the value of a
+    header.
 
     Args:
-        base: Another configuration or its dict, that this one goes over; dicts may spell options in camelCase.
-        **options: As the keyword options of the providers' factories; see `ConfigOptions`.
+        base: Configuration or dict that the options override; the keys of a dict may be in camelCase.
+        **options: The keyword options of the providers' factories; see `ConfigOptions`.
 
     Raises:
-        TypeError: An option that is unknown or of the wrong type, named.
-        ValueError: A time that is negative, a URL that is none, or certificates that do not parse.
+        TypeError: An option is unknown or has the wrong type; the message names it.
+        ValueError: A time is negative, a URL is invalid, or certificates cannot be parsed.
+
+    Spec: UPP-1.2 §9.
     """
 
     def __new__(

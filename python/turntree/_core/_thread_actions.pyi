@@ -43,7 +43,7 @@ class ThinkingUsage(Data):
 
 @final
 class UserMessageAction(Data):
-    """A user said something. ThreadProtocol 1.0.0, "Core Actions".
+    """A user said something.
 
     Args:
         content: A text, or a list of texts, content parts and dicts.
@@ -52,6 +52,8 @@ class UserMessageAction(Data):
         sequence: Its place in a thread; 0 for none yet, a thread gives it one.
         action_id: Its id, if it should have one.
         metadata: Facts of applications, by namespace.
+
+    Spec: ThreadProtocol 1.0.0, "Core Actions".
     """
 
     def __new__(
@@ -90,7 +92,7 @@ class UserMessageAction(Data):
 
 @final
 class AssistantMessageAction(Data):
-    """An agent said something. ThreadProtocol 1.0.0, "Core Actions".
+    """An agent said something.
 
     Args:
         content: A text, or a list of texts, content parts and dicts.
@@ -101,6 +103,8 @@ class AssistantMessageAction(Data):
         sequence: Its place in a thread; 0 for none yet, a thread gives it one.
         action_id: Its id, if it should have one.
         metadata: Facts of applications, by namespace.
+
+    Spec: ThreadProtocol 1.0.0, "Core Actions".
     """
 
     def __new__(
@@ -149,7 +153,7 @@ class AssistantMessageAction(Data):
 
 @final
 class ThinkingAction(Data):
-    """An agent thought. ThreadProtocol 1.0.0, "Core Actions".
+    """An agent thought.
 
     Args:
         content: The thinking, as far as the provider shows it.
@@ -162,6 +166,8 @@ class ThinkingAction(Data):
         sequence: Its place in a thread; 0 for none yet, a thread gives it one.
         action_id: Its id, if it should have one.
         metadata: Facts of applications, by namespace.
+
+    Spec: ThreadProtocol 1.0.0, "Core Actions".
     """
 
     def __new__(
@@ -221,7 +227,7 @@ class ThinkingAction(Data):
 
 @final
 class ToolCallAction(Data):
-    """An agent called a tool. ThreadProtocol 1.0.0, "Core Actions".
+    """An agent called a tool.
 
     Args:
         tool_name: Which tool.
@@ -232,6 +238,8 @@ class ToolCallAction(Data):
         sequence: Its place in a thread; 0 for none yet, a thread gives it one.
         action_id: Its id, if it should have one.
         metadata: Facts of applications, by namespace.
+
+    Spec: ThreadProtocol 1.0.0, "Core Actions".
     """
 
     def __new__(
@@ -281,7 +289,7 @@ class ToolCallAction(Data):
 
 @final
 class ToolReturnAction(Data):
-    """A tool answered. ThreadProtocol 1.0.0, "Core Actions".
+    """A tool answered.
 
     Args:
         tool_name: Which tool, as the call says.
@@ -292,6 +300,8 @@ class ToolReturnAction(Data):
         sequence: Its place in a thread; 0 for none yet, a thread gives it one.
         action_id: Its id, if it should have one.
         metadata: Facts of applications, by namespace.
+
+    Spec: ThreadProtocol 1.0.0, "Core Actions".
     """
 
     def __new__(
@@ -341,7 +351,7 @@ class ToolReturnAction(Data):
 
 @final
 class SystemAction(Data):
-    """An event of a system. ThreadProtocol 1.0.0, "System Actions".
+    """An event of a system.
 
     Args:
         action_type: Its type, with the "system." prefix.
@@ -350,6 +360,8 @@ class SystemAction(Data):
         sequence: Its place in a thread; 0 for none yet, a thread gives it one.
         action_id: Its id, if it should have one.
         metadata: Facts of applications, by namespace.
+
+    Spec: ThreadProtocol 1.0.0, "System Actions".
     """
 
     def __new__(

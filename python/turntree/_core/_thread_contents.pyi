@@ -9,7 +9,10 @@ from turntree._core._data import Data, Json
 
 @final
 class TextContent(Data):
-    """A piece of text. ThreadProtocol 1.0.0, "Content Types"."""
+    """A piece of text.
+
+    Spec: ThreadProtocol 1.0.0, "Content Types".
+    """
 
     type: ClassVar[Literal["text"]]
     def __new__(cls, text: str) -> Self: ...
@@ -19,7 +22,7 @@ class TextContent(Data):
 
 @final
 class ImageContent(Data):
-    """A picture: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+    """A picture: by URL, inline, or as a file that a provider keeps.
 
     Args:
         image_url: Where it is served.
@@ -28,6 +31,8 @@ class ImageContent(Data):
         provider: Who keeps it, as "openai".
         media_type: Its media type.
         name: Its file name.
+
+    Spec: ThreadProtocol 1.0.0, "Content Types".
     """
 
     type: ClassVar[Literal["image"]]
@@ -67,7 +72,7 @@ class ImageContent(Data):
 
 @final
 class FileContent(Data):
-    """A file that is neither picture, sound nor film. ThreadProtocol 1.0.0, "Content Types".
+    """A file that is neither picture, sound nor film.
 
     Args:
         file_url: Where it is served.
@@ -76,6 +81,8 @@ class FileContent(Data):
         provider: Who keeps it, as "openai".
         media_type: Its media type.
         name: Its file name.
+
+    Spec: ThreadProtocol 1.0.0, "Content Types".
     """
 
     type: ClassVar[Literal["file"]]
@@ -115,7 +122,7 @@ class FileContent(Data):
 
 @final
 class AudioContent(Data):
-    """A sound: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+    """A sound: by URL, inline, or as a file that a provider keeps.
 
     Args:
         audio_url: Where it is served.
@@ -124,6 +131,8 @@ class AudioContent(Data):
         provider: Who keeps it, as "openai".
         media_type: Its media type.
         name: Its file name.
+
+    Spec: ThreadProtocol 1.0.0, "Content Types".
     """
 
     type: ClassVar[Literal["audio"]]
@@ -163,7 +172,7 @@ class AudioContent(Data):
 
 @final
 class VideoContent(Data):
-    """A film: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+    """A film: by URL, inline, or as a file that a provider keeps.
 
     Args:
         video_url: Where it is served.
@@ -172,6 +181,8 @@ class VideoContent(Data):
         provider: Who keeps it, as "openai".
         media_type: Its media type.
         name: Its file name.
+
+    Spec: ThreadProtocol 1.0.0, "Content Types".
     """
 
     type: ClassVar[Literal["video"]]
@@ -217,7 +228,7 @@ ContentPartsInput: TypeAlias = str | Iterable[str | ContentPart | Mapping[str, J
 
 @final
 class Attachment(Data):
-    """Something that came with a user message, beside its content. ThreadProtocol 1.0.0, "Content Types".
+    """Something that came with a user message, beside its content.
 
     Args:
         name: Its file name.
@@ -225,6 +236,8 @@ class Attachment(Data):
         url: Where it is served.
         data: Base64 in the standard alphabet, or bytes.
         size_bytes: Its size.
+
+    Spec: ThreadProtocol 1.0.0, "Content Types".
     """
 
     def __new__(

@@ -13,7 +13,7 @@ from turntree._core._thread_actions import Action, Usage
 
 @final
 class AgentConfig(Data):
-    """One agent of a thread. ThreadProtocol 1.0.0, "Agent Configuration".
+    """One agent of a thread.
 
     Args:
         agent_name: A name for people.
@@ -21,6 +21,8 @@ class AgentConfig(Data):
         agent_identifier: A name for programs. Default: made of the name, "Weather Assistant" is "weather_assistant".
         created_at: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
         config_ref: Where its full configuration is.
+
+    Spec: ThreadProtocol 1.0.0, "Agent Configuration".
     """
 
     def __new__(
@@ -54,7 +56,10 @@ class AgentConfig(Data):
 
 @final
 class Issue(Data):
-    """One place where a document breaks a rule. ThreadProtocol 1.0.0, "Validation Rules"."""
+    """One place where a document breaks a rule.
+
+    Spec: ThreadProtocol 1.0.0, "Validation Rules".
+    """
 
     @property
     def rule(self) -> str:
@@ -88,7 +93,7 @@ class Change(Data):
 
 @final
 class ProtocolThread(Data):
-    """A conversation as one document; ``turntree.thread_protocol.Thread``. ThreadProtocol 1.0.0, "Thread".
+    """A conversation as one document; ``turntree.thread_protocol.Thread``.
 
     Iterates over its actions. Frozen in everything but its end: `append` adds there.
 
@@ -101,6 +106,8 @@ class ProtocolThread(Data):
         created_at: ISO 8601 text, kept as it is, or a ``datetime``. Default: the time of the first action, else now.
         updated_at: Default: the time of the last action.
         metadata: Facts of applications, by namespace.
+
+    Spec: ThreadProtocol 1.0.0, "Thread".
     """
 
     def __new__(

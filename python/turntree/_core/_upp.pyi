@@ -46,7 +46,7 @@ class AgentStreamCore(Generic[_T_co]):
 
 @final
 class LlmCore:
-    """The native half of ``turntree.upp.LLM``. One serves any number of calls at once."""
+    """The native half of ``turntree.upp.LLM``. Any number of calls can run at the same time."""
 
     def __new__(
         cls,
@@ -105,17 +105,17 @@ class EmbeddingModelCore:
     def embed(
         self, inputs: EmbeddingInput, batch_size: int | None, concurrency: int, input_type: EmbeddingInputType | None
     ) -> Coroutine[EmbeddingResult]:
-        """Start a call; the coroutine gives its result."""
+        """Start a call and return a coroutine that returns the result."""
 
     def embed_sync(
         self, inputs: EmbeddingInput, batch_size: int | None, concurrency: int, input_type: EmbeddingInputType | None
     ) -> EmbeddingResult:
-        """As `embed`, waited for on this thread."""
+        """As `embed`, but block this thread until the result."""
 
     def stream(
         self, inputs: EmbeddingInput, batch_size: int | None, concurrency: int, input_type: EmbeddingInputType | None
     ) -> ResultStreamCore[EmbeddingProgress, EmbeddingResult]:
-        """Start a call that is listened to."""
+        """Start a streamed call."""
 
 @final
 class ImageModelCore:
@@ -131,13 +131,13 @@ class ImageModelCore:
     ) -> Self: ...
     @property
     def capabilities(self) -> dict[str, Any]:
-        """What the model can do, by name."""
+        """Capabilities of the model."""
 
     def generate(self, prompt: ImagePrompt, image: ImageLike | None, mask: ImageLike | None) -> Coroutine[ImageResult]:
-        """Start a call; the coroutine gives its result. With `image` it is an edit."""
+        """Start a call and return a coroutine that returns the result. Edits `image` if it is given."""
 
     def generate_sync(self, prompt: ImagePrompt, image: ImageLike | None, mask: ImageLike | None) -> ImageResult:
-        """As `generate`, waited for on this thread."""
+        """As `generate`, but block this thread until the result."""
 
     def stream(self, prompt: ImagePrompt) -> ResultStreamCore[ImageEvent, ImageResult]:
-        """Start a call that is listened to."""
+        """Start a streamed call."""

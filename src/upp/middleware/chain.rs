@@ -65,7 +65,7 @@ fn entry(item: &Bound<'_, PyAny>, place: usize, held: &mut Callbacks) -> PyResul
 }
 
 impl MiddlewareChain {
-    /// The chain of one call. What its hooks see is kept in `kept`, with the call.
+    /// The middleware stack of one call. `kept` holds the Python objects of its hooks for the duration of the call.
     pub(crate) fn for_call(&self, kept: &GcRoots) -> MiddlewareStack {
         if self.entries.is_empty() {
             return MiddlewareStack::default();

@@ -173,7 +173,7 @@ impl PyMiddleware {
     }
 }
 
-/// An event, several, or none.
+/// Reads an event, a list of events, or None.
 fn emitted(given: &Bound<'_, PyAny>) -> PyResult<Emitted> {
     if given.is_none() {
         return Ok(Emitted::Nothing);
@@ -189,7 +189,7 @@ fn emitted(given: &Bound<'_, PyAny>) -> PyResult<Emitted> {
         return read(given).map(Emitted::One);
     }
     let found = given.get_type().name()?;
-    let words = format!("on_stream_event must give a StreamEvent, a list of them, or None, not {found}");
+    let words = format!("on_stream_event must return a StreamEvent, a list of them, or None, not {found}");
     Err(PyTypeError::new_err(words))
 }
 
@@ -205,7 +205,7 @@ fn hook_error(py: Python<'_>, hook: &str, raised: PyErr, context: &CoreContext) 
     let code = if is_exception { ErrorCode::InvalidRequest } else { ErrorCode::Cancelled };
     let name = value.get_type().name().map_or_else(|_| "Exception".to_owned(), |name| name.to_string());
     let words = value.str().map(|words| words.to_string()).unwrap_or_default();
-    // The message of a failed tool hook goes to the model, which needs the text only.
+    // The error message of a tool hook goes to the model, so it contains only the text.
     let message = match (hook, words.is_empty()) {
         ("on_tool_call" | "on_tool_result", false) => words,
         ("on_tool_call" | "on_tool_result", true) => name,

@@ -45,7 +45,7 @@ impl MemoryPubsub {
         self.0.exists(stream_id)
     }
 
-    /// Removes a finished stream. Returns whether there was one.
+    /// Removes a finished stream and returns whether there was one.
     fn remove(&self, stream_id: &str) -> bool {
         self.0.remove(stream_id)
     }

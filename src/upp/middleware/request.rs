@@ -86,11 +86,11 @@ impl CallRequest {
     }
 
     fn embedding(&self) -> PyResult<EmbeddingRequest> {
-        self.core.embedding_request().ok_or_else(|| missing("models that make vectors"))
+        self.core.embedding_request().ok_or_else(|| missing("embedding models"))
     }
 
     fn image(&self) -> PyResult<ImageRequest> {
-        self.core.image_request().ok_or_else(|| missing("models that make pictures"))
+        self.core.image_request().ok_or_else(|| missing("image models"))
     }
 
     fn get<'py>(
@@ -141,7 +141,7 @@ fn settled_params(py: Python<'_>, before: Arc<RawObject>, shown: &mut Shown) -> 
 fn settled_llm(py: Python<'_>, mut request: ModelRequest, shown: &mut Shown) -> PyResult<ModelRequest> {
     if let Some(messages) = shown.taken(py, Member::Messages) {
         let messages = history_from(&messages, "request.messages")?;
-        // An unchanged list is kept, so that the start of the turn stays exact.
+        // Keep an unchanged list, so that the start of the turn stays exact.
         let same = messages.len() == request.messages.len()
             && messages.iter().zip(&request.messages).all(|(new, old)| Arc::ptr_eq(new, old));
         if !same {
@@ -250,7 +250,7 @@ members! {
     structure, set_structure: Structure = |this, py| this.llm()?.structure.as_deref().cloned().to_python(py);
     /// The inputs to embed, before batching: a list of texts and `Image` blocks.
     inputs, set_inputs: Inputs = |this, py| this.embedding()?.inputs.to_vec().to_python(py);
-    /// What the vectors are for: "document", "query" or None.
+    /// Purpose of the embeddings: "document", "query" or None.
     input_type, set_input_type: InputType = |this, py| {
         this.embedding()?.input_type.map(|kind| kind.as_str().to_owned()).to_python(py)
     };

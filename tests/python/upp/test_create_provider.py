@@ -454,7 +454,7 @@ def test_vectors_of_another_number_are_refused():
         def embed(self, request):
             return {"embeddings": "none"}
 
-    with pytest.raises(ValueError, match="what embed gives"):
+    with pytest.raises(ValueError, match="the return value of embed"):
         embedding(model=provider(Wrong())("small")).embed_sync("a")
 
 
