@@ -276,7 +276,7 @@ action_class! {
         content: Option<String>, agent_id: String, provider_name: &str, signature: Option<String>, thinking_id: Option<String>, usage: Option<&Bound<'_, PyAny>>
     ) {
         agent_id: agent_id.into(),
-        content: content,
+        content,
         signature: signature.map(Into::into),
         provider_name: provider_name.into(),
         thinking_id: thinking_id.map(Into::into),

@@ -138,7 +138,7 @@ impl Operation for ToolOperation<'_> {
 pub(super) struct TurnOutcome<'a>(pub(super) &'a Turn);
 
 impl TurnOutcome<'_> {
-    fn is_aborted(&self) -> bool {
+    fn is_aborted(self) -> bool {
         self.0.response().namespace("uap").is_some_and(|marks| marks.get("aborted").is_some())
     }
 }

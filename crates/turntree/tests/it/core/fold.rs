@@ -10,7 +10,7 @@ use turntree::message::fold::{Fold, Folded};
 use turntree::message::media::Binary;
 use turntree::message::{ContentBlock, Delta, ImageSource, StreamEvent, ToolCall};
 
-use crate::core::json::{binary, object, raw};
+use crate::core::json::generators::{binary, object, raw};
 
 fn deterministic() -> Config {
     Config { rng_seed: RngSeed::Fixed(7), failure_persistence: None, cases: 256, ..Config::default() }

@@ -1,7 +1,7 @@
 //! Spans of the crate `tracing`.
 
 use std::borrow::Cow;
-use std::fmt::Debug;
+use std::fmt::{Debug, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +21,7 @@ struct Fields(String);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.push_str(&format!(" {field}={value:?}"));
+        write!(self.0, " {field}={value:?}").unwrap();
     }
 }
 

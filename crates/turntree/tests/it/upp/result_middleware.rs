@@ -1,5 +1,6 @@
 //! Middleware around calls that make vectors and pictures: order, changed requests, failures, aborts. UPP-1.2 §17.
 
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -347,7 +348,10 @@ struct Spans(Arc<Mutex<Vec<String>>>);
 struct RecordedSpan(Mutex<String>, Spans);
 
 fn written(attributes: &Attributes<'_>) -> String {
-    attributes.iter().map(|(name, value)| format!(" {name}={value:?}")).collect()
+    attributes.iter().fold(String::new(), |mut text, (name, value)| {
+        write!(text, " {name}={value:?}").unwrap();
+        text
+    })
 }
 
 impl Tracer for Spans {

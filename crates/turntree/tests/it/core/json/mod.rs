@@ -1,0 +1,186 @@
+//! Round trips of every type that is JSON: a value that is written and read again is equal and is written the same,
+//! in any order of its members and with unknown members.
+
+pub(crate) mod generators;
+mod shuffle;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+use turntree::core::json::{RawJson, parse};
+use turntree::core::limits::Limits;
+use turntree::core::time::Timestamp;
+use turntree::message::{ContentBlock, Message, StreamEvent, Thread};
+
+use self::generators::{any_json, block, definition, event, message, small_json, thread, tool_result, turn};
+use self::shuffle::{Tree, shuffled};
+
+/// The same cases on every run.
+fn deterministic(cases: u32) -> Config {
+    Config { rng_seed: RngSeed::Fixed(7), failure_persistence: None, cases, ..Config::default() }
+}
+
+fn read<T: serde::de::DeserializeOwned>(text: &str) -> T {
+    parse(text, &Limits::default()).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Checks that a value is read back equal, written the same, and independent of the order of members.
+fn assert_round_trip<T>(value: &T, seed: u64) -> Result<(), TestCaseError>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    let written = serde_json::to_string(value).unwrap();
+    let again: T = read(&written);
+    prop_assert_eq!(&again, value, "{}", &written);
+    prop_assert_eq!(serde_json::to_string(&again).unwrap(), written.clone());
+    let other = shuffled(&written, seed);
+    prop_assert_eq!(&read::<T>(&other), value, "{}", &other);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(deterministic(128))]
+
+    #[test]
+    fn messages_are_read_as_written_in_any_order(message in message(), seed in any::<u64>()) {
+        assert_round_trip(&message, seed)?;
+    }
+
+    #[test]
+    fn threads_are_read_as_written_in_any_order(thread in thread(), seed in any::<u64>()) {
+        assert_round_trip(&thread, seed)?;
+    }
+
+    #[test]
+    fn turns_are_read_as_written_in_any_order(turn in turn(), seed in any::<u64>()) {
+        assert_round_trip(&turn, seed)?;
+    }
+
+    #[test]
+    fn events_are_read_as_written_in_any_order(event in event(), seed in any::<u64>()) {
+        assert_round_trip(&event, seed)?;
+    }
+
+    #[test]
+    fn blocks_are_read_as_written_in_any_order(block in block(), seed in any::<u64>()) {
+        assert_round_trip(&block, seed)?;
+    }
+
+    #[test]
+    fn tools_are_read_as_written_in_any_order(definition in definition(), result in tool_result(), seed in any::<u64>()) {
+        assert_round_trip(&definition, seed)?;
+        assert_round_trip(&result, seed)?;
+    }
+
+    #[test]
+    fn a_tag_anywhere_is_a_tag_first(block in block()) {
+        let Tree::Object(members) = Tree::read(&serde_json::to_string(&block).unwrap()) else { unreachable!() };
+        let texts = members.iter().map(|(key, value)| {
+            let mut text = format!("{key}:");
+            value.write(&mut fastrand::Rng::with_seed(1), &mut text);
+            text
+        });
+        let mut members: Vec<String> = texts.collect();
+        for place in 1..members.len() {
+            members.swap(place - 1, place);
+            prop_assert_eq!(&read::<ContentBlock>(&format!("{{{}}}", members.join(","))), &block);
+        }
+    }
+
+    #[test]
+    fn every_point_in_time_is_written_and_read_back(microseconds in any::<i64>()) {
+        let timestamp = Timestamp::from_microseconds(microseconds);
+        prop_assert_eq!(timestamp.to_string().parse(), Ok(timestamp));
+    }
+
+    #[test]
+    fn times_of_the_calendar_library_are_ours(microseconds in -62_167_219_200_000_000_i64..253_402_207_200_000_000) {
+        let theirs = jiff::Timestamp::from_microsecond(microseconds).unwrap();
+        let ours = Timestamp::from_microseconds(microseconds);
+        let digits = if microseconds.rem_euclid(1_000) == 0 { 3 } else { 6 };
+        prop_assert_eq!(ours.to_string(), format!("{theirs:.digits$}"));
+        prop_assert_eq!(theirs.to_string().parse(), Ok(ours));
+        prop_assert_eq!(ours.to_string().replace('Z', "+00:00").parse(), Ok(ours));
+    }
+
+    #[test]
+    fn no_text_makes_the_parsers_panic(text in "\\PC{0,80}") {
+        let limits = Limits::default();
+        let _ = parse::<Message>(&text, &limits);
+        let _ = parse::<Thread>(&text, &limits);
+        let _ = parse::<StreamEvent>(&text, &limits);
+        let _ = text.parse::<Timestamp>();
+    }
+}
+
+proptest! {
+    #![proptest_config(deterministic(1024))]
+
+    #[test]
+    fn raw_values_are_equal_exactly_if_their_trees_are(one in small_json(), two in small_json()) {
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        let raw = |text: &str| RawJson::from_text(text.to_owned()).unwrap();
+
+        prop_assert_eq!(raw(&one) == raw(&two), value(&one) == value(&two), "{} and {}", one, two);
+        prop_assert_eq!(raw(&one) == raw(&two), raw(&two) == raw(&one));
+    }
+
+    #[test]
+    fn raw_values_are_equal_in_any_order_and_spacing(json in any_json(), seed in any::<u64>()) {
+        let other = shuffled(&json, seed);
+        prop_assert_eq!(RawJson::from_text(json).unwrap(), RawJson::from_text(other).unwrap());
+    }
+}
+
+#[test]
+fn numbers_are_equal_when_they_are_the_same_number() {
+    let raw = |text: &str| RawJson::from_text(text.to_owned()).unwrap();
+    for same in [
+        ["1", "1.0", "1e0", "10E-1", "0.01e+2"].as_slice(),
+        &["0", "-0", "0.000", "0e99999999999999999999"],
+        &["1e400", "10e399", "0.1e401"],
+        &["-12345678901234567890123", "-1234567890123456789012.3e1"],
+    ] {
+        for (one, two) in same.iter().flat_map(|one| same.iter().map(move |two| (one, two))) {
+            assert_eq!(raw(one), raw(two));
+            assert_eq!(
+                raw(&format!("{{\"a\":[{one}],\"b\":0}}")),
+                raw(&format!("{{\"b\":0,\"a\":[{two}]}}"))
+            );
+        }
+    }
+    for (one, two) in [
+        ("1", "-1"),
+        ("1", "10"),
+        ("1", "\"1\""),
+        ("12345678901234567890123", "12345678901234567890124"),
+        ("1e400", "1e401"),
+        ("0.1", "0.10000000000000000001"),
+        ("1e99999999999999999999", "1e99999999999999999998"),
+    ] {
+        assert_ne!(raw(one), raw(two));
+    }
+}
+
+/// A member before the tag is read after the tag, where the path is not tracked: the message names the member.
+#[test]
+fn errors_name_the_member_wherever_the_tag_is() {
+    let cases = [
+        (
+            r#"{"type":"text","text":5}"#,
+            "/content/0/text",
+            "invalid type: integer `5`, expected a string at line 1",
+        ),
+        (
+            r#"{"text":5,"type":"text"}"#,
+            "/content/0",
+            "text: invalid type: integer `5`, expected a string at line 1",
+        ),
+    ];
+    for (block, pointer, words) in cases {
+        let text =
+            format!(r#"{{"id":"m","type":"user","timestamp":"2024-01-15T10:30:00Z","content":[{block}]}}"#);
+        let error = parse::<Message>(&text, &Limits::default()).unwrap_err();
+        assert_eq!(error.pointer(), pointer, "{error}");
+        assert!(error.message.starts_with(words), "{error}");
+    }
+}

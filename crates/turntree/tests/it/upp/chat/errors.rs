@@ -1,0 +1,162 @@
+//! Malformed responses, vendor errors and their codes.
+
+use proptest::prelude::*;
+use turntree::upp::ErrorCode;
+use turntree::upp::dialects::common::{VendorError, code_of_status};
+
+use super::openai;
+use crate::support::dialect::{decoded, frames, hello, streamed};
+
+#[test]
+fn answers_that_are_none_are_typed_errors() {
+    let code = |body: &str| decoded(&openai(), body, &hello()).unwrap_err().code;
+
+    for body in ["", "  ", "<html>", "{", "[]", "{}", r#"{"choices":[]}"#, r#"{"choices":[{}]}"#, "7", "null"]
+    {
+        assert_eq!(code(body), ErrorCode::InvalidResponse, "{body}");
+    }
+    assert_eq!(code(r#"{"error":{"code":429,"message":"slow"}}"#), ErrorCode::RateLimited);
+    assert_eq!(code(r#"{"error":"boom","choices":[]}"#), ErrorCode::ProviderError);
+}
+
+#[test]
+fn a_stream_without_a_finish_reason_is_no_answer() {
+    let text: Vec<&str> = frames(fixture!("text.sse")).take(4).collect();
+
+    let (events, end) = streamed(&openai(), text, &hello());
+
+    assert_eq!(events.len(), 4);
+    assert_eq!(end.unwrap_err().code, ErrorCode::InvalidResponse);
+    assert_eq!(streamed(&openai(), [], &hello()).1.unwrap_err().code, ErrorCode::InvalidResponse);
+}
+
+#[test]
+fn frames_that_are_cut_are_errors_and_noise_is_not() {
+    let noise = ["ping", "", r#"{"id":"1","choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}"#];
+    let cut = [r#"{"id":"1","choices":[{"del"#];
+
+    assert_eq!(streamed(&openai(), noise, &hello()).1.unwrap().message.text(), "x");
+    assert_eq!(streamed(&openai(), cut, &hello()).1.unwrap_err().code, ErrorCode::InvalidResponse);
+}
+
+#[test]
+fn errors_inside_a_stream_have_the_code_of_their_type() {
+    for (error, code) in [
+        (r#"{"message":"m","type":"rate_limit_error"}"#, ErrorCode::RateLimited),
+        (
+            r#"{"message":"m","type":"invalid_request_error","code":"context_length_exceeded"}"#,
+            ErrorCode::ContextLengthExceeded,
+        ),
+        (
+            r#"{"message":"This model's maximum context length is 5 tokens","type":"invalid_request_error"}"#,
+            ErrorCode::ContextLengthExceeded,
+        ),
+        (r#"{"message":"m","code":"insufficient_quota"}"#, ErrorCode::QuotaExceeded),
+        (r#"{"message":"m","code":401}"#, ErrorCode::AuthenticationFailed),
+        (r#"{"message":"m","type":"server_error"}"#, ErrorCode::ProviderError),
+        (r#"{"message":"m","type":"nobody_knows"}"#, ErrorCode::ProviderError),
+        (r#""m""#, ErrorCode::ProviderError),
+    ] {
+        let frame = format!(r#"{{"error":{error}}}"#);
+        let failure = streamed(&openai(), [frame.as_str()], &hello()).1.unwrap_err();
+        assert_eq!(failure.code, code, "{error}");
+        assert!(!failure.message.contains('{'), "{failure}");
+    }
+}
+
+#[test]
+fn error_bodies_are_read_in_every_shape() {
+    for (body, message) in [
+        (r#"{"error":{"message":"a","type":"x"}}"#, "a"),
+        (r#"{"message":"b"}"#, "b"),
+        (r#"{"error":{"error":{"message":"c"}}}"#, "c"),
+        (r#"{"detail":"d"}"#, "d"),
+        (r#"{"detail":[{"loc":["body"],"msg":"e1"},{"msg":"e2"}]}"#, "e1; e2"),
+        (r#"{"error":"f"}"#, "f"),
+        (r#"[{"error":{"code":400,"message":"g","status":"INVALID_ARGUMENT"}}]"#, "g"),
+        ("plain words", "plain words"),
+        ("<html><body>Bad gateway</body></html>", "HTTP 400: Bad Request"),
+        ("", "HTTP 400: Bad Request"),
+        (&"x".repeat(200), "HTTP 400: Bad Request"),
+        (&r#"{"error":"#.repeat(50_000), "HTTP 400: Bad Request"),
+    ] {
+        assert_eq!(VendorError::of_status(400, body), (ErrorCode::InvalidRequest, message.to_owned()));
+    }
+}
+
+#[test]
+fn every_status_has_its_code() {
+    use ErrorCode::*;
+    for (status, code) in [
+        (400, InvalidRequest),
+        (401, AuthenticationFailed),
+        (402, QuotaExceeded),
+        (403, AuthenticationFailed),
+        (404, ModelNotFound),
+        (408, Timeout),
+        (409, InvalidRequest),
+        (413, ContextLengthExceeded),
+        (418, ProviderError),
+        (422, InvalidRequest),
+        (429, RateLimited),
+        (451, ContentFiltered),
+        (500, ProviderError),
+        (502, ProviderError),
+        (503, ProviderError),
+        (504, ProviderError),
+        (529, ProviderError),
+    ] {
+        assert_eq!(code_of_status(status), code);
+        assert_eq!(VendorError::of_status(status, "{}").0, code);
+    }
+    for (status, body, code) in [
+        (400, r#"{"error":{"code":"context_length_exceeded","message":"m"}}"#, ContextLengthExceeded),
+        (400, r#"{"error":{"message":"prompt is too long: 9 tokens > 8 maximum"}}"#, ContextLengthExceeded),
+        (400, r#"{"error":{"code":"content_filter","message":"m"}}"#, ContentFiltered),
+        (403, r#"{"error":{"message":"You exceeded your current quota"}}"#, QuotaExceeded),
+        (429, r#"{"error":{"type":"insufficient_quota","message":"m"}}"#, QuotaExceeded),
+        (429, r#"{"error":{"type":"tokens","code":"rate_limit_exceeded","message":"m"}}"#, RateLimited),
+        (500, r#"{"error":{"type":"rate_limit_error","message":"m"}}"#, ProviderError),
+        (404, r#"{"error":{"type":"invalid_request_error","message":"m"}}"#, ModelNotFound),
+    ] {
+        assert_eq!(VendorError::of_status(status, body).0, code, "{body}");
+    }
+}
+
+#[test]
+fn nesting_does_not_break_the_reader() {
+    let deep = "[".repeat(100_000);
+    for body in [
+        format!(r#"{{"choices":[{{"message":{{"content":{deep}"#),
+        format!(r#"{{"choices":[{{"message":{{"content":[{{"thinking":{deep}"#),
+        format!(
+            r#"{{"choices":[{{"message":{{"content":"x","tool_calls":[{{"function":{{"name":"f","arguments":{deep}"#
+        ),
+        format!(r#"{{"usage":{deep}"#),
+    ] {
+        assert_eq!(decoded(&openai(), &body, &hello()).unwrap_err().code, ErrorCode::InvalidResponse);
+    }
+    let closed = format!(
+        r#"{{"choices":[{{"message":{{"content":[{{"thinking":{deep}{}}}]}}}}]}}"#,
+        "]".repeat(100_000)
+    );
+    let _ = decoded(&openai(), &closed, &hello());
+}
+
+proptest! {
+    #[test]
+    fn no_frame_makes_a_decoder_panic(
+        start in 0..700_usize,
+        length in 0..60_usize,
+        noise in "[\\[\\]{}\":,a0\\\\-]{0,12}",
+    ) {
+        for body in [fixture!("parallel_tools.json"), fixture!("reasoning.json"), fixture!("text.json")] {
+            let kept: Vec<char> = body.chars().collect();
+            let start = start.min(kept.len());
+            let end = (start + length).min(kept.len());
+            let broken: String = kept[..start].iter().collect::<String>() + &noise + &kept[end..].iter().collect::<String>();
+            let _ = decoded(&openai(), &broken, &hello());
+            let _ = streamed(&openai(), [broken.as_str(), noise.as_str()], &hello());
+        }
+    }
+}
