@@ -95,7 +95,6 @@ macro_rules! garbage_collected {
     ($class:ident: $($field:tt),+) => {
         #[pymethods]
         impl $class {
-            #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
             fn __traverse__(&self, visit: ::pyo3::PyVisit<'_>) -> Result<(), ::pyo3::PyTraverseError> {
                 $( $crate::bridge::gc::Collect::traverse(&self.$field, &visit)?; )+
                 Ok(())

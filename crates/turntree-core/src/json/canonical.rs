@@ -74,7 +74,7 @@ pub fn normalize(text: &str) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Writes a JSON string. Escapes only `"`, `\` and C0 controls, as serde_json does.
+/// Writes a JSON string. Escapes only `"`, `\` and C0 controls, as `serde_json` does.
 #[inline]
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
