@@ -13,6 +13,11 @@
 //! | exceptions | [`raised`], [`error`] |
 //! | futures, event loops, the GIL | [`bridge`] |
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "docstrings of Python classes name arguments and exceptions in Google style"
+)]
+
 use pyo3::prelude::*;
 
 mod agents;

@@ -166,7 +166,7 @@ impl Functions {
         for (name, flag) in HOOKS {
             if let Some(hook) = hooks.get_item(name)?.filter(|hook| !hook.is_none()) {
                 functions.hooks.insert(name, Function::new(&hook, name)?);
-                functions.set = functions.set | flag;
+                functions.set |= flag;
             }
         }
         Ok(functions)
@@ -176,7 +176,7 @@ impl Functions {
     #[must_use]
     pub(crate) fn with_answer(mut self, answer: Option<Py<PyAny>>) -> Self {
         if answer.is_some() {
-            self.set = self.set | HookSet::CHECK_ANSWER;
+            self.set |= HookSet::CHECK_ANSWER;
         }
         Self { answer, ..self }
     }

@@ -114,7 +114,7 @@ impl PyHost {
             let tool = functions.tools.get(invocation.tool)?;
             tool.agent.as_ref().map(|agent| agent.clone_ref(py))
         })?;
-        let metadata = RunMetadata::new(py, &self.metadata.roots(), Arc::clone(metadata))?;
+        let metadata = RunMetadata::new(py, self.metadata.roots(), Arc::clone(metadata))?;
         let call_site =
             self.call_site.clone().map(|caller| self.within(py, invocation.span.as_ref(), caller));
         Ok(Self::new(agent.get().functions(), call_site, metadata))

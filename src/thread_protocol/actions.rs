@@ -94,7 +94,7 @@ macro_rules! action_class {
         $variant:ident(core::$inner:ident)
         $(
             fn new($($signature:tt)*)($($argument:ident: $type:ty),+ $(,)?) {
-                $($value_field:ident: $value:expr),+ $(,)?
+                $($value_field:ident $(: $value:expr)?),+ $(,)?
             }
         )?
     ) => {
@@ -197,7 +197,7 @@ macro_rules! action_class {
                         sequence,
                         metadata: metadata.map(|metadata| to_raw_object(metadata, "metadata")).transpose()?,
                         extra: Extra::new(),
-                        $($value_field: $value),+
+                        $($value_field $(: $value)?),+
                     }))
                 }
             )?

@@ -98,7 +98,7 @@ impl PyMiddleware {
             let function = PyCallback::new(&function)?;
             held.functions.push(Arc::clone(&function));
             middleware.by_name.push((hook, function));
-            middleware.hooks = middleware.hooks | flag;
+            middleware.hooks |= flag;
         }
         if middleware.by_name.is_empty() {
             let words = format!(

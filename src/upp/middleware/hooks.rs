@@ -68,7 +68,7 @@ impl Functions {
             }
             held.functions.push(Arc::clone(&function));
             functions.by_name.push((name, function));
-            functions.hooks = functions.hooks | flag;
+            functions.hooks |= flag;
         }
         Ok(functions)
     }
