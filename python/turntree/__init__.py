@@ -1,6 +1,8 @@
-"""turntree: conversations between people, agents and tools as trees of turns. UAP-1.0.
+"""turntree: conversations between people, agents and tools as trees of turns.
 
 What agents speak (messages, threads, tools, models) is in `turntree.upp` and not repeated here.
+
+Spec: UAP-1.0.
 """
 
 from turntree._agent import Agent, AgentStream, agent

@@ -1,4 +1,7 @@
-"""Agents: a model, tools, and a strategy that says how to use them. UAP-1.0 §4 and §12."""
+"""Agents: a model, tools and an execution strategy.
+
+Spec: UAP-1.0 §4 and §12.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
     from turntree.upp.native._tool import NativeTool
 
 
-# As the native core counts; agents that are tools are polled inside one another, on one stack.
-_GREATEST_DEPTH = 16
+# The limit of the Rust core: nested sub-agents are polled on one stack.
+_MAX_DEPTH = 16
 
 
 class AgentOptions(TypedDict, total=False):
@@ -76,35 +79,38 @@ def agent(
     name: str | None = None,
     max_sub_agent_depth: int | None = None,
 ) -> Agent:
-    """Make an agent. UAP-1.0 §4.
+    """Create an agent.
 
     Args:
-        model: From a provider's factory, as ``anthropic("claude-sonnet-4-5")``, or named as
+        model: A model from a provider's factory, such as ``anthropic("claude-sonnet-4-5")``, or its name, such as
             ``"anthropic:claude-sonnet-4-5"``.
-        params: The model's own parameters, passed on as they are.
-        config: How to reach the provider; goes over what the model's factory was given.
-        execution: How it runs: ``loop()``, ``react()``, ``plan()``, a combination of them, or an object of your own
-            with ``name`` and ``async execute(context)``; see `turntree.execution`. Default ``loop()``.
-        tools: Tools or plain functions, the vendor's own tools, and other agents (as `Agent.to_tool` makes them);
-            names must differ.
-        system: The system prompt, a text or a list of blocks.
-        structure: What the answer must look like: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
-            dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
-            that does not fit raises `UPPError` INVALID_RESPONSE.
-        structure_repair: Ask the model once more, with what is wrong, before an answer that does not fit raises.
-        middleware: What stands around each run, the first outermost: from `turntree.middleware`, or your own objects
-            with some of ``before``, ``after``, ``on_error``, ``on_event`` and ``on_model_request``. UAP-1.0 §10.
+        params: Parameters of the model, sent unchanged.
+        config: The provider's connection settings; they override those of the model's factory.
+        execution: The execution strategy: ``loop()``, ``react()``, ``plan()``, a combination of them, or an object of
+            your own with ``name`` and ``async execute(context)``; see `turntree.execution`. Default: ``loop()``.
+        tools: Tools, plain functions, provider-native tools, and other agents (converted with `Agent.to_tool`). Names
+            must be unique.
+        system: The system prompt: a string or a list of blocks.
+        structure: The type of the structured output: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
+            dataclass, a TypedDict, or any other type annotation (``turn.data`` has that type). A response that does
+            not match raises `UPPError` INVALID_RESPONSE.
+        structure_repair: If the response does not match `structure`, send the validation errors to the model once
+            before the error is raised.
+        middleware: Middleware for each run, outermost first: from `turntree.middleware`, or your own objects with some
+            of ``before``, ``after``, ``on_error``, ``on_event`` and ``on_model_request``.
         hooks: Functions that are called while the agent runs; see `AgentStrategy`.
-        strategy: The same as `hooks`, by the specification's name. Give one of the two.
-        tool_strategy: Hooks of tool use, and a limit of rounds where `execution` is not given.
+        strategy: An alias of `hooks`, the name in the specification. Pass only one of the two.
+        tool_strategy: Hooks of tool use, and the maximum number of tool rounds if `execution` is not given.
         id: A UUIDv4. Default: a new one.
-        name: For people, and for errors.
-        max_sub_agent_depth: How many agents may run inside one another under this one, 0 to 16. Default: what the
-            agents around it leave, and 8 where there are none.
+        name: A name for logs and error messages.
+        max_sub_agent_depth: The maximum nesting depth of sub-agents below this agent, 0 to 16. Default: the remaining
+            depth of the calling agents, or 8 for a top-level agent.
 
     Raises:
-        TypeError: An option of the wrong type, named; or both `hooks` and `strategy`.
+        TypeError: An option has the wrong type (the message names it), or both `hooks` and `strategy` are given.
         ValueError: `max_sub_agent_depth` is out of range.
+
+    Spec: UAP-1.0 §4.
     """
     return Agent(
         model=model,
@@ -126,9 +132,11 @@ def agent(
 
 
 class Agent:
-    """A model, tools, and a strategy that says how to use them. Made by `agent`; immutable. UAP-1.0 §4.3.
+    """A model, tools and an execution strategy. Created by `agent`; immutable.
 
-    One agent serves any number of runs at once, from any number of event loops and threads.
+    One agent can execute any number of runs concurrently, from any number of event loops and threads.
+
+    Spec: UAP-1.0 §4.3.
     """
 
     __slots__ = ("__weakref__", "_native", "_options", "_tools")
@@ -144,7 +152,9 @@ class Agent:
             execution = loop() if limit is None else loop(limit)
         checked(execution)
         if limit == 0 and isinstance(execution, (ReactStrategy, PlanStrategy)):
-            message = f"max_iterations=0 leaves tools to you, which {execution.name}() cannot; use loop(0)"
+            message = (
+                f"max_iterations=0 disables tool execution, which {execution.name}() does not support; use loop(0)"
+            )
             raise ValueError(message)
         is_ours = isinstance(execution, (LoopStrategy, ReactStrategy, PlanStrategy))
         model = options.get("model")
@@ -160,8 +170,8 @@ class Agent:
         if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int)):
             message = f"max_sub_agent_depth must be an int, not {type(depth).__name__}"
             raise TypeError(message)
-        if depth is not None and not 0 <= depth <= _GREATEST_DEPTH:
-            message = f"max_sub_agent_depth must be from 0 to {_GREATEST_DEPTH}, not {depth}"
+        if depth is not None and not 0 <= depth <= _MAX_DEPTH:
+            message = f"max_sub_agent_depth must be from 0 to {_MAX_DEPTH}, not {depth}"
             raise ValueError(message)
         schema, answer = structure_of(options.get("structure"))
         middleware = _sequence(options.get("middleware", ()))
@@ -190,39 +200,39 @@ class Agent:
 
     @property
     def id(self) -> str:
-        """Its id, a UUIDv4."""
+        """The agent's id, a UUIDv4."""
         return self._native.id
 
     @property
     def name(self) -> str | None:
-        """Its name, for people."""
+        """The agent's name, for logs and error messages."""
         return self._options.get("name")
 
     @property
     def model(self) -> _core.ModelReference | None:
-        """Its model."""
+        """The agent's model."""
         model = self._options.get("model")
-        # A name became a reference when the agent was made.
+        # The constructor converts a name to a reference.
         return None if isinstance(model, str) else model
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """Its tools."""
+        """The agent's tools."""
         return self._tools
 
     @property
     def system(self) -> str | Sequence[Mapping[str, Any]] | None:
-        """Its system prompt."""
+        """The agent's system prompt."""
         return self._options.get("system")
 
     @property
     def middleware(self) -> tuple[Middleware, ...]:
-        """What stands around its runs, the first outermost."""
+        """The agent's middleware, outermost first."""
         return tuple(self._options.get("middleware", ()))
 
     @property
     def options(self) -> AgentOptions:
-        """All its options, a dict of its own."""
+        """A copy of the agent's options."""
         return {**self._options}
 
     def to_tool(
@@ -231,38 +241,40 @@ class Agent:
         description: str | None = None,
         parameter_schema: Mapping[str, Any] | None = None,
     ) -> Tool[..., Any]:
-        """Make a tool of this agent, for another one. UAP-1.0 §8.2.
+        """Create a tool that runs this agent, for use by another agent.
 
-        Called, it runs the agent with the task that the model gives, and answers with the text of the response, or
-        with the structured answer where the agent has a `structure`. An agent among the `tools` of another one becomes
-        a tool by itself; this is for a name and words of your own.
+        The tool runs the agent with the task from the model. It returns the text of the response, or the structured
+        output if the agent has a `structure`. An agent in the `tools` of another agent is converted automatically;
+        call this method to set the name and the description.
 
         Args:
             name: Default: ``agent_`` and the agent's id.
-            description: What the other model is told. Default: the first sentence of the system prompt, at most 200
-                characters.
-            parameter_schema: JSON Schema of the arguments. Default: one text, ``task``. The agent is given the text in
-                ``task``; where there is none, the only argument if that is a text; else all arguments as JSON.
+            description: The tool description for the other model. Default: the first sentence of the system prompt, at
+                most 200 characters.
+            parameter_schema: JSON Schema of the arguments. Default: one string, ``task``. The agent's input is the
+                string in ``task``; without it, the only argument if that is a string; else all arguments as JSON.
 
         Raises:
             TypeError: `parameter_schema` is not a dict.
-        """
-        made = self._native.tool_definition(name, description, parameter_schema)
 
-        # The native core runs the agent itself; this is the same for whoever calls the tool by hand.
-        async def run(**given: Any) -> Any:
-            turn = await self.run(self._native.task_of(given))
+        Spec: UAP-1.0 §8.2.
+        """
+        definition = self._native.tool_definition(name, description, parameter_schema)
+
+        # The Rust core runs the sub-agent directly; this function serves direct calls of the tool.
+        async def run(**arguments: Any) -> Any:
+            turn = await self.run(self._native.task_of(arguments))
             return self._native.result_of(turn)
 
-        tool = Tool[..., Any](*made, run)
+        tool = Tool[..., Any](*definition, run)
         tool._sub_agent = self._native
         return tool
 
     def with_(self, **options: Unpack[AgentOptions]) -> Agent:
-        """Make another agent with some options changed, and an id of its own."""
-        kept: AgentOptions = {**self._options}
-        kept.pop("id", None)
-        changed: AgentOptions = {**kept, **_with_strategy(options)}
+        """Create a copy of the agent with some options changed and a new id."""
+        base: AgentOptions = {**self._options}
+        base.pop("id", None)
+        changed: AgentOptions = {**base, **_with_strategy(options)}
         return Agent(**changed)
 
     @overload
@@ -270,19 +282,21 @@ class Agent:
     @overload
     async def run(self, history: History, input: Input, /) -> _core.Turn: ...
     async def run(self, *arguments: Any) -> _core.Turn:
-        """Run to the end. UAP-1.0 §4.3.
+        """Run the agent and return the turn.
 
         Args:
-            *arguments: The input (a text, a message, a block, or a list of texts and blocks); or a history (a thread
-                or a list of messages, which is not changed) and the input.
+            *arguments: The input (a string, a message, a block, or a list of strings and blocks); or a history (a
+                thread or a list of messages, which is not modified) and the input.
 
         Returns:
-            The turn: everything new, starting with the input.
+            The turn: all new messages, starting with the input.
 
         Raises:
-            UPPError: The model call failed, or something is asked of the model that it cannot do.
-            TypeError: An argument of the wrong type, named.
-            asyncio.CancelledError: The awaiting task was cancelled: the request is dropped, tools are cancelled.
+            UPPError: The model call failed, or the model does not support a requested feature.
+            TypeError: An argument has the wrong type; the message names it.
+            asyncio.CancelledError: The awaiting task was cancelled; the request and running tools are cancelled too.
+
+        Spec: UAP-1.0 §4.3.
         """
         history, given = _arguments(arguments)
         turn: _core.Turn = await self._native.run(history, given)
@@ -293,9 +307,9 @@ class Agent:
     @overload
     def run_sync(self, history: History, input: Input, /) -> _core.Turn: ...
     def run_sync(self, *arguments: Any) -> _core.Turn:
-        """Run to the end on this thread; works inside a running event loop too, as in a notebook.
+        """Run the agent and block until the turn is complete; also works inside a running event loop (notebooks).
 
-        Async tools run on an event loop of ours in another thread, with the caller's context variables.
+        Async tools run on turntree's event loop in another thread, with the caller's context variables.
 
         Args:
             *arguments: As `run`.
@@ -330,21 +344,21 @@ class Agent:
         concurrency: int = 8,
         return_exceptions: bool = False,
     ) -> AsyncGenerator[Any, None]:
-        """Run once for each input, several at once: ``async for turn in agent.map(inputs)``.
+        """Run the agent once for each input, concurrently: ``async for turn in agent.map(inputs)``.
 
-        Turns come in the order of the inputs. An input is taken only when fewer than `concurrency` are taken whose
-        turns you have not got yet, so inputs may be endless, and come from an iterable or an async iterable. When you
-        stop, by ``break``, an error or cancellation, the runs under way are cancelled; to have that done at once, put
-        ``contextlib.aclosing`` around it.
+        Yields turns in the order of the inputs. The next input is read only when fewer than `concurrency` inputs have
+        an unconsumed turn, so `inputs` may be infinite. It may be an iterable or an async iterable. When the iteration
+        stops (``break``, an error or cancellation), active runs are cancelled; wrap it in ``contextlib.aclosing`` to
+        cancel them immediately.
 
         Args:
             inputs: Each as `run` takes it.
-            concurrency: Most runs at once.
-            return_exceptions: Give the exception of a run that fails in the place of its turn. Default: raise it there,
-                and cancel the other runs.
+            concurrency: The maximum number of concurrent runs.
+            return_exceptions: Yield the exception of a failed run in place of its turn. Default: raise it at that
+                position and cancel the other runs.
 
         Raises:
-            UPPError: As `run`; after the turns of the inputs before.
+            UPPError: As `run`; raised after the turns of the previous inputs.
             ValueError: `concurrency` is not positive.
             TypeError: `inputs` is neither iterable nor async iterable.
         """
@@ -357,17 +371,19 @@ class Agent:
     @overload
     def stream(self, history: History, input: Input, /, *, sub_agent_events: bool = False) -> AgentStream: ...
     def stream(self, *arguments: Any, sub_agent_events: bool = False) -> AgentStream:
-        """Run with somebody listening: ``async for event in agent.stream("…")``. UAP-1.0 §12.
+        """Run the agent and stream its events: ``async for event in agent.stream("…")``.
 
-        Nothing is sent before the first event or the turn is awaited.
+        No request is sent until the first event or the turn is awaited.
 
         Args:
             *arguments: As `run`.
-            sub_agent_events: Give the events too of agents that run as tools, at any depth, in the order in which they
-                happen. Those have ``event.sub_agent``, which says whose they are.
+            sub_agent_events: Also yield the events of sub-agents, at any depth, in the order of occurrence.
+                ``event.sub_agent`` identifies the sub-agent.
 
         Raises:
-            UPPError: Something is asked of the model that it cannot do.
+            UPPError: The model does not support a requested feature.
+
+        Spec: UAP-1.0 §12.
         """
         history, given = _arguments(arguments)
         return AgentStream(self._native.stream(history, given, True, sub_agent_events))  # noqa: FBT003
@@ -377,14 +393,14 @@ class Agent:
     @overload
     def stream_sync(self, history: History, input: Input, /, *, sub_agent_events: bool = False) -> SyncAgentStream: ...
     def stream_sync(self, *arguments: Any, sub_agent_events: bool = False) -> SyncAgentStream:
-        """Run with somebody listening, without an event loop: ``for event in agent.stream_sync("…")``.
+        """Run the agent and stream its events without an event loop: ``for event in agent.stream_sync("…")``.
 
         Args:
             *arguments: As `run`.
             sub_agent_events: As `stream`.
 
         Raises:
-            UPPError: Something is asked of the model that it cannot do.
+            UPPError: The model does not support a requested feature.
         """
         history, given = _arguments(arguments)
         return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events))  # noqa: FBT003
@@ -396,7 +412,7 @@ class Agent:
 
 
 class _Owner:
-    """Gives an agent to its own middleware, also when nothing is left of it but a run. Called natively."""
+    """Returns the agent for its middleware; recreates it if only a run still refers to it. Called by the Rust core."""
 
     __slots__ = ("_agent", "_native", "_options", "_tools")
 
@@ -509,5 +525,5 @@ def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
         return None, arguments[0]
     if len(arguments) == 2:
         return arguments
-    message = f"give an input, or a history and an input, not {len(arguments)} arguments"
+    message = f"expected an input, or a history and an input, not {len(arguments)} arguments"
     raise TypeError(message)

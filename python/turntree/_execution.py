@@ -1,4 +1,4 @@
-"""Strategies of ours as options, those of the application with what they work with, and ways to combine them."""
+"""Execution strategies: the built-in ones, the interface and context of custom ones, and combinators."""
 
 from __future__ import annotations
 
@@ -16,44 +16,48 @@ if TYPE_CHECKING:
 
     ObservationFormat = Literal["markdown", "json", "text"]
 
-_MOST = 2**32 - 1
+_MAX_COUNT = 2**32 - 1
 
 
 @runtime_checkable
 class CustomStrategy(Protocol):
-    """What ``execution=`` takes beside the strategies of this module. UAP-1.0 §5.5.
+    """The interface of custom strategies for ``execution=``.
 
-    It may also have ``stream(context)``, which is called instead of `execute` when the run is streamed: an async
-    iterator of events that yields the turn last, or any async iterator of events with a ``turn`` to await, as
-    `AgentStream`. Without it, `execute` is called, and whoever listens hears what `ExecutionContext.llm` and
-    `ExecutionContext.run` hear.
+    An optional method ``stream(context)`` is called instead of `execute` when the run is streamed. It returns an async
+    iterator of events that yields the turn last, or an async iterator of events with an awaitable ``turn``, such as
+    `AgentStream`. Without it, `execute` is called, and the stream yields the events of `ExecutionContext.llm` and
+    `ExecutionContext.run`.
+
+    Spec: UAP-1.0 §5.5.
     """
 
     name: str
 
     async def execute(self, context: ExecutionContext) -> _core.Turn:
-        """Run to the end and give the turn."""
+        """Execute the run and return the turn."""
         ...
 
 
 class ExecutionStrategy:
-    """What `loop`, `react`, `plan` and the combinators make. Immutable; equal when made alike."""
+    """The base class of the strategies of this module. Immutable; strategies with equal options are equal."""
 
     __slots__: tuple[str, ...] = ()
 
     name: str = ""
 
     async def execute(self, context: ExecutionContext) -> _core.Turn:
-        """Run to the end as a part of another strategy's run. UAP-1.0 §5.1.
+        """Execute this strategy as a part of another strategy's run.
 
         Args:
-            context: What the other strategy was given.
+            context: The context of the other strategy.
 
         Returns:
-            The turn: everything new, starting with ``context.input``.
+            The turn: all new messages, starting with ``context.input``.
 
         Raises:
-            UPPError: As `Agent.run`. Neither ``on_error`` nor ``on_complete`` is called for a part.
+            UPPError: As `Agent.run`. The hooks ``on_error`` and ``on_complete`` are not called for a nested strategy.
+
+        Spec: UAP-1.0 §5.1.
         """
         return await context.run(self)
 
@@ -72,7 +76,10 @@ class ExecutionStrategy:
 
 
 class LoopStrategy(ExecutionStrategy):
-    """The strategy `loop` makes. UAP-1.0 §5.2."""
+    """The strategy that `loop` creates.
+
+    Spec: UAP-1.0 §5.2.
+    """
 
     __slots__ = ("max_iterations",)
 
@@ -83,7 +90,10 @@ class LoopStrategy(ExecutionStrategy):
 
 
 class ReactStrategy(ExecutionStrategy):
-    """The strategy `react` makes. UAP-1.0 §5.3."""
+    """The strategy that `react` creates.
+
+    Spec: UAP-1.0 §5.3.
+    """
 
     __slots__ = ("max_steps", "observation_format", "reasoning_prompt")
 
@@ -96,7 +106,10 @@ class ReactStrategy(ExecutionStrategy):
 
 
 class PlanStrategy(ExecutionStrategy):
-    """The strategy `plan` makes. UAP-1.0 §5.4."""
+    """The strategy that `plan` creates.
+
+    Spec: UAP-1.0 §5.4.
+    """
 
     __slots__ = ("allow_replan", "max_plan_steps", "max_replans", "plan_schema")
 
@@ -116,15 +129,18 @@ class PlanStrategy(ExecutionStrategy):
 
 
 def loop(max_iterations: int = 10) -> LoopStrategy:
-    """Call the model, run the tools it asks for, and again until it asks for none. UAP-1.0 §5.2.
+    """Call the model and run the requested tools, and repeat until the model requests no tools.
 
     Args:
-        max_iterations: Most tool rounds. With M of them up to M + 1 model calls are made; one more round wanted
-            raises ``UPPError`` (INVALID_REQUEST). 0 turns tool execution off: the turn ends with the calls.
+        max_iterations: The maximum number of tool rounds. A maximum of M allows M + 1 model calls; if the last one
+            requests tools too, `UPPError` INVALID_REQUEST is raised. 0 disables tool execution: the turn ends with
+            the tool calls.
 
     Raises:
-        TypeError: Not an int.
-        ValueError: Below 0.
+        TypeError: `max_iterations` is not an int.
+        ValueError: `max_iterations` is below 0.
+
+    Spec: UAP-1.0 §5.2.
     """
     return LoopStrategy(_count("max_iterations", max_iterations, 0))
 
@@ -134,21 +150,24 @@ def react(
     reasoning_prompt: str | None = None,
     observation_format: ObservationFormat = "markdown",
 ) -> ReactStrategy:
-    """Have the model think before it acts, and think again about what its tools gave. UAP-1.0 §5.3.
+    """Alternate reasoning and action: the model reasons, calls tools, and then reasons about the results.
 
-    A step is two model calls: one to think (tools are declared and not run; the hook ``on_reason`` and the event
-    ``reasoning`` tell the text), one to act, with one round of tools. It ends when the model acts without tools, by
-    `stop_condition`, or after `max_steps`: then with what there is, which is no error. Prompts and thoughts are sent to
-    the model and are not in the turn; ``turn.usage`` counts all calls.
+    A step consists of two model calls. The reasoning call declares the tools but runs none; the hook ``on_reason`` and
+    the event ``reasoning`` report its text. The action call is followed by one round of tools. The run ends when an
+    action call requests no tools, when `stop_condition` returns True, or, without an error, after `max_steps`.
+    Reasoning prompts and texts are sent to the model but are not in the turn; ``turn.usage`` includes all calls.
 
     Args:
-        max_steps: Most steps.
-        reasoning_prompt: What the model is told when it is to think; it ends that request. Default: a prompt of ours.
-        observation_format: How results of tools are told in the next prompt: a heading for each, a JSON list, or lines.
+        max_steps: The maximum number of steps.
+        reasoning_prompt: The prompt at the end of each reasoning request. Default: a built-in prompt.
+        observation_format: The format of tool results in the next prompt: "markdown" (a heading for each result),
+            "json" (a list) or "text" (lines).
 
     Raises:
-        TypeError: An argument of the wrong type, named.
-        ValueError: `max_steps` below 1, or another format.
+        TypeError: An argument has the wrong type; the message names it.
+        ValueError: `max_steps` is below 1, or `observation_format` is unknown.
+
+    Spec: UAP-1.0 §5.3.
     """
     if reasoning_prompt is not None and not isinstance(reasoning_prompt, str):
         message = f"reasoning_prompt must be a str or None, not {type(reasoning_prompt).__name__}"
@@ -165,26 +184,28 @@ def plan(
     plan_schema: Any = None,
     max_replans: int = 3,
 ) -> PlanStrategy:
-    """Have the model make a plan, then carry out its steps in the order of their dependencies. UAP-1.0 §5.4.
+    """Request a plan from the model, then execute its steps in the order of their dependencies.
 
-    The plan is a structured answer. One that cannot be carried out (cycles, unknown or repeated ids, unknown tools) is
-    asked for once more, and then raises `UPPError` INVALID_RESPONSE. A step fails when its model call fails or the last
-    call of the tool that the plan names for it did; then the rest is planned anew, with what is completed kept. Hooks
-    and stop conditions see the plan as ``state.plan``. A plan without steps is followed by one answer. The model must
-    have structured output.
+    The plan is structured output, so the model must support it. An invalid plan (cycles, unknown or duplicate ids,
+    unknown tools) is requested once more; a second invalid plan raises `UPPError` INVALID_RESPONSE. A step fails if its
+    model call fails, or if the last call of the step's tool fails; then the remaining steps are planned again, and
+    completed steps are not repeated. Hooks and stop conditions read the plan from ``state.plan``. A plan without steps
+    is followed by one model call.
 
     Args:
-        max_plan_steps: Most steps of a plan; what is beyond is cut off after they were put in order.
-        allow_replan: Whether a step that failed leads to a new plan. Without, steps that do not depend on it still run,
-            and a model call that failed ends the run.
-        plan_schema: JSON Schema of a plan, or a type as ``structure=`` takes it: an object with ``steps``, each with
-            ``id``, ``description``, ``tool`` and ``dependsOn``; other members are kept with the steps. Default: a
-            schema made of the tools.
-        max_replans: Most plans after the first.
+        max_plan_steps: The maximum number of steps in a plan. A longer plan is sorted by dependencies and truncated.
+        allow_replan: Whether to request a new plan after a failed step. If False, steps that do not depend on the
+            failed one still run, and a failed model call ends the run.
+        plan_schema: The JSON Schema of a plan, or a type as for ``structure=``: an object with ``steps``, each with
+            ``id``, ``description``, ``tool`` and ``dependsOn``. Additional members are stored with the steps. Default:
+            a schema generated from the tools.
+        max_replans: The maximum number of plans after the first.
 
     Raises:
-        TypeError: An argument of the wrong type, named.
-        ValueError: `max_plan_steps` below 1, or `max_replans` below 0.
+        TypeError: An argument has the wrong type; the message names it.
+        ValueError: `max_plan_steps` is below 1, or `max_replans` is below 0.
+
+    Spec: UAP-1.0 §5.4.
     """
     if not isinstance(allow_replan, bool):
         message = f"allow_replan must be a bool, not {type(allow_replan).__name__}"
@@ -206,14 +227,14 @@ def _count(name: str, value: int, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         message = f"{name} must be an int, not {type(value).__name__}"
         raise TypeError(message)
-    if not least <= value <= _MOST:
-        message = f"{name} must be from {least} to {_MOST}, not {value}"
+    if not least <= value <= _MAX_COUNT:
+        message = f"{name} must be from {least} to {_MAX_COUNT}, not {value}"
         raise ValueError(message)
     return value
 
 
 class FallbackStrategy(ExecutionStrategy):
-    """The strategy `fallback` makes."""
+    """The strategy that `fallback` creates."""
 
     __slots__ = ("strategies",)
 
@@ -223,7 +244,7 @@ class FallbackStrategy(ExecutionStrategy):
         self.strategies: tuple[CustomStrategy | ExecutionStrategy, ...] = strategies
 
     async def execute(self, context: ExecutionContext) -> _core.Turn:
-        """Give the turn of the first that succeeds; the error of the last where none does."""
+        """Return the turn of the first strategy that succeeds; raise the last one's error if all fail."""
         from turntree.exceptions import UPPError
 
         *others, last = self.strategies
@@ -240,18 +261,18 @@ def fallback(
     second: CustomStrategy | ExecutionStrategy,
     *more: CustomStrategy | ExecutionStrategy,
 ) -> FallbackStrategy:
-    """Try strategies in turn: the next one begins anew where one fails with a `UPPError`.
+    """Try strategies in order: if one raises a `UPPError`, the next one starts from the beginning.
 
-    ``fallback(plan(), loop())`` serves models without structured output too. Tools that ran in the one that failed run
-    again if the next one wants them.
+    ``fallback(plan(), loop())`` also supports models without structured output. The next strategy does not reuse tool
+    results of the failed one, so a tool may run twice.
 
     Args:
-        first: A strategy of this module, or one of your own.
+        first: A strategy of this module, or a custom strategy.
         second: As `first`.
         *more: As `first`.
 
     Raises:
-        TypeError: Something that is no strategy.
+        TypeError: An argument is not a strategy.
     """
     strategies = (first, second, *more)
     for strategy in strategies:
@@ -260,7 +281,7 @@ def fallback(
 
 
 class SelectStrategy(ExecutionStrategy):
-    """The strategy `select` makes."""
+    """The strategy that `select` creates."""
 
     __slots__ = ("choose",)
 
@@ -270,7 +291,7 @@ class SelectStrategy(ExecutionStrategy):
         self.choose: Callable[[ExecutionContext], Any] = choose
 
     async def execute(self, context: ExecutionContext) -> _core.Turn:
-        """Give the turn of the strategy that was chosen."""
+        """Execute the chosen strategy and return its turn."""
         import inspect
 
         chosen = self.choose(context)
@@ -290,10 +311,10 @@ def select(
     """Choose a strategy for each run: ``select(lambda context: plan() if len(context.input.text) > 500 else loop())``.
 
     Args:
-        choose: Sees the context and gives a strategy; sync or async.
+        choose: A function that takes the context and returns a strategy; sync or async.
 
     Raises:
-        TypeError: Not a function.
+        TypeError: `choose` is not a function.
     """
     if not callable(choose):
         message = f"choose must be a function, not {type(choose).__name__}"
@@ -302,7 +323,7 @@ def select(
 
 
 def checked(strategy: Any) -> None:
-    """Refuse what cannot be an execution strategy."""
+    """Raise TypeError if the object is not an execution strategy."""
     if isinstance(strategy, ExecutionStrategy):
         return
     name = getattr(strategy, "name", None)
@@ -321,7 +342,7 @@ def checked(strategy: Any) -> None:
 
 
 class AbortSignal:
-    """Whether the run is still wanted; for work in threads. Async code is cancelled instead."""
+    """Reports if the run has been aborted. For work in threads; async code is cancelled instead."""
 
     __slots__ = ("_native",)
 
@@ -330,7 +351,7 @@ class AbortSignal:
 
     @property
     def aborted(self) -> bool:
-        """Whether the run was aborted, cancelled, or is over."""
+        """True if the run is aborted, cancelled or complete."""
         return self._native.ended
 
     def __repr__(self) -> str:
@@ -338,9 +359,11 @@ class AbortSignal:
 
 
 class StrategyState:
-    """The state of a run that a strategy of the application writes; hooks read it as `ExecutionState`. UAP-1.0 §5.1.
+    """The state of a run, written by a custom strategy; hooks read it as `ExecutionState`.
 
-    What `step`, `reasoning` and `plan` hold at the end is in the checkpoint of the run.
+    The final values of `step`, `reasoning` and `plan` are saved in the run's checkpoint.
+
+    Spec: UAP-1.0 §5.1.
     """
 
     __slots__ = ("_input", "messages", "metadata", "plan", "reasoning", "step")
@@ -351,7 +374,7 @@ class StrategyState:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything but `metadata`, which the run keeps."""
+        """Reset everything except `metadata`."""
         self.step: int = 0
         self.messages: list[_core.Message] = [self._input]
         self.reasoning: list[str] | None = None
@@ -362,7 +385,10 @@ class StrategyState:
 
 
 class ExecutionContext:
-    """What a strategy works with; serves one run. UAP-1.0 §5.1."""
+    """The context of a strategy; valid for one run.
+
+    Spec: UAP-1.0 §5.1.
+    """
 
     __slots__ = ("_native", "agent", "history", "input", "llm", "signal", "state", "strategy", "tools")
 
@@ -371,20 +397,19 @@ class ExecutionContext:
         self.agent: Agent = agent
         """The agent that runs."""
         self.llm: LLM = llm
-        """Its model with its tools, parameters, system prompt and structure; it calls none of the hooks of steps."""
+        """The agent's model with its tools, parameters, system prompt and structure; it calls no step hooks."""
         self.input: _core.Message = native.input[-1]
-        """What is to be answered."""
+        """The input message."""
         self.history: list[_core.Message] = native.history
-        """What was said before; a list of its own."""
+        """The messages before the input; a new list."""
         self.tools: Sequence[Tool[..., Any]] = agent.tools
         """The agent's tools."""
         self.strategy: AgentStrategy = hooks
-        """The hooks of the agent. Those of steps are the strategy's to call; ``on_complete`` and ``on_error`` are
-        called for it."""
+        """The agent's hooks. The strategy calls the step hooks; turntree calls ``on_complete`` and ``on_error``."""
         self.signal: AbortSignal = AbortSignal(native)
-        """Whether the run is still wanted."""
+        """Reports if the run has been aborted."""
         self.state: StrategyState = StrategyState(self.input, native.metadata)
-        """The state that it writes; `metadata` is the dict that hooks and tools share."""
+        """The state that the strategy writes; its `metadata` is the dict that hooks and tools share."""
 
     async def run(
         self,
@@ -393,38 +418,38 @@ class ExecutionContext:
         history: History | None = None,
         input: Input | None = None,
     ) -> _core.Turn:
-        """Run another strategy as a part of this run, with the agent's tools and its hooks of steps.
+        """Execute another strategy as a part of this run, with the agent's tools and step hooks.
 
         Args:
-            execution: A strategy of this module, or one of your own, which gets this context.
-            history: What was said before; only for `loop`, `react` and `plan`. Default: `self.history`.
-            input: What is to be answered, as `Agent.run` takes it; only for those too. Default: `self.input`.
+            execution: A strategy of this module, or a custom strategy, which receives this context.
+            history: The messages before the input; only for `loop`, `react` and `plan`. Default: `self.history`.
+            input: The input, as for `Agent.run`; only for `loop`, `react` and `plan`. Default: `self.input`.
 
         Returns:
-            The turn: everything new, starting with the input.
+            The turn: all new messages, starting with the input.
 
         Raises:
             UPPError: As `Agent.run`.
-            TypeError: Something that is no strategy, or an argument that this strategy does not take.
+            TypeError: `execution` is not a strategy, or it does not support `history` and `input`.
         """
         checked(execution)
         if not isinstance(execution, (LoopStrategy, ReactStrategy, PlanStrategy)):
             if history is not None or input is not None:
-                message = f"{execution.name} gets this context with its history and input; it takes no others"
+                message = f"strategy {execution.name!r} reads history and input from the context; do not pass them"
                 raise TypeError(message)
             return await execution.execute(self)
         turn: _core.Turn = await self._native.run(native_execution(execution, 10), history, input)
         return turn
 
     async def emit(self, event: str | _core.AgentStreamEvent | _core.StreamEvent, data: Any = None) -> None:
-        """Tell an event to whoever streams the run; nobody hears it where nobody does. Waits for a slow listener.
+        """Send an event to the run's stream; does nothing if the run is not streamed. Waits for a slow consumer.
 
         Args:
-            event: An event of a stream, passed on as it is; or the type of one of this run's own, as ``"reasoning"``.
-            data: The data of an own event, as ``{"text": "…"}``.
+            event: An event of another stream, sent unchanged; or the type of a new event, such as ``"reasoning"``.
+            data: The data of a new event, such as ``{"text": "…"}``.
 
         Raises:
-            ValueError: Data that the event does not have.
+            ValueError: The data does not match the event type.
         """
         if isinstance(event, str):
             await self._native.emit(event, self.state.step, {} if data is None else data)
@@ -436,7 +461,7 @@ class ExecutionContext:
 
 
 def native_execution(execution: CustomStrategy | ExecutionStrategy, max_iterations: int) -> dict[str, Any]:
-    """The strategy as the native core is told it."""
+    """Convert a strategy to the options that the Rust core reads."""
     if isinstance(execution, (LoopStrategy, ReactStrategy)):
         return {"name": execution.name, **execution._options()}
     if isinstance(execution, PlanStrategy):
@@ -445,7 +470,7 @@ def native_execution(execution: CustomStrategy | ExecutionStrategy, max_iteratio
 
 
 class Performer:
-    """Runs a strategy of the application for the native core."""
+    """Executes a custom strategy for the Rust core."""
 
     __slots__ = ("_agent", "_hooks", "_strategy")
 
@@ -457,7 +482,7 @@ class Performer:
     async def __call__(
         self, native: _core.StrategyContext
     ) -> tuple[_core.Turn, int, list[str] | None, list[_core.PlanStep] | None]:
-        """Run; give the turn, the last step, thoughts and plan."""
+        """Execute the strategy; return the turn, the last step, the reasoning texts and the plan."""
         from turntree.upp._llm import LLM, HeardLLM
 
         stream = getattr(self._strategy, "stream", None) if native.listened else None
@@ -482,7 +507,7 @@ class Performer:
             events = await events
         if not hasattr(events, "__aiter__"):
             found = type(events).__name__
-            message = f"stream of strategy {self._strategy.name!r} must give an async iterator of events, not {found}"
+            message = f"stream of strategy {self._strategy.name!r} must return an async iterator of events, not {found}"
             raise TypeError(message)
         turn = None
         try:
@@ -496,14 +521,14 @@ class Performer:
                 if inspect.isawaitable(turn):
                     turn = await turn
         finally:
-            # Left in the middle, it is to end now and not when the garbage collector comes.
+            # Close the iterator now; otherwise the garbage collector would close it later.
             close = getattr(events, "aclose", None)
             if close is not None:
                 await close()
         if turn is None:
             message = (
-                f"stream of strategy {self._strategy.name!r} ended without a turn; yield it last, or give a stream "
-                "with a `turn` to await"
+                f"stream of strategy {self._strategy.name!r} ended without a turn; yield it last, or return a "
+                "stream with a `turn` to await"
             )
             raise TypeError(message)
         return turn
@@ -512,5 +537,5 @@ class Performer:
         from turntree._core import Turn
 
         if not isinstance(turn, Turn):
-            message = f"execute of strategy {self._strategy.name!r} must give a Turn, not {type(turn).__name__}"
+            message = f"execute of strategy {self._strategy.name!r} must return a Turn, not {type(turn).__name__}"
             raise TypeError(message)

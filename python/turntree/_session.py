@@ -1,4 +1,7 @@
-"""Sessions: an agent with a conversation that it remembers, and checkpoints to go back to. UAP-1.0 §6 and §13."""
+"""Sessions: an agent with a persistent conversation and checkpoints.
+
+Spec: UAP-1.0 §6 and §13.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +26,18 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# The sessions in whose runs this code is, outermost first, with the tickets of the runs.
+# The sessions whose runs contain the current code, outermost first, with the tickets of the runs.
 _running: ContextVar[tuple[tuple[Session, int], ...]] = ContextVar("turntree_running_sessions", default=())
 
 
 def running_session() -> Session | None:
-    """Give the innermost session in whose run this code is: in a tool, a hook or an approval."""
+    """Return the innermost session whose run contains the current code: a tool, a hook or an approval."""
     inside = [session for session, ticket in _running.get() if session._native.is_running(ticket)]
     return inside[-1] if inside else None
 
 
 def session_in_context(id: str) -> Session | None:
-    """Give the session of this id in whose run this code is. Called natively, for middleware."""
+    """Return the session with this id if its run contains the current code. The Rust core calls it for middleware."""
     inside = [session for session, _ in _running.get() if session.id == id]
     return inside[-1] if inside else None
 
@@ -49,25 +52,27 @@ def session(
     save_interval: SaveInterval = "turn",
     metadata: Mapping[str, Any] | None = None,
 ) -> Session:
-    """Make a session. UAP-1.0 §6.1.
+    """Create a session.
 
     Args:
-        agent: Who answers.
+        agent: The agent that executes the runs.
         id: A UUIDv4. Default: a new one.
-        checkpoints: Whether checkpoints are made.
-        checkpoint_interval: "step" makes one after every step, "turn" one after every run.
-        persistence: Where the session is saved after every run: an object with ``save(key, data)``, ``load(key)`` and
-            ``delete(key)``, sync or async. Default: in memory, when `Session.save` is called.
-        save_interval: When it is saved there while it runs, beside at the end of each run. "turn": not at all; "step":
-            when a run begins and after every step; "tool": also after every model answer that wants tools and after
-            every tool, so that a process that is killed repeats no tool whose result was saved. What people decide
-            about pending calls is saved before it is carried out, and an approved call after it, in any case.
-        metadata: Facts of yours, JSON data; ``session.metadata`` is a dict to change.
+        checkpoints: Whether to create checkpoints.
+        checkpoint_interval: "step" creates a checkpoint after every step, "turn" after every run.
+        persistence: The store that the session is saved in after every run: an object with ``save(key, data)``,
+            ``load(key)`` and ``delete(key)``, sync or async. Default: in memory, only when `Session.save` is called.
+        save_interval: When to save during a run, in addition to its end. "turn": never; "step": at the start of a run
+            and after every step; "tool": also after every response with tool calls and after every tool, so that a
+            restarted process does not repeat a tool whose result was saved. In all cases, approvals and denials are
+            saved before they are executed, and an approved call is saved after it.
+        metadata: Application data (JSON); ``session.metadata`` is a mutable dict.
 
     Raises:
-        ValidationError: `id` is not a UUIDv4, or `metadata` has the key "turntree", which the session writes.
-        ValueError: Another interval.
-        TypeError: An option of the wrong type, named.
+        ValidationError: `id` is not a UUIDv4, or `metadata` has the reserved key "turntree".
+        ValueError: An interval is unknown.
+        TypeError: An option has the wrong type; the message names it.
+
+    Spec: UAP-1.0 §6.1.
     """
     if not isinstance(agent, Agent):
         message = f"agent must be an Agent, not {type(agent).__name__}"
@@ -82,11 +87,13 @@ def session(
 
 
 class Session:
-    """An agent with a conversation that it remembers. Made by `session`, `Session.from_json` and `Session.load`.
+    """An agent with a persistent conversation. Created by `session`, `Session.from_json` and `Session.load`.
 
-    Runs, `resume` and `restore` come one after the other, in the order they were asked for. Everything else may be done
-    at any time and from any thread, also while a run is under way: a run goes on from what was said when it began, and
-    its turn is added to the node that was current then. UAP-1.0 §6.1.
+    Calls of `run`, `resume` and `restore` are queued and execute one at a time, in call order. All other methods may be
+    called at any time and from any thread, even during a run: a run uses the history at its start, and its turn is
+    added to the node that was current at that time.
+
+    Spec: UAP-1.0 §6.1.
     """
 
     __slots__ = ("__weakref__", "_agent", "_native", "_persistence", "_tree")
@@ -99,97 +106,100 @@ class Session:
 
     @property
     def id(self) -> str:
-        """Its id, a UUIDv4 (or what the document said that it was read from)."""
+        """The session's id: a UUIDv4, or the id in the document that the session was loaded from."""
         return self._native.id
 
     @property
     def agent(self) -> Agent:
-        """Who answers."""
+        """The agent that executes the runs."""
         return self._agent
 
     @property
     def tree(self) -> _core.ThreadTree:
-        """The conversation: always the same live tree. Branch it, check out nodes, merge."""
+        """The conversation: always the same mutable tree. You can branch it, check out nodes and merge."""
         return self._tree
 
     @property
     def thread_tree(self) -> _core.ThreadTree:
-        """The same as `tree`, by the name that UAP-1.0 §6.1 gives it."""
+        """An alias of `tree`, the name in the specification.
+
+        Spec: UAP-1.0 §6.1.
+        """
         return self._tree
 
     @property
     def checkpoints(self) -> list[_core.Checkpoint]:
-        """All checkpoints, oldest first, in a list of its own."""
+        """All checkpoints, oldest first; a new list."""
         return self._native.checkpoints
 
     @property
     def current_checkpoint(self) -> _core.Checkpoint | None:
-        """The latest checkpoint, or the one that was restored."""
+        """The latest or most recently restored checkpoint."""
         return self._native.current_checkpoint
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Facts of yours: a dict to change in place. It is written with the session, so it holds JSON data."""
+        """Application data: a mutable dict of JSON data that is saved with the session."""
         return self._native.metadata
 
     @property
     def created_at(self) -> datetime:
-        """When it was made, in UTC."""
+        """The creation time, in UTC."""
         return self._native.created_at
 
     @property
     def updated_at(self) -> datetime:
-        """When it last changed, in UTC: by a run, a fork, a restore or a checkout."""
+        """The time of the last change (run, fork, restore or checkout), in UTC."""
         return self._native.updated_at
 
     @property
     def persistence(self) -> PersistenceAdapter:
-        """Where `save` puts it."""
+        """The store that `save` writes to."""
         return self._persistence
 
     @property
     def state(self) -> _core.ExecutionState | None:
-        """The state of the run that is not finished: under way, failed, cancelled or restored; for `resume`."""
+        """The state of the unfinished run (active, failed, cancelled or restored), which `resume` continues."""
         return self._native.state
 
     @property
     def sub_agent_states(self) -> dict[str, dict[str, Any]]:
-        """Sessions of the agents that the unfinished run has called as tools, by the tool calls: plain data.
+        """The sessions of the sub-agents of the unfinished run, as plain data, keyed by tool call id.
 
-        Those that have ended, were stopped, or run now; ``metadata["status"]`` tells which. `Session.from_json` reads
-        each of them. Those of runs that are over are in ``checkpoint.sub_agent_states``.
+        Includes completed, stopped and active sub-agents; ``metadata["status"]`` distinguishes them.
+        `Session.from_json` reads each of them. Those of completed runs are in ``checkpoint.sub_agent_states``.
         """
         return self._native.sub_agent_states
 
     @property
     def restored(self) -> list[_core.Message]:
-        """What a restored run had said, which is not in the tree yet; the next run sees it after the history."""
+        """The messages of a restored run that are not in the tree yet; the next run sees them after the history."""
         return self._native.restored
 
     @property
     def pending(self) -> list[_core.ToolCall]:
-        """The tool calls that wait for a decision, in their order, with the arguments that the tools would get."""
+        """The tool calls that wait for approval, in call order, with the arguments that the tools would receive."""
         return self._native.pending
 
     def approve(self, call: str | _core.ToolCall, *, arguments: Mapping[str, Any] | None = None) -> None:
-        """Let a pending call run when the run is resumed. Nothing runs before that; no hook is asked again.
+        """Approve a pending call. The tool runs on `resume`, not before; approval hooks are not called again.
 
         Args:
-            call: From `pending`, or its id.
-            arguments: What the tool gets instead of the arguments that the model gave.
+            call: A call from `pending`, or its id.
+            arguments: Arguments that replace those from the model.
 
         Raises:
-            SessionError: No call of this id waits, somebody has decided about it before, or a run is under way.
-            TypeError: `arguments` is no dict, or holds what JSON cannot.
+            SessionError: No pending call has this id, the call is already approved or denied, or a run is active.
+            TypeError: `arguments` is not a dict, or contains a value that JSON does not support.
         """
         self._native.approve(_id_of(call), arguments)
 
     def deny(self, call: str | _core.ToolCall, reason: str | None = None) -> None:
-        """Refuse a pending call: the model gets an error result when the run is resumed.
+        """Deny a pending call. The model receives an error result on `resume`.
 
         Args:
-            call: From `pending`, or its id.
-            reason: What the model is told; it may try something else.
+            call: A call from `pending`, or its id.
+            reason: The text of the error result for the model.
 
         Raises:
             SessionError: As `approve`.
@@ -197,10 +207,10 @@ class Session:
         self._native.deny(_id_of(call), reason)
 
     def approve_all(self) -> list[_core.ToolCall]:
-        """Let all pending calls run when the run is resumed, and give them.
+        """Approve all pending calls, and return them.
 
         Raises:
-            SessionError: A run is under way.
+            SessionError: A run is active.
         """
         calls = self.pending
         for call in calls:
@@ -208,10 +218,10 @@ class Session:
         return calls
 
     def deny_all(self, reason: str | None = None) -> list[_core.ToolCall]:
-        """Refuse all pending calls, and give them.
+        """Deny all pending calls, and return them.
 
         Raises:
-            SessionError: A run is under way.
+            SessionError: A run is active.
         """
         calls = self.pending
         for call in calls:
@@ -219,35 +229,37 @@ class Session:
         return calls
 
     def discard(self) -> bool:
-        """Give up the run that is not finished, and its pending calls. Nothing of it was in the tree.
+        """Discard the unfinished run and its pending calls. The tree does not change.
 
         Returns:
-            Whether there was one.
+            True if there was an unfinished run.
 
         Raises:
-            SessionError: A run is under way.
+            SessionError: A run is active.
         """
         return self._native.discard()
 
     async def run(self, input: Input) -> _core.Turn:
-        """Run the agent with the history, and add the turn to the current node. UAP-1.0 §6.1.
+        """Run the agent with the history, and add the turn to the current node.
 
-        Waits for runs that were asked for before. A run that fails or is cancelled adds nothing; `resume` goes on with
-        it.
+        Waits for earlier calls of `run`, `resume` and `restore`. A failed or cancelled run adds nothing to the tree;
+        `resume` continues it.
 
         Args:
             input: As `Agent.run` takes it.
 
         Returns:
-            The turn: everything new, starting with the input.
+            The turn: all new messages, starting with the input.
 
         Raises:
-            ApprovalRequired: Tool calls wait for a decision; `resume` goes on after it.
+            ApprovalRequired: Tool calls wait for approval; approve or deny them, then call `resume`.
             UPPError: The model call failed.
-            SessionError: Asked from inside a run of this session, which it would wait for for ever; or calls of an
-                earlier run wait for a decision.
-            StoreError: The turn is in the tree, but saving failed; its ``turn`` is the turn, and `save` tries again.
+            SessionError: Called from inside a run of this session (a deadlock), or calls of an earlier run wait for
+                approval.
+            StoreError: The turn is in the tree, but saving failed. The error's ``turn`` is the turn; `save` retries.
             asyncio.CancelledError: The awaiting task was cancelled.
+
+        Spec: UAP-1.0 §6.1.
         """
         try:
             return await self._enter(lambda ticket, inside: self._native.run(input, ticket, inside))
@@ -256,7 +268,7 @@ class Session:
             raise
 
     def run_sync(self, input: Input) -> _core.Turn:
-        """Run on this thread; works inside a running event loop too, as in a notebook.
+        """Run the agent and block until the turn is complete; also works inside a running event loop (notebooks).
 
         Args:
             input: As `Agent.run` takes it.
@@ -264,8 +276,8 @@ class Session:
         Raises:
             ApprovalRequired: As `run`.
             UPPError: As `run`.
-            SessionError: As `run`; or a run of this session is under way on the event loop of this thread, which could
-                not go on while this one waits for it.
+            SessionError: As `run`; or a run of this session is active on this thread's event loop, which the call would
+                block.
         """
         try:
             return self._enter(lambda ticket, inside: self._native.run_sync(input, ticket, inside))
@@ -274,11 +286,11 @@ class Session:
             raise
 
     def stream(self, input: Input, *, sub_agent_events: bool = False) -> AgentStream:
-        """Run with somebody listening: ``async for event in session.stream("…")``.
+        """Run the agent and stream its events: ``async for event in session.stream("…")``.
 
-        The turn is in the tree when the stream has ended or was aborted; then what there is of it. A stream that was
-        left in the middle holds the session up until it is closed: use ``async with``, or ``abort``. Where tool calls
-        wait for a decision the stream ends, and ``await stream.turn`` raises `ApprovalRequired`.
+        The turn is added to the tree at the end of the stream; an aborted stream adds its partial turn. A stream that
+        is not read to the end blocks the next run until it is closed: use ``async with`` or ``abort``. If tool calls
+        wait for approval, the stream ends and ``await stream.turn`` raises `ApprovalRequired`.
 
         Args:
             input: As `Agent.run` takes it.
@@ -295,7 +307,7 @@ class Session:
         return AgentStream(native, self)
 
     def stream_sync(self, input: Input, *, sub_agent_events: bool = False) -> SyncAgentStream:
-        """Run with somebody listening, without an event loop: ``for event in session.stream_sync("…")``.
+        """Run the agent and stream its events without an event loop: ``for event in session.stream_sync("…")``.
 
         Args:
             input: As `Agent.run` takes it.
@@ -312,14 +324,14 @@ class Session:
         return SyncAgentStream(native, self)
 
     async def resume(self) -> _core.Turn:
-        """Go on with the run that failed, was cancelled, was restored or waits for decisions.
+        """Continue the run that failed, was cancelled, was restored or waits for approval.
 
-        Nothing that has succeeded is done again: neither a model call whose answer is there, nor a tool that has
-        answered. Decisions are carried out; where calls still wait after that, `ApprovalRequired` is raised again. The
-        turn is that of the whole run. An agent that ran as a tool goes on where it was stopped.
+        Completed model calls and tools are not repeated. Approved calls run, and denied calls get an error result. If
+        calls are still pending after that, `ApprovalRequired` is raised again. The turn contains the whole run.
+        Sub-agents continue where they stopped.
 
         Raises:
-            SessionError: There is no such run; or as `run`.
+            SessionError: There is no unfinished run; or as `run`.
             ApprovalRequired: As `run`.
             UPPError: As `run`.
         """
@@ -330,7 +342,7 @@ class Session:
             raise
 
     def resume_sync(self) -> _core.Turn:
-        """As `resume`, on this thread."""
+        """Like `resume`, but blocks until the turn is complete."""
         try:
             return self._enter(self._native.resume_sync)
         except ApprovalRequired as required:
@@ -338,42 +350,44 @@ class Session:
             raise
 
     def resume_stream(self) -> AgentStream:
-        """As `resume`, with somebody listening, as in `stream`. Events of what had happened before do not come again.
+        """Like `resume`, but streams the events, as `stream` does. Earlier events are not repeated.
 
         Raises:
-            SessionError: As `resume`; raised where the stream is read.
+            SessionError: As `resume`; raised when the stream is read.
         """
         native = self._enter(lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=True))
         return AgentStream(native, self)
 
     def resume_stream_sync(self) -> SyncAgentStream:
-        """As `resume_stream`, without an event loop, as in `stream_sync`."""
+        """Like `resume_stream`, but without an event loop, as `stream_sync` does."""
         native = self._enter(lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=False))
         return SyncAgentStream(native, self)
 
     async def restore(self, checkpoint_id: str) -> None:
-        """Go back to a checkpoint, once the runs that were asked for before are over. UAP-1.0 §6.5.
+        """Restore a checkpoint. Waits for earlier calls of `run`, `resume` and `restore`.
 
-        Its node is current again and has the messages that it had then; what came after becomes a branch of it, and
-        checkpoints made there stay good. What the checkpoint's run had said and was not in the tree is in `restored`:
-        the next run sees it, and `resume` goes on with that run.
+        The checkpoint's node becomes the current node, with the messages it had at that time. Later messages move to a
+        branch of it, and checkpoints on that branch remain valid. Messages of the checkpoint's run that were not in the
+        tree are in `restored`: the next run sees them, and `resume` continues that run.
 
         Args:
-            checkpoint_id: From `checkpoints`.
+            checkpoint_id: The id of a checkpoint in `checkpoints`.
 
         Raises:
-            SessionError: No checkpoint has this id, or its messages were taken out of the tree; or asked from inside a
-                run of this session.
+            SessionError: No checkpoint has this id, its messages were removed from the tree, or the method is called
+                from inside a run of this session.
+
+        Spec: UAP-1.0 §6.5.
         """
         if self._inside():
             raise SessionError(_REENTRANT.format(self.id))
         await self._native.restore(checkpoint_id)
 
     def fork(self, node_id: str) -> str:
-        """Start a branch at a node, without moving to it; ``session.tree.checkout`` moves.
+        """Create a branch at a node. The current node does not change; use ``session.tree.checkout`` to change it.
 
         Args:
-            node_id: From the tree.
+            node_id: The id of a node of the tree.
 
         Returns:
             The new node's id.
@@ -384,24 +398,26 @@ class Session:
         return self._native.fork(node_id)
 
     async def save(self) -> None:
-        """Save the session under ``session:<id>``. Saves come one after the other, whoever asks.
+        """Save the session under the key ``session:<id>``. Concurrent saves execute one at a time.
 
         Raises:
-            Exception: What the store raised.
-            TypeError: Something in `metadata` is not JSON, named by its place.
+            Exception: The store's exception, unchanged.
+            TypeError: A value in `metadata` is not JSON; the message names its path.
         """
         await self._native.save()
 
     def to_json(self) -> str:
-        """Give its JSON: all that is needed to go on in another process. UAP-1.0 §13.1.
+        """Serialize the session to JSON. `from_json` continues it, also in another process.
 
         Raises:
-            TypeError: Something in `metadata` is not JSON, named by its place.
+            TypeError: A value in `metadata` is not JSON; the message names its path.
+
+        Spec: UAP-1.0 §13.1.
         """
         return self._native.to_json()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give its JSON as plain data."""
+        """Convert the session to plain data with the structure of its JSON."""
         import json
 
         plain: dict[str, Any] = json.loads(self.to_json())
@@ -417,19 +433,20 @@ class Session:
         save_interval: SaveInterval = "turn",
         strict: bool = False,
     ) -> Self:
-        """Make a session from its JSON; it goes on as the one that was written would have.
+        """Create a session from its JSON; its state equals that of the serialized session.
 
-        The agent's id need not be the one that was written: it differs from process to process.
+        The agent's id may differ from the serialized one, since a new agent gets a new id.
 
         Args:
-            data: What `to_json` or `to_dict` gave, here or elsewhere.
-            agent: Who answers from now on.
+            data: The result of `to_json` or `to_dict`.
+            agent: The agent that executes the runs.
             persistence: As in `session`.
             save_interval: As in `session`.
             strict: Whether all ids must be UUIDv4.
 
         Raises:
-            ValidationError: Not JSON, too large or too deep, of another version, or of another shape; with the place.
+            ValidationError: The data is not JSON, is too large or too deep, or has an unknown version or an invalid
+                structure; the message names the path.
         """
         if not isinstance(agent, Agent):
             message = f"agent must be an Agent, not {type(agent).__name__}"
@@ -442,19 +459,19 @@ class Session:
     async def load(
         cls, adapter: PersistenceAdapter, id: str, agent: Agent, *, save_interval: SaveInterval = "turn"
     ) -> Self:
-        """Load a session that was saved; it is saved there again after every run.
+        """Load a session from a store; it is saved to the same store after every run.
 
         Args:
             adapter: The store.
             id: The session's id.
-            agent: Who answers from now on.
+            agent: The agent that executes the runs.
             save_interval: As in `session`.
 
         Raises:
-            SessionError: No session is saved under this id.
-            CorruptDataError: What is saved there cannot be read; the error says where and why.
+            SessionError: The store has no session with this id.
+            CorruptDataError: The stored data is invalid; the message names the path and the reason.
         """
-        data = await _asked(_store(adapter).load, f"session:{id}")
+        data = await _call_store(_store(adapter).load, f"session:{id}")
         if data is None:
             message = f'no session is saved under the id "{id}"'
             raise SessionError(message)
@@ -475,7 +492,7 @@ class Session:
         return any(session is self and self._native.is_running(ticket) for session, ticket in _running.get())
 
     def _enter(self, start: Callable[[int, bool], _T]) -> _T:
-        """Start a run whose tools and hooks know that they are inside of it."""
+        """Start a run, and register it in the context variable that `running_session` reads."""
         ticket = self._native.ticket()
         inside = self._inside()
         token = _running.set((*_running.get(), (self, ticket)))
@@ -486,7 +503,7 @@ class Session:
 
 
 _REENTRANT = (
-    'session "{}" cannot start a run from inside its own run, which it would wait for forever; use `query`, another '
+    'session "{}" cannot start a run from inside its own run, since this would deadlock; use `query`, another '
     "session, or `fork`"
 )
 
@@ -502,7 +519,7 @@ def _store(persistence: PersistenceAdapter | None) -> PersistenceAdapter:
 
 
 def _saves(persistence: PersistenceAdapter | None, interval: str) -> str | None:
-    """When runs are saved; None where there is no store of the caller's."""
+    """Return the save interval; None if the caller gave no store."""
     if interval not in ("turn", "step", "tool"):
         message = f'save_interval must be "turn", "step" or "tool", not {interval!r}'
         raise ValueError(message)
@@ -516,8 +533,8 @@ def _id_of(call: str | _core.ToolCall) -> str:
     raise TypeError(message)
 
 
-async def _asked(method: Callable[..., Any], key: str) -> str | None:
-    """Call a method of a store: in a thread where it is sync, since it may block."""
+async def _call_store(method: Callable[..., Any], key: str) -> str | None:
+    """Call a method of a store; a sync method runs in a thread, since it may block."""
     import asyncio
     import inspect
 
@@ -528,6 +545,6 @@ async def _asked(method: Callable[..., Any], key: str) -> str | None:
         if inspect.isawaitable(answer):
             answer = await cast("Any", answer)
     if answer is not None and not isinstance(answer, (str, bytes)):
-        message = f"load must give a str or None, not {type(answer).__name__}"
+        message = f"load must return a str or None, not {type(answer).__name__}"
         raise TypeError(message)
     return cast("str | None", answer)

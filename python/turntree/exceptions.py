@@ -71,7 +71,7 @@ class SessionError(TurntreeError):
 
 
 class ApprovalRequired(TurntreeError):
-    """A run has stopped: somebody has to decide about tool calls first. UPP-1.2 §10.4.
+    """A run has stopped: somebody has to decide about tool calls first.
 
     Nothing is lost. In a session, `Session.approve` or `Session.deny` each call and `Session.resume` the run, now or in
     another process. Without a session the run cannot go on.
@@ -80,6 +80,8 @@ class ApprovalRequired(TurntreeError):
         calls: The calls that wait, in their order, with the arguments that the tools would get.
         session: The session whose run waits; None where there is none.
         partial: The turn as far as it came, to look at: the calls in it have no results.
+
+    Spec: UPP-1.2 §10.4.
     """
 
     def __init__(self, message: str, calls: Sequence[ToolCall] = (), partial: Turn | None = None) -> None:
@@ -172,7 +174,10 @@ class CorruptDataError(StoreError):
 
 
 class ErrorCode(str, Enum):
-    """Why a model call failed. UPP-1.2 §12."""
+    """Why a model call failed.
+
+    Spec: UPP-1.2 §12.
+    """
 
     AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
     RATE_LIMITED = "RATE_LIMITED"
@@ -192,7 +197,7 @@ class ErrorCode(str, Enum):
 
 
 class UPPError(TurntreeError):
-    """A model call that failed. UPP-1.2 §12.
+    """A model call that failed.
 
     Attributes:
         code: Which of the twelve.
@@ -204,6 +209,8 @@ class UPPError(TurntreeError):
         request_id: The vendor's id of the request, where it gave one.
         cause: What caused it: the exception of your own code, or a text.
         partial: The turn as far as it came, where a run stopped at its limit of iterations.
+
+    Spec: UPP-1.2 §12.
     """
 
     def __init__(

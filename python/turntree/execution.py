@@ -1,4 +1,7 @@
-"""Execution strategies: how an agent uses its model and tools. UAP-1.0 §5."""
+"""Execution strategies: how an agent uses its model and tools.
+
+Spec: UAP-1.0 §5.
+"""
 
 from __future__ import annotations
 

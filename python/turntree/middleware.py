@@ -1,18 +1,20 @@
-"""Middleware around the runs of agents: what comes with turntree, and what your own hooks see. UAP-1.0 §10.
+"""Middleware for agent runs: the built-in middlewares, and the interface of your own.
 
-A middleware of your own is any object with a `name` and some of these methods, sync or async:
+Your own middleware is any object with a `name` and some of these methods, sync or async:
 
 =====================================  =========================================================================
-``before(context)``                    the run begins; may set ``context.input`` and ``context.history``, or give
-                                       another context (``context.replace``); in order
-``after(context, turn)``               the turn is whole; gives it, or another; in reverse order
-``on_error(context, error)``           the run has failed; a turn that it gives is what the run gives; in reverse
-``on_event(context, event)``           something happens: steps, tools and, in streams, what the model says
-``on_model_request(context, request)`` the model is about to be called; may give other messages for this time
+``before(context)``                    called at the start of the run, in order; may set ``context.input`` and
+                                       ``context.history``, or return another context (``context.replace``)
+``after(context, turn)``               called with the complete turn, in reverse order; returns it or another turn
+``on_error(context, error)``           called if the run fails, in reverse order; may return a turn as the result
+``on_event(context, event)``           called for each event of steps and tools and, in streams, of model output
+``on_model_request(context, request)`` called before each model call; may return other messages for this call
 =====================================  =========================================================================
 
-What a hook raises ends the run and comes out of it as the same object, after `on_error` has heard of it. Middleware of
-models (`turntree.upp.llm`) is another thing: `turntree.upp.middleware`.
+If a hook raises an exception, `on_error` is called and the run raises the same exception object. For middleware of
+model calls (`turntree.upp.llm`), see `turntree.upp.middleware`.
+
+Spec: UAP-1.0 §10.
 """
 
 from __future__ import annotations
@@ -66,21 +68,23 @@ def logging(
     include_messages: bool = False,  # noqa: FBT001, FBT002 - in the order of the specification
     include_timing: bool = True,  # noqa: FBT001, FBT002
 ) -> AgentMiddleware:
-    """Say what an agent does: when runs begin and end, how long they take, what they cost. UAP-1.0 §10.3.
+    """Log an agent's runs: start, end, duration and cost.
 
-    Steps and tool calls are logged at "debug". What is said stands in the log as a preview at "debug", and whole, at
-    "info", only with `include_messages`.
+    Steps and tool calls are logged at "debug". Message contents are logged as previews at "debug"; with
+    `include_messages`, they are logged in full at "info".
 
     Args:
-        level: Lines of less weight are not written: "debug", "info", "warn" (or "warning") or "error".
-        logger: A logger of the standard library, or a function of one text as ``"[INFO] Agent … starting execution"``.
-            The logger ``turntree`` when not given.
-        include_messages: Write input, output, arguments and results whole.
-        include_timing: Say how long a run took.
+        level: The minimum level: "debug", "info", "warn" (or "warning") or "error".
+        logger: A `logging.Logger`, or a function that takes one string, such as
+            ``"[INFO] Agent … starting execution"``. Default: the logger ``turntree``.
+        include_messages: Log input, output, arguments and results in full.
+        include_timing: Log the duration of a run.
 
     Raises:
-        ValueError: An unknown level.
-        TypeError: A logger that is neither.
+        ValueError: The level is unknown.
+        TypeError: `logger` is neither a logger nor a function.
+
+    Spec: UAP-1.0 §10.3.
     """
     if logger is None:
         logger = _logging.getLogger("turntree")
@@ -112,10 +116,10 @@ def _writer(logger: Any, *, with_traceback: bool) -> Callable[[str, str, BaseExc
 
 
 class GuardrailRule:
-    """One rule of `guardrails`, made by `rule`.
+    """One rule of `guardrails`, created by `rule`.
 
     Attributes:
-        name: What errors call it.
+        name: The rule's name in error messages.
         action: ``reject`` or ``rewrite``.
     """
 
@@ -144,22 +148,23 @@ def rule(
     replacement: str = "[removed]",
     message: str | None = None,
 ) -> GuardrailRule:
-    r"""Make a rule for `guardrails`.
+    r"""Create a rule for `guardrails`.
 
     Args:
-        what: A regular expression, as a text or compiled, that must not be found; a function of a text, sync or async,
-            where True and None let it pass and False rejects it, or rewrites it as a whole; or a JSON Schema, which
-            the data must keep to: the structured answer, else the text, which must be JSON.
-        name: What errors call it. Default: the pattern, the function's name, or "schema".
-        action: "reject" ends the run with `turntree.GuardrailError`, and a text that the function gives is the reason.
-            "rewrite" puts `replacement` in the place of what was found, and a text that the function gives in the
-            place of the whole.
-        replacement: See `action`; may name groups of the regular expression, as ``\1``.
-        message: Why a text is rejected, for the error.
+        what: One of: a regular expression, as a string or compiled, that must not match anywhere in the text; a
+            function of the text, sync or async, that returns True or None to accept the text, or False or a string to
+            apply `action`; a JSON Schema that the structured output must match (without structured output, the text,
+            parsed as JSON).
+        name: The rule's name in error messages. Default: the pattern, the function's name, or "schema".
+        action: "reject" ends the run with `turntree.GuardrailError`; a string from the function is the reason.
+            "rewrite" replaces each match of the regular expression with `replacement`, or the whole text with the
+            string from the function (with `replacement` if it returns False).
+        replacement: See `action`; may refer to groups of the regular expression, such as ``\1``.
+        message: The reason in the error message.
 
     Raises:
-        TypeError: Something else is given, or a JSON Schema is to rewrite.
-        ValueError: An unknown action, or a text that is no regular expression.
+        TypeError: `what` has another type, or a JSON Schema has the action "rewrite".
+        ValueError: The action is unknown, or the string is not a valid regular expression.
     """
     if action not in ("reject", "rewrite"):
         found = f'action must be "reject" or "rewrite", not {action!r}'
@@ -168,7 +173,7 @@ def rule(
         try:
             what = re.compile(what)
         except re.error as error:
-            found = f"{what!r} is no regular expression: {error}"
+            found = f"invalid regular expression {what!r}: {error}"
             raise ValueError(found) from error
     if isinstance(what, re.Pattern):
         check = _pattern_check(what, action, replacement, message)
@@ -207,7 +212,7 @@ def _function_check(function: Check, action: str, replacement: str, message: str
         if given is None or given is True:
             return None
         if given is not False and not isinstance(given, str):
-            found = f"a rule must give True, False, None or a str, not {type(given).__name__}"
+            found = f"a rule must return True, False, None or a str, not {type(given).__name__}"
             raise TypeError(found)
         if action == "rewrite":
             return "replace", replacement if given is False else given
@@ -239,23 +244,25 @@ def guardrails(
     hold: bool = True,
     name: str = "guardrails",
 ) -> AgentMiddleware:
-    """Hold what goes into runs and what comes out of them to rules. Put it first. UAP-1.0 §10.4, §16.3.
+    """Check the input and the output of runs against rules. Put this middleware first.
 
-    Rules of the input see each text of it, before the model and the middlewares that follow do. Rules of the output see
-    each text and thought of every answer of a model, before it is stored, sent on or told to a listener. A thought that
-    a rule would rewrite is left out. Arguments of tools and what tools answer are not seen: approve calls instead.
+    Input rules check each text of the input before the model and the later middlewares read it. Output rules check each
+    text and reasoning block of every model response before it is stored, forwarded or streamed. A reasoning block that
+    a rule would rewrite is removed. Tool arguments and tool results are not checked; use tool approval for those.
 
     Args:
-        input: A rule, or a list of them: regular expressions, functions, JSON Schemas, or what `rule` gives.
+        input: A rule or a list of rules: regular expressions, functions, JSON Schemas, or results of `rule`.
         output: As `input`.
-        hold: Listeners of a stream hear of an answer only when all of it has passed. Otherwise they hear of it as it
-            comes: what is rejected may have been read by then.
-        name: Its name.
+        hold: If True, a stream yields a response only after all of it has passed. If False, the stream yields events
+            immediately, so the consumer may read text that is rejected later.
+        name: The middleware's name.
 
     Raises:
-        GuardrailError: Of a run, when a rule rejects.
-        TypeError: A rule of the wrong type.
-        ValueError: A text that is no regular expression, or a dict that is no JSON Schema.
+        GuardrailError: Raised by a run if a rule rejects a text.
+        TypeError: A rule has the wrong type.
+        ValueError: A string is not a valid regular expression, or a dict is not a valid JSON Schema.
+
+    Spec: UAP-1.0 §10.4, §16.3.
     """
     return AgentMiddleware.guardrails(
         name=name,
@@ -288,28 +295,31 @@ def memory(
     overflow: Literal["error", "send"] = "error",
     name: str = "memory",
 ) -> AgentMiddleware:
-    """Keep what is sent to the model within a window, before each of its calls. UAP-1.0 §10.4.
+    """Limit the messages of each model request to a window of tokens or turns.
 
-    Older turns are left out, whole: what is sent begins with a user's message, and no call of a tool is parted from its
-    result. Tree, session and turn keep everything.
+    The oldest turns are dropped as a whole: the request starts with a user message, and a tool call is never separated
+    from its result. The tree, the session and the turn are not changed.
 
     Args:
-        max_tokens: Most tokens that are sent: system prompt, tools, structure and messages.
-        max_turns: Most turns that are sent, the one that runs included.
-        counter: Tells how many tokens a text is; must not be async. Default: one for four ASCII characters and one for
-            each other character. Pictures count 1600, sound 32 and film 300 a second.
-        summarize: Says in short what was left out: an agent, an `llm()`, or a function of the conversation as a text,
-            sync (in a thread) or async. The summary is sent as a user's message before what is left, and is kept with
-            the session.
-        summary_tokens: Most tokens of the summary.
-        summary_input_tokens: Most tokens that `summarize` is given at a time; what is older is left out.
-        overflow: When not even the turn that runs fits: "error" ends the run with `UPPError` CONTEXT_LENGTH_EXCEEDED,
-            "send" sends it all the same.
-        name: Its name.
+        max_tokens: The maximum number of tokens in a request: system prompt, tools, structure and messages.
+        max_turns: The maximum number of turns in a request, including the current one.
+        counter: A function that returns the number of tokens of a text; must not be async. Default: 1 token per 4 ASCII
+            characters, and 1 per other character. An image counts as 1600 tokens, audio as 32 and video as 300 per
+            second.
+        summarize: Summarizes the dropped turns: an agent, an `llm()`, or a function of the conversation's text, sync
+            (called in a thread) or async. The summary is sent as a user message before the remaining messages, and is
+            saved with the session.
+        summary_tokens: The maximum number of tokens in the summary.
+        summary_input_tokens: The maximum number of tokens in one input of `summarize`; older text is dropped.
+        overflow: The behavior if the current turn exceeds the limit: "error" ends the run with `UPPError`
+            CONTEXT_LENGTH_EXCEEDED, "send" sends the request anyway.
+        name: The middleware's name.
 
     Raises:
-        ValueError: No limit, a limit that is not positive, or an unknown `overflow`.
-        TypeError: `counter` or `summarize` is of another type.
+        ValueError: No limit is given, a limit is not positive, or `overflow` is unknown.
+        TypeError: `counter` or `summarize` has the wrong type.
+
+    Spec: UAP-1.0 §10.4.
     """
     for option, value in (("max_tokens", max_tokens), ("max_turns", max_turns), ("summary_tokens", summary_tokens)):
         _positive(option, value)
@@ -321,7 +331,7 @@ def memory(
         message = f'overflow must be "error" or "send", not {overflow!r}'
         raise ValueError(message)
     if counter is not None and (not callable(counter) or inspect.iscoroutinefunction(counter)):
-        message = "counter must be a function of a text that gives a number, and not async"
+        message = "counter must be a function, not async, that takes a text and returns a number"
         raise TypeError(message)
     return AgentMiddleware.memory(
         name=name,
@@ -360,26 +370,28 @@ def budget(
     unknown_cost: Literal["error", "ignore"] = "error",
     name: str = "budget",
 ) -> AgentMiddleware:
-    """Stop runs that have spent what they may, before the model is called again. UAP-1.0 §10.4.
+    """Stop a run that exceeds a limit, before its next model call.
 
-    A call that is under way is not interrupted, so the last one may go over. Tools and sub-agents count by the time
-    that they take; give sub-agents budgets of their own.
+    An active model call is not interrupted, so the last one may exceed the limit. Of tools and sub-agents, only the
+    duration counts; give sub-agents their own budgets.
 
     Args:
-        tokens: Most tokens, read and written.
-        cost: Most US dollars, by the costs of calls (`turntree.upp.prices`).
-        steps: Most steps.
-        seconds: Most seconds.
-        per: "run", or "session": all runs of a session together, also after it was saved and loaded. What was spent on
-            runs that were taken back stays spent. A run without a session counts by itself.
-        unknown_cost: With `cost`: "error" ends the run before the call after one whose cost is not known, "ignore"
-            takes such calls for free.
-        name: Its name.
+        tokens: The maximum number of input and output tokens.
+        cost: The maximum cost in US dollars, according to `turntree.upp.prices`.
+        steps: The maximum number of steps.
+        seconds: The maximum duration in seconds.
+        per: "run", or "session" for all runs of a session together, also after the session is saved and loaded.
+            Restoring a checkpoint does not refund the budget. A run without a session counts separately.
+        unknown_cost: The behavior with `cost` after a call of unknown cost: "error" ends the run before the next call,
+            "ignore" counts the call as free.
+        name: The middleware's name.
 
     Raises:
-        BudgetExceeded: Of a run; ``error.partial`` is the turn as far as it came.
-        UPPError: Of a run, INVALID_REQUEST: see `unknown_cost`.
-        ValueError: No limit, a limit that is not positive, or an unknown word.
+        BudgetExceeded: Raised by a run; ``error.partial`` is the incomplete turn.
+        UPPError: Raised by a run, INVALID_REQUEST: see `unknown_cost`.
+        ValueError: No limit is given, a limit is not positive, or `per` or `unknown_cost` is unknown.
+
+    Spec: UAP-1.0 §10.4.
     """
     limits: dict[str, int | float | None] = {"tokens": tokens, "cost": cost, "steps": steps, "seconds": seconds}
     for option, value in limits.items():

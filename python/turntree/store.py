@@ -1,6 +1,8 @@
 """Stores: where sessions are kept.
 
-Any object with ``save(key, data)``, ``load(key)`` and ``delete(key)`` is one, sync or async. UAP-1.0 §14.2.
+Any object with ``save(key, data)``, ``load(key)`` and ``delete(key)`` is one, sync or async.
+
+Spec: UAP-1.0 §14.2.
 """
 
 from __future__ import annotations

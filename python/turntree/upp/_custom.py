@@ -1,4 +1,7 @@
-"""Providers written in Python: `create_provider`. UPP-1.2 §9."""
+"""Providers written in Python: `create_provider`.
+
+Spec: UPP-1.2 §9.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Capabilities(TypedDict, total=False):
-    """What a model can take and do; what is not given is as `create_provider` says. UPP-1.2 §10."""
+    """What a model can take and do; what is not given is as `create_provider` says.
+
+    Spec: UPP-1.2 §10.
+    """
 
     streaming: bool
     tools: bool
@@ -67,12 +73,14 @@ class ModelResponse:
 
 
 class EmbeddingRequest:
-    """What ``embed`` of an own provider is asked. UPP-1.2 §15.
+    """What ``embed`` of an own provider is asked.
 
     Args:
         inputs: Texts, and pictures where the capabilities have ``image_input``.
         params: The model's own parameters.
         input_type: What the vectors are for: ``document``, ``query``, or None where nobody says.
+
+    Spec: UPP-1.2 §15.
     """
 
     __slots__ = ("input_type", "inputs", "params")
@@ -87,13 +95,15 @@ class EmbeddingRequest:
 
 
 class ImageRequest:
-    """What ``generate_image`` and ``edit`` of an own provider are asked. UPP-1.2 §16.
+    """What ``generate_image`` and ``edit`` of an own provider are asked.
 
     Args:
         prompt: What to draw, or what to change.
         params: The model's own parameters.
         image: The picture to change; None for ``generate_image``.
         mask: Where to change it; None for everywhere.
+
+    Spec: UPP-1.2 §16.
     """
 
     __slots__ = ("image", "mask", "params", "prompt")
@@ -163,7 +173,7 @@ class Provider:
 def create_provider(
     name: str, llm: Any, *, capabilities: Capabilities | None = None, version: str = "1.0.0"
 ) -> Provider:
-    """Make a provider out of an object of yours. UPP-1.2 §9.
+    """Make a provider out of an object of yours.
 
     The object has ``generate(request)``, ``stream(request)``, or both; either may be sync or async:
 
@@ -193,6 +203,8 @@ def create_provider(
     Raises:
         ValueError: The name is taken, empty, or has a colon.
         TypeError: The object has none of the functions.
+
+    Spec: UPP-1.2 §9.
     """
     if getattr(llm, "bind", None) is None:
         _functions(name, llm)

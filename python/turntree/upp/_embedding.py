@@ -1,4 +1,7 @@
-"""Embeddings: texts in, vectors out. UPP-1.2 §15."""
+"""Embeddings: texts in, vectors out.
+
+Spec: UPP-1.2 §15.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,19 @@ if TYPE_CHECKING:
 
 
 class EmbeddingStream(ResultStream[_core.EmbeddingProgress, _core.EmbeddingResult]):
-    """A chunked call: an async iterator of `EmbeddingProgress`, and `result`. UPP-1.2 §15."""
+    """A chunked call: an async iterator of `EmbeddingProgress`, and `result`.
+
+    Spec: UPP-1.2 §15.
+    """
 
     __slots__ = ()
 
 
 class SyncEmbeddingStream(SyncResultStream[_core.EmbeddingProgress, _core.EmbeddingResult]):
-    """A chunked call without an event loop: an iterator of `EmbeddingProgress`, and `result`. UPP-1.2 §15."""
+    """A chunked call without an event loop: an iterator of `EmbeddingProgress`, and `result`.
+
+    Spec: UPP-1.2 §15.
+    """
 
     __slots__ = ()
 
@@ -35,7 +44,7 @@ def embedding(
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     middleware: Iterable[object] = (),
 ) -> EmbeddingModel:
-    """Bind a model that makes vectors. UPP-1.2 §15.
+    """Bind a model that makes vectors.
 
     Args:
         model: From a provider's factory, as ``openai("text-embedding-3-small")``.
@@ -47,12 +56,17 @@ def embedding(
     Raises:
         UPPError: INVALID_REQUEST, modality ``embedding``: the provider makes no vectors.
         TypeError: An option of the wrong type, named.
+
+    Spec: UPP-1.2 §15.
     """
     return EmbeddingModel(model=model, params=params, config=config, middleware=middleware)
 
 
 class EmbeddingModel:
-    """A model that makes vectors. Made by `embedding`; immutable, serves any number of calls at once. UPP-1.2 §15."""
+    """A model that makes vectors. Made by `embedding`; immutable, serves any number of calls at once.
+
+    Spec: UPP-1.2 §15.
+    """
 
     __slots__ = ("__weakref__", "_model", "_native", "_params")
 
@@ -109,7 +123,7 @@ class EmbeddingModel:
         concurrency: int = 1,
         input_type: InputType | None = None,
     ) -> Coroutine[Any, Any, _core.EmbeddingResult] | EmbeddingStream:
-        """Make a vector of each input: ``await embedder.embed(texts)``. UPP-1.2 §15.
+        """Make a vector of each input: ``await embedder.embed(texts)``.
 
         More inputs than the model takes at once become several calls; order is kept and usage added up.
 
@@ -127,6 +141,8 @@ class EmbeddingModel:
             TypeError: An argument of the wrong type, named.
             ValueError: `batch_size` or `concurrency` below 1, another `input_type`.
             asyncio.CancelledError: The awaiting task was cancelled: the requests are dropped.
+
+        Spec: UPP-1.2 §15.
         """
         if chunked:
             return EmbeddingStream(self._native.stream(inputs, batch_size, concurrency, input_type))

@@ -1,4 +1,7 @@
-"""Pictures made and changed by models. UPP-1.2 §16."""
+"""Pictures made and changed by models.
+
+Spec: UPP-1.2 §16.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,15 @@ if TYPE_CHECKING:
 
 
 class ImageCapabilities(NamedTuple):
-    """What a model can do with pictures. UPP-1.2 §16.
+    """What a model can do with pictures.
 
     Attributes:
         generate: Makes pictures.
         streaming: Shows previews while it makes them.
         edit: Changes pictures.
         max_images: Most pictures of one call; None where nobody knows.
+
+    Spec: UPP-1.2 §16.
     """
 
     generate: bool
@@ -33,13 +38,19 @@ class ImageCapabilities(NamedTuple):
 
 
 class ImageStream(ResultStream[_core.ImageEvent, _core.ImageResult]):
-    """Pictures on their way: an async iterator of `ImageEvent`, and `result`. UPP-1.2 §16."""
+    """Pictures on their way: an async iterator of `ImageEvent`, and `result`.
+
+    Spec: UPP-1.2 §16.
+    """
 
     __slots__ = ()
 
 
 class SyncImageStream(SyncResultStream[_core.ImageEvent, _core.ImageResult]):
-    """Pictures on their way without an event loop: an iterator of `ImageEvent`, and `result`. UPP-1.2 §16."""
+    """Pictures on their way without an event loop: an iterator of `ImageEvent`, and `result`.
+
+    Spec: UPP-1.2 §16.
+    """
 
     __slots__ = ()
 
@@ -51,7 +62,7 @@ def image(
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     middleware: Iterable[object] = (),
 ) -> ImageModel:
-    """Bind a model that makes pictures. UPP-1.2 §16.
+    """Bind a model that makes pictures.
 
     Args:
         model: From a provider's factory, as ``openai("gpt-image-1")``.
@@ -63,12 +74,17 @@ def image(
     Raises:
         UPPError: INVALID_REQUEST, modality ``image``: the provider makes no pictures.
         TypeError: An option of the wrong type, named.
+
+    Spec: UPP-1.2 §16.
     """
     return ImageModel(model=model, params=params, config=config, middleware=middleware)
 
 
 class ImageModel:
-    """A model that makes pictures. Made by `image`; immutable, serves any number of calls at once. UPP-1.2 §16."""
+    """A model that makes pictures. Made by `image`; immutable, serves any number of calls at once.
+
+    Spec: UPP-1.2 §16.
+    """
 
     __slots__ = ("__weakref__", "_model", "_native", "_params")
 
@@ -102,7 +118,7 @@ class ImageModel:
         return ImageCapabilities(**self._native.capabilities)
 
     def generate(self, prompt: Prompt) -> Coroutine[Any, Any, _core.ImageResult]:
-        """Make pictures: ``await maker.generate("a fox")``. UPP-1.2 §16.
+        """Make pictures: ``await maker.generate("a fox")``.
 
         Args:
             prompt: What to draw; a text, or ``{"prompt": text}``.
@@ -110,6 +126,8 @@ class ImageModel:
         Raises:
             UPPError: The model makes none, or the prompt is empty (INVALID_REQUEST); and what any call can fail with.
             TypeError: The prompt is no text.
+
+        Spec: UPP-1.2 §16.
         """
         return self._native.generate(prompt, None, None)
 
@@ -127,7 +145,7 @@ class ImageModel:
     def edit(
         self, image: Picture, prompt: Prompt, mask: Picture | None = None
     ) -> Coroutine[Any, Any, _core.ImageResult]:
-        """Change a picture: ``await maker.edit(Image.from_path("fox.png"), "with a hat")``. UPP-1.2 §16.
+        """Change a picture: ``await maker.edit(Image.from_path("fox.png"), "with a hat")``.
 
         Args:
             image: The picture; its data must be here, not at a URL.
@@ -138,6 +156,8 @@ class ImageModel:
             UPPError: The model changes none, or the picture is at a URL (INVALID_REQUEST); and what any call can fail
                 with.
             TypeError: An argument of the wrong type, named.
+
+        Spec: UPP-1.2 §16.
         """
         return self._native.generate(prompt, image, mask)
 
@@ -155,13 +175,15 @@ class ImageModel:
         return self._native.generate_sync(prompt, image, mask)
 
     def stream(self, prompt: Prompt) -> ImageStream:
-        """Make pictures and show them on the way: ``async for event in maker.stream("a fox")``. UPP-1.2 §16.
+        """Make pictures and show them on the way: ``async for event in maker.stream("a fox")``.
 
         Args:
             prompt: As `generate`.
 
         Raises:
             UPPError: The model shows no previews (INVALID_REQUEST).
+
+        Spec: UPP-1.2 §16.
         """
         return ImageStream(self._native.stream(prompt))
 

@@ -1,4 +1,7 @@
-"""`llm()`: a model with tools and without an agent. UPP-1.2 §10 and §11."""
+"""`llm()`: a model with tools and without an agent.
+
+Spec: UPP-1.2 §10 and §11.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def llm(
     structure_repair: bool = False,
     middleware: Iterable[object] = (),
 ) -> LLM:
-    """Make a model ready to be called. UPP-1.2 §10.
+    """Make a model ready to be called.
 
     Args:
         model: From a provider's factory, as ``anthropic("claude-sonnet-4-5")``.
@@ -52,6 +55,8 @@ def llm(
     Raises:
         UPPError: INVALID_REQUEST, when the model has no tools or no structured answers and some are wanted.
         TypeError: An option of the wrong type, named.
+
+    Spec: UPP-1.2 §10.
     """
     return LLM(
         model=model,
@@ -67,9 +72,11 @@ def llm(
 
 
 class LLM:
-    """A model with its tools, ready to be called. Made by `llm`; immutable. UPP-1.2 §10.
+    """A model with its tools, ready to be called. Made by `llm`; immutable.
 
     One serves any number of calls at once, from any number of event loops and threads.
+
+    Spec: UPP-1.2 §10.
     """
 
     __slots__ = ("__weakref__", "_model", "_native", "_params", "_system")
@@ -144,7 +151,7 @@ class LLM:
     @overload
     async def generate(self, history: ModelHistory, /, *inputs: ModelInput) -> _core.Turn: ...
     async def generate(self, *arguments: Any) -> _core.Turn:
-        """Call the model, and again while it wants tools. UPP-1.2 §10.1 to §10.4.
+        """Call the model, and again while it wants tools.
 
         Args:
             *arguments: Inputs: texts, blocks and messages. Before them may stand a history, which is not changed: a
@@ -160,6 +167,8 @@ class LLM:
                 more than the limit; INVALID_RESPONSE for an answer that does not fit the structure; else what the
                 model call failed with. ``partial`` holds the turn so far.
             asyncio.CancelledError: The awaiting task was cancelled: the request is dropped, tools are cancelled.
+
+        Spec: UPP-1.2 §10.1 to §10.4.
         """
         turn: _core.Turn = await self._native.generate(arguments)
         return turn
@@ -185,7 +194,7 @@ class LLM:
     @overload
     def stream(self, history: ModelHistory, /, *inputs: ModelInput) -> StreamResult: ...
     def stream(self, *arguments: Any) -> StreamResult:
-        """Call the model with somebody listening: ``async for event in llm.stream("…")``. UPP-1.2 §11.
+        """Call the model with somebody listening: ``async for event in llm.stream("…")``.
 
         Nothing is sent before the first event or the turn is awaited.
 
@@ -194,6 +203,8 @@ class LLM:
 
         Raises:
             UPPError: INVALID_REQUEST, at once: the model cannot stream, or as `generate`.
+
+        Spec: UPP-1.2 §11.
         """
         return StreamResult(self._native.stream(arguments, True))  # noqa: FBT003
 

@@ -1,4 +1,7 @@
-"""Factories of models, one a provider. UPP-1.2 §9 and §19."""
+"""Factories of models, one a provider.
+
+Spec: UPP-1.2 §9 and §19.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,14 @@ if TYPE_CHECKING:
 
 
 class CustomRetry(Protocol):
-    """A retry strategy of your own: any object with this method. UPP-1.2 §13.2.
+    """A retry strategy of your own: any object with this method.
 
     These are called as well, where the object has them: ``before_request()`` before every attempt, for the seconds to
     wait (None for none); ``set_retry_after(seconds)`` before `on_retry`, where the server named a time; ``reset()``
     after a success; ``fork()`` once a request, for the strategy that serves it. `on_retry`, ``before_request`` and
     ``reset`` may be async. What they raise ends the request and reaches the caller.
+
+    Spec: UPP-1.2 §13.2.
     """
 
     def on_retry(self, error: UPPError, attempt: int, /) -> float | Awaitable[float | None] | None:
@@ -129,7 +134,7 @@ def _reference(provider: str, model: str, options: dict[str, Any], given: Mappin
 
 
 def anthropic(model: str, *, betas: Sequence[str] = (), **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Anthropic's Messages API; the key in ANTHROPIC_API_KEY. UPP-1.2 §19.1.
+    """Anthropic's Messages API; the key in ANTHROPIC_API_KEY.
 
     The API wants ``params={"max_tokens": …}``: this package imposes no defaults on a model.
 
@@ -137,6 +142,8 @@ def anthropic(model: str, *, betas: Sequence[str] = (), **options: Unpack[Provid
         model: As ``claude-sonnet-4-5``.
         betas: Ids of beta features, sent as ``anthropic-beta``.
         **options: How to reach it.
+
+    Spec: UPP-1.2 §19.1.
     """
     return _reference("anthropic", model, {"betas": list(betas)}, options)
 
@@ -146,18 +153,20 @@ def openai(
     api: Literal["responses", "completions"] = "responses",
     **options: Unpack[ProviderOptions],
 ) -> ModelReference:
-    """OpenAI; the key in OPENAI_API_KEY. UPP-1.2 §19.2 and §19.3.
+    """OpenAI; the key in OPENAI_API_KEY.
 
     Args:
         model: As ``gpt-5``.
         api: The Responses API, or Chat Completions.
         **options: How to reach it.
+
+    Spec: UPP-1.2 §19.2 and §19.3.
     """
     return _reference("openai", model, {"api": api}, options)
 
 
 def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Google's Gemini API; the key in GOOGLE_API_KEY, or else in GEMINI_API_KEY. UPP-1.2 §19.4.
+    """Google's Gemini API; the key in GOOGLE_API_KEY, or else in GEMINI_API_KEY.
 
     Parameters configure the generation, as ``params={"temperature": 0, "thinkingConfig": {…}}``; ``cachedContent``,
     ``tools``, ``toolConfig``, ``safetySettings`` and ``labels`` among them stand beside it. The vendor's own tools are
@@ -166,6 +175,8 @@ def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
     Args:
         model: As ``gemini-2.5-flash``.
         **options: How to reach it; `api_version` replaces ``v1beta``.
+
+    Spec: UPP-1.2 §19.4.
     """
     return _reference("google", model, {}, options)
 
@@ -173,7 +184,7 @@ def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 def openrouter(
     model: str, api: Literal["completions", "responses"] = "completions", **options: Unpack[ProviderOptions]
 ) -> ModelReference:
-    """OpenRouter; the key in OPENROUTER_API_KEY. UPP-1.2 §19.6.
+    """OpenRouter; the key in OPENROUTER_API_KEY.
 
     Takes every kind of media and keeps ``reasoning_details``, which go back with the next request.
 
@@ -181,6 +192,8 @@ def openrouter(
         model: As ``anthropic/claude-sonnet-4.5``.
         api: Chat Completions, or its Responses API.
         **options: How to reach it.
+
+    Spec: UPP-1.2 §19.6.
     """
     return _reference("openrouter", model, {"api": api}, options)
 
@@ -188,42 +201,50 @@ def openrouter(
 def xai(
     model: str, api: Literal["completions", "responses", "messages"] = "completions", **options: Unpack[ProviderOptions]
 ) -> ModelReference:
-    """Grok of xAI; the key in XAI_API_KEY. UPP-1.2 §19.7.
+    """Grok of xAI; the key in XAI_API_KEY.
 
     Args:
         model: As ``grok-4``.
         api: Chat Completions, its Responses API, or its Messages API.
         **options: How to reach it.
+
+    Spec: UPP-1.2 §19.7.
     """
     return _reference("xai", model, {"api": api}, options)
 
 
 def groq(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Groq; the key in GROQ_API_KEY. UPP-1.2 §19.8.
+    """Groq; the key in GROQ_API_KEY.
 
     Args:
         model: As ``llama-3.3-70b-versatile``.
         **options: How to reach it.
+
+    Spec: UPP-1.2 §19.8.
     """
     return _reference("groq", model, {}, options)
 
 
 def cerebras(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Cerebras; the key in CEREBRAS_API_KEY. Text alone. UPP-1.2 §19.8.
+    """Cerebras; the key in CEREBRAS_API_KEY. Text alone.
 
     Args:
         model: As ``gpt-oss-120b``.
         **options: How to reach it.
+
+    Spec: UPP-1.2 §19.8.
     """
     return _reference("cerebras", model, {}, options)
 
 
 def moonshot(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Kimi of Moonshot; the key in MOONSHOT_API_KEY or KIMI_API_KEY. UPP-1.2 §19.8.
+    """Kimi of Moonshot; the key in MOONSHOT_API_KEY or KIMI_API_KEY.
 
     Args:
         model: As ``kimi-k2-thinking``.
         **options: How to reach it.
+
+    Spec: UPP-1.2 §19.8.
     """
     return _reference("moonshot", model, {}, options)
 
@@ -254,23 +275,27 @@ def mistral(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 def responses(
     model: str, host: str, *, api_key_env: str = "OPENRESPONSES_API_KEY", **options: Unpack[HostOptions]
 ) -> ModelReference:
-    """Any host that speaks Responses; the key in OPENRESPONSES_API_KEY. UPP-1.2 §19.9.
+    """Any host that speaks Responses; the key in OPENRESPONSES_API_KEY.
 
     Args:
         model: The host's name of the model.
         host: As ``https://host/v1``; ``/responses`` is added.
         api_key_env: The environment variable of the key, where it is another.
         **options: How to reach it; `api_key` goes before the environment.
+
+    Spec: UPP-1.2 §19.9.
     """
     return _reference("responses", model, {"host": host, "api_key_env": api_key_env}, options)
 
 
 def ollama(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Ollama's own API at http://localhost:11434; no key needed. UPP-1.2 §19.5.
+    """Ollama's own API at http://localhost:11434; no key needed.
 
     Args:
         model: As ``llama3.2``.
         **options: How to reach it.
+
+    Spec: UPP-1.2 §19.5.
     """
     return _reference("ollama", model, {}, options)
 

@@ -1,4 +1,7 @@
-"""What a structured answer must look like: JSON Schemas, and types that describe themselves. UPP-1.2 §10.5."""
+"""What a structured answer must look like: JSON Schemas, and types that describe themselves.
+
+Spec: UPP-1.2 §10.5.
+"""
 
 from __future__ import annotations
 

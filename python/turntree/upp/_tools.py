@@ -1,4 +1,7 @@
-"""Tools: plain functions that a model may call. UPP-1.2 §5."""
+"""Tools: plain functions that a model may call.
+
+Spec: UPP-1.2 §5.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Middleware around the calls of a model: what comes with turntree, and what your own hooks see. UPP-1.2 §17.
+"""Middleware around the calls of a model: what comes with turntree, and what your own hooks see.
 
 A middleware of your own is any object with some of these methods, sync or async (`on_stream_event` must be sync):
 
@@ -16,6 +16,8 @@ A middleware of your own is any object with some of these methods, sync or async
 
 What a hook raises comes out of the call as the same object. Middleware of agents is another thing:
 `turntree.middleware`.
+
+Spec: UPP-1.2 §17.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ def logging(
     log_tool_calls: bool = True,
     log_contents: bool = False,
 ) -> Middleware:
-    """Say what happens: when calls begin and end, how long they take, which tools are called. UPP-1.2 §17.
+    """Say what happens: when calls begin and end, how long they take, which tools are called.
 
     Args:
         level: Lines of less weight are not written: "debug", "info", "warning" or "error".
@@ -109,6 +111,8 @@ def logging(
     Raises:
         ValueError: An unknown level.
         TypeError: A logger that is neither.
+
+    Spec: UPP-1.2 §17.
     """
     if logger is None:
         logger = _logging.getLogger("turntree")
@@ -138,17 +142,19 @@ def _writer(logger: Any) -> Callable[[str, str, dict[str, Any]], object]:
 
 
 def parsed_object(*, parse_objects: bool = True, parse_tool_calls: bool = True) -> Middleware:
-    """Add what the JSON of a stream says so far: ``event.delta["parsed"]``. UPP-1.2 §17.
+    """Add what the JSON of a stream says so far: ``event.delta["parsed"]``.
 
     Args:
         parse_objects: Read structured answers, in events ``object_delta``.
         parse_tool_calls: Read arguments of tools, in events ``tool_call_delta``.
+
+    Spec: UPP-1.2 §17.
     """
     return Middleware.parsed_object(parse_objects=parse_objects, parse_tool_calls=parse_tool_calls)
 
 
 def persistence(adapter: PersistenceAdapter) -> Middleware:
-    """Keep a conversation in a store: put what is stored before each request, and store each turn. UPP-1.2 §17.
+    """Keep a conversation in a store: put what is stored before each request, and store each turn.
 
     Messages are told apart by their ids. Calls at once of one conversation are safe within one process.
 
@@ -158,6 +164,8 @@ def persistence(adapter: PersistenceAdapter) -> Middleware:
     Raises:
         TypeError: The adapter lacks one of the three. Of a call: `UPPError` when it cannot be loaded (nothing is sent
             then) or saved (``error.partial`` is the turn, and ``error.cause`` what the adapter raised).
+
+    Spec: UPP-1.2 §17.
     """
     return Middleware.persistence(adapter)
 
@@ -187,7 +195,7 @@ def _adapter(adapter: MemoryPubsub | None) -> MemoryPubsub:
 
 
 def pubsub(adapter: MemoryPubsub | None = None, *, stream_id: str | None = None) -> Middleware:
-    """Publish streams, so that others may read them too, at any time and from their start. UPP-1.2 §17.
+    """Publish streams, so that others may read them too, at any time and from their start.
 
     Put it last: what it publishes is what the middlewares before it left. When the first reader aborts the stream or
     leaves it, the call stops, and subscribers get what had come and then `UPPError` CANCELLED.
@@ -199,6 +207,8 @@ def pubsub(adapter: MemoryPubsub | None = None, *, stream_id: str | None = None)
 
     Raises:
         UPPError: Of a call: INVALID_REQUEST, while another stream of this name runs.
+
+    Spec: UPP-1.2 §17.
     """
     return Middleware.pubsub(_adapter(adapter), stream_id)
 
@@ -226,9 +236,11 @@ def subscribe_sync(stream_id: str, adapter: MemoryPubsub | None = None) -> SyncS
 
 
 class Subscription:
-    """A published stream as it is read: an async iterator of events, and the turn. UPP-1.2 §17.
+    """A published stream as it is read: an async iterator of events, and the turn.
 
     Ends when the stream ends; raises the stream's `UPPError` when it failed.
+
+    Spec: UPP-1.2 §17.
     """
 
     __slots__ = ("__weakref__", "_native")

@@ -245,14 +245,14 @@ def test_what_a_rule_raises_comes_out_as_the_same_object(run):
 
 
 def test_a_rule_that_gives_something_else_is_told_so(run):
-    with pytest.raises(TypeError, match="a rule must give True, False, None or a str, not int"):
+    with pytest.raises(TypeError, match="a rule must return True, False, None or a str, not int"):
         run(agent(model=scripted(["x"]), middleware=[guardrails(lambda text: 3)]).run("hello"))
 
 
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: rule("("), ValueError, "is no regular expression"),
+        (lambda: rule("("), ValueError, "invalid regular expression"),
         (lambda: rule(3), TypeError, "a rule is a regular expression, a function or a JSON Schema, not int"),
         (lambda: rule(re.compile(b"x")), TypeError, "must be of text"),
         (lambda: rule({}, action="rewrite"), TypeError, "can reject, not rewrite"),

@@ -81,7 +81,7 @@ async def test_what_is_no_turn_is_refused(given):
         async def execute(self, context):
             return given
 
-    with pytest.raises(TypeError, match="execute of strategy 'wrong' must give a Turn"):
+    with pytest.raises(TypeError, match="execute of strategy 'wrong' must return a Turn"):
         await agent(model=scripted([]), execution=Wrong()).run("go")
 
 

@@ -1,7 +1,9 @@
-"""Vendors' own tools, one module a vendor: ``native.anthropic.web_search(max_uses=3)``. UPP-1.2 §19.1 to §19.8.
+"""Vendors' own tools, one module a vendor: ``native.anthropic.web_search(max_uses=3)``.
 
 Each constructor gives a `NativeTool`: a dict for ``params={"tools": […]}``, which may also stand in ``tools=[…]``
 beside functions.
+
+Spec: UPP-1.2 §19.1 to §19.8.
 """
 
 from turntree.upp.native import anthropic, google, groq, moonshot, openai, openrouter, xai

@@ -1,7 +1,9 @@
-"""Tools of Anthropic's own. UPP-1.2 §19.1.
+"""Tools of Anthropic's own.
 
 Those that Anthropic runs (search, fetch, code, search among tools) come back inside the answer and are kept in its
 metadata. Those that are run here (`bash`, `text_editor`, `computer`, `memory`) come back as calls: give ``run=``.
+
+Spec: UPP-1.2 §19.1.
 """
 
 from __future__ import annotations

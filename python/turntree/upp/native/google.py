@@ -1,4 +1,7 @@
-"""Tools of Google's own; Google runs them. UPP-1.2 §19.4."""
+"""Tools of Google's own; Google runs them.
+
+Spec: UPP-1.2 §19.4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tools of Groq's own; Groq runs them and tells of them in ``executed_tools``. UPP-1.2 §19.8."""
+"""Tools of Groq's own; Groq runs them and tells of them in ``executed_tools``.
+
+Spec: UPP-1.2 §19.8.
+"""
 
 from __future__ import annotations
 

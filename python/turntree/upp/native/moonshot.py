@@ -1,7 +1,9 @@
-"""Helpers that Moonshot runs, called as functions. UPP-1.2 §19.8.
+"""Helpers that Moonshot runs, called as functions.
 
 The model calls a helper as it would call a tool, and Moonshot runs it when it reads the call's own arguments as its
 result. So each of them answers with what it was called with; in ``tools=[…]`` an agent does that by itself.
+
+Spec: UPP-1.2 §19.8.
 """
 
 from __future__ import annotations

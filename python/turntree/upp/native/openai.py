@@ -1,6 +1,8 @@
-"""Tools of OpenAI's own, for its Responses API. UPP-1.2 §19.2.
+"""Tools of OpenAI's own, for its Responses API.
 
 OpenAI runs all of them but `computer_use` and `local_shell`, whose calls stand in the metadata of the answer.
+
+Spec: UPP-1.2 §19.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""OpenRouter's own tools. UPP-1.2 §19.6.
+"""OpenRouter's own tools.
 
 It has plugins beside them, which are parameters: ``params={"plugins": […]}``.
+
+Spec: UPP-1.2 §19.6.
 """
 
 from __future__ import annotations

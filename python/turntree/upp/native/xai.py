@@ -1,4 +1,7 @@
-"""Tools of xAI's own, for its Responses API; xAI runs them. UPP-1.2 §19.7."""
+"""Tools of xAI's own, for its Responses API; xAI runs them.
+
+Spec: UPP-1.2 §19.7.
+"""
 
 from __future__ import annotations
 
