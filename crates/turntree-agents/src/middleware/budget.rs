@@ -1,6 +1,8 @@
-//! Limits on what runs spend. UAP-1.0 §10.4.
+//! Limits on the tokens, cost, steps and time of runs.
 //!
-//! The driver counts once for all budgets of a run; a budget only compares, before each call of the model.
+//! The driver counts once for all budgets of a run. A budget compares these counts with its limits before each model call.
+//!
+//! Spec: UAP-1.0 §10.4
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,24 +16,24 @@ use turntree_core::message::TokenUsage;
 use turntree_core::time::Timestamp;
 use turntree_upp::{ErrorCode, ModelRequest, UppError};
 
-/// What a run, or a session, has spent.
+/// The resources that a run or a session has used.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Spent {
-    /// Tokens read and written.
+    /// Input and output tokens.
     pub tokens: u64,
-    /// US dollars, of the calls whose cost is known.
+    /// Cost in US dollars of the calls with a known cost.
     pub cost: f64,
-    /// Calls whose cost is not known.
+    /// Number of calls without a known cost.
     pub unpriced_calls: u64,
-    /// Steps whose model has answered.
+    /// Number of steps whose model call returned a response.
     pub steps: u64,
-    /// Seconds that runs lasted.
+    /// Duration of the runs in seconds.
     pub seconds: f64,
 }
 
 impl Spent {
-    /// Under which it stands in the middleware state of a session.
+    /// The key in the middleware state of a session.
     pub(crate) const KEY: &str = "spent";
 
     fn plus(self, other: Self) -> Self {
@@ -53,7 +55,7 @@ impl Spent {
         }
     }
 
-    /// What the calls of a run cost that goes on.
+    /// Sums up the model calls that a resumed run has already made.
     pub(crate) fn of_calls<'a>(calls: impl IntoIterator<Item = &'a TokenUsage>) -> Self {
         let mut spent = Self::default();
         calls.into_iter().for_each(|usage| spent.count(usage));
@@ -61,18 +63,18 @@ impl Spent {
     }
 }
 
-/// The books of one run.
+/// Counts the resources that one run uses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Accounts {
-    /// By the run, before it was taken up again.
+    /// Used by the run before it was resumed.
     before: Spent,
-    /// By the session, before.
+    /// Used by the session before this run.
     session: Spent,
-    /// Now, but for steps and seconds.
+    /// Used since the run was started or resumed, without steps and seconds.
     now: Spent,
-    /// The step that calls its model.
+    /// The step that calls the model.
     step: u32,
-    /// The last step whose model has answered.
+    /// The last step whose model call returned a response.
     answered: u32,
     began: Option<Timestamp>,
 }
@@ -92,12 +94,12 @@ impl Accounts {
         self.now.count(usage);
     }
 
-    /// Whether the step that calls its model is among those that have spent: it calls again.
+    /// True if the current step has already received a response from the model and calls it again.
     pub(crate) const fn calls_again(&self) -> bool {
         self.step > 0 && self.answered >= self.step
     }
 
-    /// Since the run was begun or taken up.
+    /// Used since the run was started or resumed.
     fn present(&self, now: Timestamp) -> Spent {
         let milliseconds =
             self.began.map_or(0, |began| now.milliseconds().saturating_sub(began.milliseconds()));
@@ -116,16 +118,16 @@ impl Accounts {
     }
 }
 
-/// What a budget limits.
+/// A resource that a budget limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// Tokens read and written.
+    /// Input and output tokens.
     Tokens,
-    /// US dollars.
+    /// Cost in US dollars.
     Cost,
-    /// Steps.
+    /// Steps of the run.
     Steps,
-    /// Seconds.
+    /// Duration in seconds.
     Seconds,
 }
 
@@ -141,16 +143,16 @@ impl Resource {
     }
 }
 
-/// A budget is used up.
+/// Cause of the error that ends a run when its budget is used up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BudgetError {
-    /// What is used up.
+    /// The resource that is used up.
     pub resource: Resource,
-    /// How much there was.
+    /// The limit.
     pub limit: f64,
-    /// How much is spent.
+    /// The amount used.
     pub spent: f64,
-    /// Whether it was the session's.
+    /// True if the limit applies to the session, false if it applies to the run.
     pub by_session: bool,
 }
 
@@ -161,29 +163,29 @@ impl fmt::Display for BudgetError {
         write!(
             formatter,
             "the budget of the {whose} is used up: {spent} of {limit} {name}; the model was not called again. Raise \
-             budget({name}=…), or go on with what there is"
+             budget({name}=…), or continue with the partial result"
         )
     }
 }
 
 impl std::error::Error for BudgetError {}
 
-/// Stops a run before the model is called again, once something is used up.
+/// Middleware that ends a run before the next model call if a limit is reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Budget {
-    /// Its name.
+    /// Name of the middleware.
     pub name: String,
-    /// Most tokens, read and written.
+    /// Maximum number of input and output tokens.
     pub tokens: Option<u64>,
-    /// Most US dollars.
+    /// Maximum cost in US dollars.
     pub cost: Option<f64>,
-    /// Most steps.
+    /// Maximum number of steps.
     pub steps: Option<u64>,
-    /// Most seconds.
+    /// Maximum duration in seconds.
     pub seconds: Option<f64>,
-    /// Whether all runs of a session share it.
+    /// True if all runs of a session share the limits.
     pub by_session: bool,
-    /// Whether calls without a known cost count as free; else they end a run that has a budget of cost.
+    /// True if calls without a known cost count as free. If false, such a call ends a run that has a cost limit.
     pub ignore_unpriced: bool,
 }
 
@@ -202,8 +204,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The first limit that leaves nothing for another call. `steps` are those before the one that is about to call.
-    #[expect(clippy::cast_precision_loss, reason = "for people: no budget has 2^53 tokens")]
+    /// Returns the first limit that is reached. `steps` is the number of steps before the current one.
+    #[expect(clippy::cast_precision_loss, reason = "for error messages: no budget has 2^53 tokens")]
     fn exhausted(&self, spent: &Spent, steps: u64) -> Option<(Resource, f64, f64)> {
         let limits = [
             (Resource::Tokens, self.tokens.map(|limit| limit as f64), spent.tokens as f64),
@@ -219,7 +221,7 @@ impl Budget {
 
     fn check(&self, context: &MiddlewareContext) -> Result<(), UppError> {
         let spent = if self.by_session { context.spent_by_session() } else { context.spent() };
-        // A step that calls its model again was let in already: it does not count against itself.
+        // A step that calls the model again has passed this check before and is not counted again.
         let steps = spent.steps.saturating_sub(u64::from(context.calls_again()));
         if let Some((resource, limit, spent)) = self.exhausted(&spent, steps) {
             let error = BudgetError { resource, limit, spent, by_session: self.by_session };
@@ -228,7 +230,7 @@ impl Budget {
         }
         if self.cost.is_some() && !self.ignore_unpriced && spent.unpriced_calls > 0 {
             let words = format!(
-                "{} cannot hold a budget of cost: {} calls have no known cost; add the model's price with \
+                "{} cannot enforce the cost limit: {} calls have no known cost; add the model's price with \
                  turntree.upp.prices, limit tokens instead, or ignore such calls",
                 self.name, spent.unpriced_calls
             );

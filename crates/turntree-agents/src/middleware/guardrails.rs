@@ -1,7 +1,9 @@
-//! Rules for what goes into a run and what comes out of it. UAP-1.0 §10.4, §16.3.
+//! Guardrails: rules that check the input and the output of a run.
 //!
-//! Rules see texts: each text block of the input, and each text and thought that a model writes, of every answer of the
-//! run, before anything is stored, sent on or told to a listener. Rules of data see the structured answer.
+//! Text rules check each text block of the input, and each text and reasoning block of every model response, before it is
+//! stored, sent or streamed. Data rules check the structured output.
+//!
+//! Spec: UAP-1.0 §10.4, §16.3
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,12 +17,12 @@ use turntree_core::json::RawJson;
 use turntree_core::message::{Body, ContentBlock, Message, MessageKind, Turn};
 use turntree_upp::{ErrorCode, ModelResponse, UppError};
 
-/// Where a text stands.
+/// The side of a run that a rule checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// In what the run is asked.
+    /// The input of the run.
     Input,
-    /// In what a model says.
+    /// The output of a model.
     Output,
 }
 
@@ -34,23 +36,23 @@ impl Place {
     }
 }
 
-/// What a rule says of a text.
+/// The result of checking a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may pass.
+    /// The text passes unchanged.
     Pass,
-    /// It may not, and why.
+    /// The text is rejected, for this reason.
     Reject(String),
-    /// Another text passes in its place.
+    /// The text is replaced by this one.
     Replace(String),
 }
 
-/// Judges texts.
+/// Checks texts.
 pub trait RuleCheck: Send + Sync {
-    /// What is to become of a text.
+    /// Checks one text.
     ///
     /// # Errors
-    /// What the application's own code failed with; it ends the run.
+    /// The error of the application's own code. It ends the run.
     fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Verdict, UppError>>;
 }
 
@@ -60,10 +62,10 @@ impl<F: Fn(&str) -> Verdict + Send + Sync> RuleCheck for F {
     }
 }
 
-/// A rule, by name.
+/// A named rule.
 #[derive(Clone)]
 pub struct Rule {
-    /// Its name; errors say it.
+    /// Name of the rule, for error messages.
     pub name: String,
     kind: Kind,
 }
@@ -81,15 +83,15 @@ impl fmt::Debug for Rule {
 }
 
 impl Rule {
-    /// A rule of texts.
+    /// Creates a text rule.
     pub fn of_text(name: impl Into<String>, check: Arc<dyn RuleCheck>) -> Self {
         Self { name: name.into(), kind: Kind::Text(check) }
     }
 
-    /// A rule of data: what is said must be JSON that keeps to a JSON Schema.
+    /// Creates a data rule: the output must be JSON that is valid against a JSON Schema.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidRequest`] for a schema that breaks the rules of JSON Schema.
+    /// [`ErrorCode::InvalidRequest`] if the schema is not a valid JSON Schema.
     pub fn of_data(name: impl Into<String>, schema: RawJson) -> Result<Self, UppError> {
         let structure = Structure::as_given(Arc::new(schema));
         structure.check_schema("")?;
@@ -97,31 +99,31 @@ impl Rule {
     }
 }
 
-/// A text that a rule has rejected.
+/// Cause of the error that ends a run when a rule rejects a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("guardrail '{rule}' rejected the {}: {reason}", place.as_str())]
 pub struct GuardrailError {
-    /// The rule's name.
+    /// Name of the rule.
     pub rule: String,
-    /// Where the text stands.
+    /// The side that was checked.
     pub place: Place,
-    /// Why.
+    /// The reason for the rejection.
     pub reason: String,
-    /// The text.
+    /// The rejected text.
     pub text: String,
 }
 
-/// Rejects or rewrites what goes in and what comes out.
+/// Middleware that rejects or rewrites input and output.
 #[derive(Debug, Clone)]
 pub struct Guardrails {
-    /// Its name.
+    /// Name of the middleware.
     pub name: String,
-    /// Rules of the input, in order; each sees what the one before it left.
+    /// Input rules, applied in order: each receives the result of the rule before it.
     pub input: Vec<Rule>,
-    /// Rules of the output, in order.
+    /// Output rules, applied in order.
     pub output: Vec<Rule>,
-    /// Whether listeners hear of an answer only when all of it has passed; by default. Otherwise they hear of it as it
-    /// comes, and the turn alone is what the rules left.
+    /// If true (the default), a response is streamed only after all of it has passed. If false, it is streamed as it
+    /// arrives, and only the turn has the result of the rules.
     pub hold: bool,
 }
 
@@ -132,7 +134,7 @@ impl Default for Guardrails {
     }
 }
 
-/// Messages of a run that have passed.
+/// Messages of a run that have passed the output rules.
 #[derive(Default)]
 struct Passed(Mutex<Vec<Arc<Message>>>);
 
@@ -147,7 +149,7 @@ impl Passed {
     }
 }
 
-/// Whose rules, for errors.
+/// Applies the rules of one side.
 struct Judge<'a> {
     rules: &'a [Rule],
     place: Place,
@@ -165,7 +167,7 @@ impl Judge<'_> {
         UppError::new(code, self.provider, error.to_string()).with_cause(error)
     }
 
-    /// What is left of a text; `None` where nothing has changed.
+    /// Applies the text rules. Returns `None` if the text is unchanged.
     async fn text(&self, text: &str) -> Result<Option<String>, UppError> {
         let mut left: Option<String> = None;
         for rule in self.rules {
@@ -181,7 +183,7 @@ impl Judge<'_> {
         Ok(left)
     }
 
-    /// Checks data: those given, else the JSON that a text is.
+    /// Applies the data rules to `data`, or to the JSON in `text` if `data` is `None`.
     fn data(&self, text: &str, data: Option<&RawJson>) -> Result<(), UppError> {
         for rule in self.rules {
             let Kind::Data(structure) = &rule.kind else { continue };
@@ -201,8 +203,8 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// The blocks as the rules leave them; `None` where nothing has changed. A thought that would have to be rewritten
-    /// goes away: vendors take back none but their own.
+    /// Applies the text rules to blocks. Returns `None` if nothing has changed. A reasoning block that a rule rewrites is
+    /// removed, because vendors accept only their own reasoning unchanged.
     async fn blocks(&self, content: &[ContentBlock]) -> Result<Option<Vec<ContentBlock>>, UppError> {
         let mut left = Vec::with_capacity(content.len());
         let mut is_changed = false;
@@ -222,7 +224,7 @@ impl Judge<'_> {
         Ok(is_changed.then_some(left))
     }
 
-    /// The message as the rules leave it: the same one where nothing has changed.
+    /// Applies the text rules to a message. Returns the same message if nothing has changed.
     async fn message(&self, message: &Arc<Message>) -> Result<Arc<Message>, UppError> {
         let Some(left) = self.blocks(message.content()).await? else { return Ok(Arc::clone(message)) };
         let mut message = Message::clone(message);
@@ -263,7 +265,7 @@ impl Guardrails {
         if let Some(data) = &response.data {
             response.data = Some(self.checked_data(data, &judge).await?);
         }
-        // An answer that wants tools is not the one that was asked for.
+        // A response with tool calls is not the final output.
         if !message.has_tool_calls() {
             let is_wrapped = context.agent.wraps_output;
             let inner = response.data.as_ref().filter(|_| is_wrapped).and_then(unwrapped);
@@ -275,16 +277,19 @@ impl Guardrails {
         Ok(response)
     }
 
-    /// Data are texts too: what a rule rewrites must still be JSON.
+    /// Applies the text rules to structured output. The result must still be JSON.
     async fn checked_data(&self, data: &RawJson, judge: &Judge<'_>) -> Result<RawJson, UppError> {
         let Some(left) = judge.text(data.get()).await? else { return Ok(data.clone()) };
         RawJson::from_text(left).map_err(|_| {
-            let words = format!("{}: a rule rewrote the structured answer to what is no JSON", self.name);
+            let words = format!(
+                "{}: a rule replaced the structured output by text that is not JSON; return valid JSON",
+                self.name
+            );
             UppError::invalid_request(judge.provider, words)
         })
     }
 
-    /// What no model has just said, as what was aborted or what another middleware put in its place.
+    /// Checks the messages that [`Self::check_response`] has not seen, for example after an abort or from another middleware.
     async fn check_turn(&self, turn: Arc<Turn>, context: &MiddlewareContext) -> Result<Arc<Turn>, UppError> {
         let judge = self.judge(Place::Output, context);
         let passed: Arc<Passed> = context.state.of(self);
@@ -304,7 +309,7 @@ impl Guardrails {
         }
         let Turn { tool_executions, usage, cycles, data, extra, .. } = Turn::clone(&turn);
         let rewritten = Turn::new(messages, tool_executions, usage, cycles, data);
-        // It has as many responses as before.
+        // The number of responses is unchanged, so this does not fail.
         Ok(rewritten.map_or(turn, |mut rewritten| {
             rewritten.extra = extra;
             Arc::new(rewritten)

@@ -1,4 +1,6 @@
-//! Says what an agent does: when runs begin and end, how long they take, what they cost. UAP-1.0 §10.3, decisions A52, A53.
+//! Logs the runs of an agent: start, end, duration and tokens.
+//!
+//! Spec: UAP-1.0 §10.3; decisions A52, A53
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,34 +17,34 @@ use turntree_core::time::Timestamp;
 use turntree_upp::UppError;
 use turntree_upp::middleware::Level;
 
-/// Most characters of what is said that are shown where messages are not to be logged.
+/// Maximum number of characters in a preview of a message.
 const PREVIEW: usize = 60;
 
-/// A line of the log.
+/// One record of the log.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// What it says.
+    /// The logged text.
     pub message: &'a str,
-    /// The error that it tells of.
+    /// The error that ended the run, if the record is about one.
     pub error: Option<&'a UppError>,
 }
 
-/// Where lines go.
+/// Receives the log records.
 pub type Sink = Arc<dyn Fn(&Line<'_>) + Send + Sync>;
 
-/// Logs runs. What is said stands in it as a preview at [`Level::Debug`], and whole only with
+/// Middleware that logs runs. Messages are logged as a preview at [`Level::Debug`], and in full only with
 /// [`Logging::include_messages`].
 #[derive(Clone)]
 pub struct Logging {
-    /// Its name.
+    /// Name of the middleware.
     pub name: String,
-    /// Lines of less weight are not written; [`Level::Info`] by default.
+    /// Records below this level are not written; [`Level::Info`] by default.
     pub level: Level,
-    /// Whether messages, arguments and results are written whole; not by default.
+    /// True if messages, arguments and results are written in full; false by default.
     pub include_messages: bool,
-    /// Whether lines say how long a run took; by default they do.
+    /// True if records include the duration of the run; true by default.
     pub include_timing: bool,
     sink: Sink,
 }
@@ -54,7 +56,7 @@ impl fmt::Debug for Logging {
 }
 
 impl Default for Logging {
-    /// Lines go to the `log` crate, target `turntree`.
+    /// Writes to the `log` crate with the target `turntree`.
     fn default() -> Self {
         Self::new(Arc::new(to_log))
     }
@@ -70,12 +72,12 @@ fn to_log(line: &Line<'_>) {
     log::log!(target: "turntree", level, "{}", line.message);
 }
 
-/// When the run began.
+/// Start time of the run.
 #[derive(Default)]
 struct Began(Mutex<Option<Timestamp>>);
 
 impl Logging {
-    /// Logs to `sink`.
+    /// Creates a middleware that writes to `sink`.
     pub fn new(sink: Sink) -> Self {
         let name = "logging".to_owned();
         Self { name, level: Level::Info, include_messages: false, include_timing: true, sink }
@@ -91,23 +93,23 @@ impl Logging {
         }
     }
 
-    /// A line with what was said: whole where messages are logged, else a preview for those who debug.
-    fn quote(&self, what: &str, said: impl FnOnce() -> String) {
+    /// Logs a message: in full at info level with `include_messages`, else as a preview at debug level.
+    fn quote(&self, label: &str, text: impl FnOnce() -> String) {
         let level = if self.include_messages { Level::Info } else { Level::Debug };
         if self.writes(level) {
-            self.write(level, &format!("{what}: {}", self.quoted(&said())));
+            self.write(level, &format!("{label}: {}", self.quoted(&text())));
         }
     }
 
-    fn quoted(&self, said: &str) -> String {
-        if self.include_messages || said.chars().nth(PREVIEW).is_none() {
-            return format!("{said:?}");
+    fn quoted(&self, text: &str) -> String {
+        if self.include_messages || text.chars().nth(PREVIEW).is_none() {
+            return format!("{text:?}");
         }
-        let preview: String = said.chars().take(PREVIEW).collect();
+        let preview: String = text.chars().take(PREVIEW).collect();
         format!("{:?}", preview + "…")
     }
 
-    /// JSON in one line: it has its own quotes.
+    /// JSON on one line, shortened like a quoted text. Not quoted again.
     fn json(&self, json: &RawJson) -> String {
         let text = json.get().chars().map(|character| if character.is_control() { ' ' } else { character });
         if self.include_messages || json.get().chars().nth(PREVIEW).is_none() {
@@ -116,7 +118,7 @@ impl Logging {
         text.take(PREVIEW).chain(['…']).collect()
     }
 
-    /// ` in 1.2s`, where that is wanted.
+    /// The duration, for example ` in 1.2s`. Empty without `include_timing`.
     fn timing(&self, word: &str, context: &MiddlewareContext) -> String {
         let began: Arc<Began> = context.state.of(self);
         let began = *began.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +135,7 @@ impl Logging {
         *began.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.now());
         self.write(Level::Info, &format!("Agent {} starting execution", context.agent.id));
         if let Some(input) = context.input() {
-            self.quote("Input", || said(&input));
+            self.quote("Input", || message_text(&input));
         }
     }
 
@@ -142,7 +144,7 @@ impl Logging {
         let outcome = if aborted { "was aborted" } else { "completed" };
         let timing = self.timing(if aborted { "after" } else { "in" }, context);
         let tokens = turn.usage.total_tokens;
-        self.quote("Output", || said(turn.response()));
+        self.quote("Output", || message_text(turn.response()));
         let id = &context.agent.id;
         self.write(Level::Info, &format!("Agent {id} {outcome}{timing} ({tokens} tokens)"));
     }
@@ -186,14 +188,14 @@ impl Logging {
                     self.write(Level::Debug, &words);
                 }
             }
-            // Sub-agents have middleware of their own.
+            // Sub-agents have their own middleware.
             AgentStreamEvent::SubAgent(_) => {}
         }
     }
 }
 
-/// The text of a message, and how much else it has.
-fn said(message: &Message) -> String {
+/// The text of a message and the number of its other blocks.
+fn message_text(message: &Message) -> String {
     let text = message.text();
     let others = message.content().iter().filter(|block| block.as_text().is_none()).count();
     if others == 0 { text } else { format!("{text} (+{others} blocks)") }

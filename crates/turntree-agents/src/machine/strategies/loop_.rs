@@ -1,13 +1,16 @@
-//! `loop`: the tool loop of UPP, one step a model call with the tool round it triggers. UAP-1.0 §5.2, UPP-1.2 §10.2–3.
+//! The strategy `loop`: the tool loop of UPP. A step is one model call and the tool round that it triggers.
+//!
+//! Spec: UAP-1.0 §5.2; UPP-1.2 §10.2–3
 
 use serde::{Deserialize, Serialize};
 
 use crate::machine::strategies::policy::{StrategyPolicy, StrategyView, Transition};
 
-/// Options of `loop`.
+/// Options of the strategy `loop`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoopOptions {
-    /// Most tool rounds; 0 leaves the model's tool calls to the caller. M rounds allow M + 1 model calls.
+    /// Maximum number of tool rounds. With 0, tools are not run, and the caller receives the tool calls. M rounds allow M + 1
+    /// model calls.
     pub max_iterations: u32,
 }
 
@@ -17,14 +20,14 @@ impl Default for LoopOptions {
     }
 }
 
-/// `loop` at work.
+/// State of the strategy `loop` in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoopState {
     max_iterations: u32,
-    /// Tool rounds so far.
+    /// Number of tool rounds so far.
     rounds: u32,
-    /// Whether the step that runs had a tool round: the model wants to see its results.
+    /// True if the current step ran tools, so that another step follows.
     goes_on: bool,
 }
 

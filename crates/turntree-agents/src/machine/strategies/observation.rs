@@ -1,4 +1,6 @@
-//! What tools gave, as a text for the model. UAP-1.0 §5.3, decision A22.
+//! Renders tool results as text for the model.
+//!
+//! Spec: UAP-1.0 §5.3; decision A22
 
 use std::fmt::Write as _;
 
@@ -8,16 +10,16 @@ use turntree_core::json::RawJson;
 use turntree_core::message::message::History;
 use turntree_core::message::{ToolCall, ToolResult};
 
-/// How results of tools are told to the model.
+/// Format of tool results in a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ObservationFormat {
-    /// A heading for each result.
+    /// One heading per result.
     #[default]
     Markdown,
     /// A list of objects with `tool`, `toolCallId`, `isError` and `result`.
     Json,
-    /// A line for each result.
+    /// One line per result.
     Text,
 }
 
@@ -31,10 +33,10 @@ struct Observed<'a> {
 }
 
 impl ObservationFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 3] = [Self::Markdown, Self::Json, Self::Text];
 
-    /// Its name.
+    /// Name of the format.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Markdown => "markdown",
@@ -43,10 +45,10 @@ impl ObservationFormat {
         }
     }
 
-    /// The results that end a conversation. `None` where it does not end with results.
-    pub(super) fn tell(self, messages: &History) -> Option<String> {
+    /// Renders the tool results at the end of a conversation. Returns `None` if it does not end with tool results.
+    pub(super) fn render(self, messages: &History) -> Option<String> {
         let results = messages.last()?.results();
-        let calls = messages.len().checked_sub(2).and_then(|place| messages.get(place))?.tool_calls();
+        let calls = messages.len().checked_sub(2).and_then(|index| messages.get(index))?.tool_calls();
         if results.is_empty() {
             return None;
         }
@@ -86,7 +88,7 @@ fn text(observed: &[Observed<'_>]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A text as it is, anything else as JSON.
+/// A string without quotes, any other value as JSON.
 fn plain(result: &RawJson) -> String {
     result.as_string().unwrap_or_else(|| result.get().to_owned())
 }

@@ -1,8 +1,10 @@
-//! `react`: think, act, observe, again until nothing is left to do. UAP-1.0 §5.3, decisions A17–A25.
+//! The strategy `react`: reason, act and observe, repeated until the model answers.
 //!
-//! A step makes two calls of the model. In the first it thinks: its text stays aside, and calls of tools in it are
-//! dropped. In the second it acts: the tools it wants run once, and the step is over. What they gave stands before the
-//! prompt of the next thought.
+//! A step makes two model calls. The first one reasons: its text is not added to the conversation, and its tool calls are
+//! dropped. The second one acts: its tool calls run once, and the step ends. The reasoning prompt of the next step begins
+//! with the tool results.
+//!
+//! Spec: UAP-1.0 §5.3; decisions A17–A25
 
 use std::sync::Arc;
 
@@ -11,23 +13,24 @@ use serde::{Deserialize, Serialize};
 use crate::machine::strategies::observation::ObservationFormat;
 use crate::machine::strategies::policy::{Purpose, StrategyPolicy, StrategyView, Transition};
 
-/// What the model is told when it is to think, unless the options say otherwise.
+/// The default reasoning prompt.
 pub const REASONING_PROMPT: &str = "Think step by step about what to do next: what is known, what is missing, and which of \
                                     the tools, if any, would help. Only write down your reasoning; do not call tools and \
                                     do not answer yet.";
 
-/// What the model is told when it is to act.
+/// The prompt of the acting call.
 pub const ACTION_PROMPT: &str = "Now act on your reasoning: call the tools you need, or give the final answer if nothing \
                                  more is needed.";
 
-/// Options of `react`.
+/// Options of the strategy `react`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReactOptions {
-    /// Most steps. The last one is the last even where its tools have run: the run ends with what it has (decision A23).
+    /// Maximum number of steps. After it the run ends without an error, even if the last response has tool calls (decision
+    /// A23).
     pub max_steps: u32,
-    /// What the model is told when it is to think; [`REASONING_PROMPT`] when not given. It ends the request.
+    /// The reasoning prompt, sent at the end of the request; [`REASONING_PROMPT`] by default.
     pub reasoning_prompt: Option<Arc<str>>,
-    /// How results of tools are told in the next prompt.
+    /// Format of the tool results in the next prompt.
     pub observation_format: ObservationFormat,
 }
 
@@ -37,7 +40,7 @@ impl Default for ReactOptions {
     }
 }
 
-/// What the step that runs does.
+/// The stage of the current step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Stage {
@@ -45,7 +48,7 @@ enum Stage {
     Act,
 }
 
-/// `react` at work.
+/// State of the strategy `react` in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReactState {
@@ -54,7 +57,7 @@ pub(crate) struct ReactState {
     reasoning_prompt: Option<Arc<str>>,
     observation_format: ObservationFormat,
     stage: Stage,
-    /// Whether the step that runs had tools: the model wants to think about what they gave.
+    /// True if the current step called tools, so that another step follows.
     goes_on: bool,
 }
 
@@ -83,7 +86,7 @@ impl StrategyPolicy for ReactState {
             Stage::Act => ACTION_PROMPT.to_owned(),
             Stage::Reason => {
                 let prompt = self.reasoning_prompt.as_deref().unwrap_or(REASONING_PROMPT);
-                match self.observation_format.tell(&decision.collected.messages) {
+                match self.observation_format.render(&decision.collected.messages) {
                     Some(observations) => format!("{observations}\n\n{prompt}"),
                     None => prompt.to_owned(),
                 }

@@ -1,15 +1,15 @@
-//! How many tokens something is. An estimate, for vendors count each in their own way:
+//! Token counts. They are estimates, because each vendor counts differently:
 //!
-//! | what | tokens |
+//! | content | tokens |
 //! |---|---|
-//! | text | one for four ASCII characters, one for each other character |
-//! | a message | 4 more than what is in it |
-//! | a tool, a tool call | 8 more than its name, description and JSON |
-//! | a picture | 1600 |
-//! | sound | 32 a second; without a length, one for 1000 bytes |
-//! | film | 300 a second; without a length, one for 500 bytes |
-//! | a document | its text; of another kind one for 40 bytes and at least 1600; 5000 behind a URL |
-//! | other data | one for 4 bytes |
+//! | text | 1 per 4 ASCII characters, 1 per other character |
+//! | a message | its content + 4 |
+//! | a tool, a tool call | name, description and JSON + 8 |
+//! | an image | 1600 |
+//! | audio | 32 per second; 1 per 1000 bytes if the duration is unknown |
+//! | video | 300 per second; 1 per 500 bytes if the duration is unknown |
+//! | a document | text: its tokens; base64: 1 per 40 bytes, at least 1600; URL: 5000 |
+//! | other data | 1 per 4 bytes |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use turntree_core::message::content::{ContentBlock, DocumentBlock, DocumentSourc
 use turntree_core::message::{Body, Message};
 use turntree_upp::{ModelRequest, System, UppError};
 
-const OF_MESSAGE: u64 = 4;
-const OF_TOOL: u64 = 8;
-const OF_PICTURE: u64 = 1600;
-const BEHIND_URL: u64 = 5000;
+const MESSAGE_OVERHEAD: u64 = 4;
+const TOOL_OVERHEAD: u64 = 8;
+const IMAGE_TOKENS: u64 = 1600;
+const URL_DOCUMENT_TOKENS: u64 = 5000;
 
 /// Counts the tokens of texts.
 pub trait Counter: Send + Sync {
-    /// How many tokens a text is.
+    /// Returns the number of tokens of a text.
     ///
     /// # Errors
-    /// What the application's own code failed with; it ends the run.
+    /// The error of the application's own code. It ends the run.
     fn count(&self, text: &str) -> Result<u64, UppError>;
 }
 
@@ -42,7 +42,7 @@ fn as_count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// How many tokens a text is, by estimate.
+/// Estimates the number of tokens of a text.
 pub fn tokens_of(text: &str) -> u64 {
     let (ascii, other) = text.chars().fold((0_usize, 0_usize), |(ascii, other), character| {
         if character.is_ascii() { (ascii + 1, other) } else { (ascii, other + 1) }
@@ -69,9 +69,9 @@ fn timed(seconds: Option<f64>, each: f64, bytes: usize, for_bytes: usize) -> u64
 fn count_document(block: &DocumentBlock, counter: Option<&dyn Counter>) -> Result<u64, UppError> {
     match &block.source {
         DocumentSource::Text(source) => count_text(&source.data, counter),
-        // Base64 is a third longer than what it stands for.
-        DocumentSource::Base64(source) => Ok(as_count(source.data.len() / 4 * 3 / 40).max(OF_PICTURE)),
-        DocumentSource::Url(_) | DocumentSource::Unknown(_) => Ok(BEHIND_URL),
+        // Base64 is a third longer than the encoded data.
+        DocumentSource::Base64(source) => Ok(as_count(source.data.len() / 4 * 3 / 40).max(IMAGE_TOKENS)),
+        DocumentSource::Url(_) | DocumentSource::Unknown(_) => Ok(URL_DOCUMENT_TOKENS),
     }
 }
 
@@ -79,44 +79,47 @@ fn count_block(block: &ContentBlock, counter: Option<&dyn Counter>) -> Result<u6
     match block {
         ContentBlock::Text(block) => count_text(&block.text, counter),
         ContentBlock::Reasoning(block) => count_text(&block.text, counter),
-        ContentBlock::Image(_) => Ok(OF_PICTURE),
+        ContentBlock::Image(_) => Ok(IMAGE_TOKENS),
         ContentBlock::Document(block) => count_document(block, counter),
         ContentBlock::Audio(block) => Ok(timed(block.duration, 32.0, block.data.as_slice().len(), 1000)),
         ContentBlock::Video(block) => Ok(timed(block.duration, 300.0, block.data.as_slice().len(), 500)),
         ContentBlock::Binary(block) => Ok(as_count(block.data.as_slice().len().div_ceil(4))),
-        ContentBlock::Unknown(_) => Ok(OF_MESSAGE),
+        ContentBlock::Unknown(_) => Ok(MESSAGE_OVERHEAD),
     }
 }
 
-/// How many tokens a message is.
+/// Counts the tokens of a message.
 ///
 /// # Errors
 /// Those of the counter.
 pub fn count_message(message: &Message, counter: Option<&dyn Counter>) -> Result<u64, UppError> {
-    let mut sum = OF_MESSAGE;
+    let mut sum = MESSAGE_OVERHEAD;
     for block in message.content() {
         sum = sum.saturating_add(count_block(block, counter)?);
     }
     for call in message.tool_calls() {
-        let said =
+        let content =
             count_text(&call.tool_name, counter)?.saturating_add(count_text(call.arguments.get(), counter)?);
-        sum = sum.saturating_add(OF_TOOL).saturating_add(said);
+        sum = sum.saturating_add(TOOL_OVERHEAD).saturating_add(content);
     }
     if let Body::ToolResult { results } = &message.body {
         for result in results {
             sum = sum
-                .saturating_add(OF_MESSAGE)
+                .saturating_add(MESSAGE_OVERHEAD)
                 .saturating_add(count_text(&raw_as_text(&result.result), counter)?);
         }
     }
     Ok(sum)
 }
 
-/// How many tokens everything beside the messages is: system prompt, tools, structure.
+/// Counts the tokens of a request without its messages: system prompt, tools and structure.
 ///
 /// # Errors
 /// Those of the counter.
-pub fn count_apart(request: &ModelRequest, counter: Option<&dyn Counter>) -> Result<u64, UppError> {
+pub fn count_without_messages(
+    request: &ModelRequest,
+    counter: Option<&dyn Counter>,
+) -> Result<u64, UppError> {
     let mut sum = match request.system.as_deref() {
         Some(System::Text(text)) => count_text(text, counter)?,
         Some(System::Blocks(blocks)) => count_text(blocks.get(), counter)?,
@@ -127,7 +130,7 @@ pub fn count_apart(request: &ModelRequest, counter: Option<&dyn Counter>) -> Res
         for text in texts {
             sum = sum.saturating_add(count_text(text, counter)?);
         }
-        sum = sum.saturating_add(OF_TOOL);
+        sum = sum.saturating_add(TOOL_OVERHEAD);
     }
     if let Some(structure) = &request.structure {
         sum = sum.saturating_add(count_text(structure.get(), counter)?);
@@ -135,12 +138,12 @@ pub fn count_apart(request: &ModelRequest, counter: Option<&dyn Counter>) -> Res
     Ok(sum)
 }
 
-/// The beginning of a text that is no more than so many tokens.
+/// Returns the beginning of a text, with at most `most` tokens.
 ///
 /// # Errors
 /// Those of the counter.
 pub(super) fn text_within(text: &str, most: u64, counter: Option<&dyn Counter>) -> Result<String, UppError> {
-    let most = most.saturating_sub(OF_MESSAGE);
+    let most = most.saturating_sub(MESSAGE_OVERHEAD);
     let mut left = text;
     while !left.is_empty() && count_text(left, counter)? > most {
         let shorter = left.len() * 3 / 4;
@@ -150,22 +153,22 @@ pub(super) fn text_within(text: &str, most: u64, counter: Option<&dyn Counter>) 
     Ok(left.to_owned())
 }
 
-/// What messages were counted to be. Holds them, so that none takes another's place.
+/// Caches the counts of messages by address. Holds the messages, so that no address is used twice.
 #[derive(Default)]
-pub(super) struct Counted(HashMap<usize, (Arc<Message>, u64)>);
+pub(super) struct TokenCountCache(HashMap<usize, (Arc<Message>, u64)>);
 
-impl Counted {
+impl TokenCountCache {
     pub(super) fn count(
         &mut self,
         message: &Arc<Message>,
         counter: Option<&dyn Counter>,
     ) -> Result<u64, UppError> {
-        let place = Arc::as_ptr(message).addr();
-        if let Some((_, count)) = self.0.get(&place) {
+        let address = Arc::as_ptr(message).addr();
+        if let Some((_, count)) = self.0.get(&address) {
             return Ok(*count);
         }
         let count = count_message(message, counter)?;
-        self.0.insert(place, (Arc::clone(message), count));
+        self.0.insert(address, (Arc::clone(message), count));
         Ok(count)
     }
 }

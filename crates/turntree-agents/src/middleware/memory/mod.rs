@@ -1,7 +1,9 @@
-//! Keeps what is sent to a model within a window. UAP-1.0 §10.4.
+//! Limits the messages sent to a model to a window of the conversation.
 //!
-//! Only what is sent changes: tree, session and turn keep all that was said. Cuts are made between turns: [`window`] tells
-//! where, [`estimate`] how much everything counts, [`summary`] what stands in the place of what was cut.
+//! Only the request changes: tree, session and turn keep all messages. Messages are cut between turns. [`window`] finds the
+//! cut, [`estimate`] counts tokens, and [`summary`] summarizes the messages before the cut.
+//!
+//! Spec: UAP-1.0 §10.4
 
 pub mod estimate;
 pub mod summary;
@@ -19,34 +21,34 @@ use turntree_core::message::{Body, ContentBlock, Message};
 use turntree_upp::{ErrorCode, ModelRequest, UppError};
 
 pub use estimate::Counter;
-use estimate::{Counted, count_apart, text_within};
+use estimate::{TokenCountCache, count_without_messages, text_within};
 pub use summary::Summarizer;
-use summary::{Known, Summaries, Summary, transcript};
+use summary::{KnownSummary, Summaries, Summary, transcript};
 use window::{Limit, Window, cut};
 
-/// What becomes of a last turn that does not fit.
+/// How a last turn that exceeds the token limit is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Overflow {
     /// The run ends with [`ErrorCode::ContextLengthExceeded`].
     #[default]
     Error,
-    /// It is sent all the same, without anything before it.
+    /// The turn is sent anyway, without the messages before it.
     Send,
 }
 
-/// Cuts what is older than the window, between turns, and may say in short what it was.
+/// Middleware that removes messages older than the window from requests, and optionally summarizes them.
 pub struct Memory {
-    /// Its name.
+    /// Name of the middleware.
     pub name: String,
-    /// Most tokens that are sent: system prompt, tools, structure and messages.
+    /// Maximum number of tokens in a request: system prompt, tools, structure and messages.
     pub max_tokens: Option<u64>,
-    /// Most turns that are sent, the one that runs included.
+    /// Maximum number of turns in a request, including the current one.
     pub max_turns: Option<usize>,
-    /// What becomes of a last turn that does not fit.
+    /// How a last turn that exceeds the token limit is treated.
     pub overflow: Overflow,
-    /// Most tokens of a summary; 500 by default.
+    /// Maximum number of tokens of a summary; 500 by default.
     pub summary_tokens: u64,
-    /// Most tokens that are given to the summarizer at a time; 8000 by default.
+    /// Maximum number of tokens that the summarizer receives at a time; 8000 by default.
     pub summary_input_tokens: u64,
     counter: Option<Arc<dyn Counter>>,
     summarizer: Option<Arc<dyn Summarizer>>,
@@ -79,24 +81,24 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// Where a window begins, and what stands before it.
-type Begun = (usize, Option<Arc<Message>>);
+/// The first message of a window, and the summary sent before it.
+type SummarizedWindow = (usize, Option<Arc<Message>>);
 
-/// What a run remembers between its calls of the model.
+/// State of one run, shared by its model calls.
 #[derive(Default)]
-struct OfRun {
-    counted: Mutex<Counted>,
-    last: Mutex<Option<Begun>>,
+struct RunCache {
+    counted: Mutex<TokenCountCache>,
+    last: Mutex<Option<SummarizedWindow>>,
 }
 
 impl Memory {
-    /// With a way to count texts; an estimate when not given ([`estimate::tokens_of`]).
+    /// Sets the token counter. Default: an estimate ([`estimate::tokens_of`]).
     #[must_use]
     pub fn with_counter(self, counter: Arc<dyn Counter>) -> Self {
         Self { counter: Some(counter), ..self }
     }
 
-    /// With somebody who says in short what is cut.
+    /// Sets the summarizer for removed messages. Default: they are not summarized.
     #[must_use]
     pub fn with_summarizer(self, summarizer: Arc<dyn Summarizer>) -> Self {
         Self { summarizer: Some(summarizer), ..self }
@@ -107,11 +109,11 @@ impl Memory {
         request: ModelRequest,
         context: &MiddlewareContext,
     ) -> Result<ModelRequest, UppError> {
-        let of_run: Arc<OfRun> = context.state.of(self);
+        let of_run: Arc<RunCache> = context.state.of(self);
         let messages = request.messages.clone();
         let begins = begin_of_run(&messages, context);
         let counter = self.counter.as_deref();
-        let apart = if self.max_tokens.is_some() { count_apart(&request, counter)? } else { 0 };
+        let apart = if self.max_tokens.is_some() { count_without_messages(&request, counter)? } else { 0 };
         let room = self.max_tokens.map(|most| most.saturating_sub(apart));
         let window = |reserved: u64, keep: f64| {
             let limit = Limit {
@@ -131,29 +133,29 @@ impl Memory {
         let Some(summarizer) = &self.summarizer else {
             return Ok(ModelRequest { messages: messages.skip(whole.start), ..request });
         };
-        // What was said in short before stands as long as it fits: the start of what is sent stays the same.
+        // An earlier summary is reused while the window fits, so that the start of the request stays the same.
         let reserved = if room.is_some() { self.summary_tokens } else { 0 };
         let reach = window(reserved, 1.0)?;
         if reach.overflows {
             return Ok(ModelRequest { messages: messages.skip(whole.start), ..request });
         }
         let last = of_run.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (start, said) = if let Some(last) = last.filter(|(start, _)| *start >= reach.start) {
+        let (start, message) = if let Some(last) = last.filter(|(start, _)| *start >= reach.start) {
             last
         } else {
             let known = self.known(&messages, context).filter(|known| known.count <= begins);
             let start = match &known {
                 Some(known) if known.count >= reach.start => known.count,
-                // Further than need be, so that the next turns fit too.
+                // Cuts more than needed, so that the next turns fit too.
                 _ => window(reserved, TARGET)?.start.max(reach.start),
             };
             let summary = self.summary(&messages, start, known, &**summarizer).await?;
             self.keep(&messages, start, &summary, context);
-            let said = (!summary.is_empty()).then(|| self.message_of(&summary, context)).transpose()?;
-            (start, said)
+            let message = (!summary.is_empty()).then(|| self.message_of(&summary, context)).transpose()?;
+            (start, message)
         };
-        *of_run.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((start, said.clone()));
-        let mut sent: History = said.into_iter().collect();
+        *of_run.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((start, message.clone()));
+        let mut sent: History = message.into_iter().collect();
         sent.extend(messages.skip(start));
         Ok(ModelRequest { messages: sent, ..request })
     }
@@ -162,7 +164,7 @@ impl Memory {
         let (name, most) = (&self.name, self.max_tokens.unwrap_or_default());
         let words = format!(
             "{name}: the last turn has {} tokens and system prompt, tools and structure {apart}; the limit is {most}. \
-             Raise max_tokens, shorten what tools answer, or set overflow=\"send\"",
+             Raise max_tokens, shorten the tool results, or set overflow=\"send\"",
             window.tokens
         );
         UppError::new(ErrorCode::ContextLengthExceeded, &*context.provider, words)
@@ -172,8 +174,8 @@ impl Memory {
         format!("summary:{}", self.name)
     }
 
-    /// The latest summary of what these messages begin with.
-    fn known(&self, messages: &History, context: &MiddlewareContext) -> Option<Known> {
+    /// The summary that covers the longest beginning of these messages.
+    fn known(&self, messages: &History, context: &MiddlewareContext) -> Option<KnownSummary> {
         let stored = context.middleware_state.as_ref().and_then(|state| state.get(&self.state_key()));
         let stored: Option<Summary> = stored.and_then(|raw| raw.to().ok());
         let kept = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,12 +191,12 @@ impl Memory {
         self.summaries.lock().unwrap_or_else(PoisonError::into_inner).add(summary);
     }
 
-    /// Says in short what stands before `start`, from what is known of it.
+    /// Summarizes the messages before `start`, based on the known summary of their beginning.
     async fn summary(
         &self,
         messages: &History,
         start: usize,
-        known: Option<Known>,
+        known: Option<KnownSummary>,
         summarizer: &dyn Summarizer,
     ) -> Result<String, UppError> {
         let known = known.filter(|known| known.count <= start);
@@ -206,35 +208,35 @@ impl Memory {
         let (from, earlier) = known.map_or((0, String::new()), |known| (known.count, known.text));
         let cut = messages.iter().skip(from).take(start.saturating_sub(from));
         let text = transcript(&earlier, cut, self.summary_input_tokens);
-        let said = summarizer.summarize(text).await?;
-        text_within(said.trim(), self.summary_tokens, self.counter.as_deref())
+        let summary = summarizer.summarize(text).await?;
+        text_within(summary.trim(), self.summary_tokens, self.counter.as_deref())
     }
 
     fn message_of(&self, summary: &str, context: &MiddlewareContext) -> Result<Arc<Message>, UppError> {
         let head = "Summary of the earlier conversation:\n";
         let text = text_within(&format!("{head}{summary}"), self.summary_tokens, self.counter.as_deref())?;
         let mark = RawJson::from_value(&true).unwrap_or_default();
-        let facts: RawObject = [("summary", mark)].into_iter().collect();
-        let facts = RawJson::from_value(&facts).unwrap_or_default();
+        let metadata: RawObject = [("summary", mark)].into_iter().collect();
+        let metadata = RawJson::from_value(&metadata).unwrap_or_default();
         let id = context.host().map_or_else(|| RandomIds.string(), |host| host.ids().string());
         Ok(Arc::new(Message {
             id,
             timestamp: context.now(),
-            metadata: Some([("turntree", facts)].into_iter().collect()),
+            metadata: Some([("turntree", metadata)].into_iter().collect()),
             body: Body::User { content: vec![ContentBlock::text(text)] },
             extra: Extra::new(),
         }))
     }
 }
 
-/// Where the run begins. Other middlewares may have put messages before it, or taken some away.
+/// Index of the first message of the run. Other middleware may have added or removed messages before it.
 fn begin_of_run(messages: &History, context: &MiddlewareContext) -> usize {
     let input = context.input();
-    let place = input.and_then(|input| messages.iter().rposition(|message| Arc::ptr_eq(message, &input)));
-    place.unwrap_or_else(|| context.history().len().min(messages.len()))
+    let position = input.and_then(|input| messages.iter().rposition(|message| Arc::ptr_eq(message, &input)));
+    position.unwrap_or_else(|| context.history().len().min(messages.len()))
 }
 
-/// How much of the window is left full after a cut that is summed up: three fifths.
+/// The share of the window that stays filled after a summarized cut: three fifths.
 const TARGET: f64 = 0.6;
 
 #[expect(
@@ -247,7 +249,7 @@ fn part(room: u64, of: f64) -> u64 {
     if of < 1.0 { (room as f64 * of) as u64 } else { room }
 }
 
-/// At least the turn that runs.
+/// At least the current turn.
 fn part_of_turns(most: usize, of: f64) -> usize {
     if of < 1.0 { (most * 3 / 5).max(1) } else { most }
 }

@@ -1,4 +1,4 @@
-//! What was cut, said in short.
+//! Summaries of the messages that were cut from a request.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,39 +11,39 @@ use turntree_core::message::message::History;
 use turntree_core::message::{Message, MessageKind};
 use turntree_upp::UppError;
 
-/// Most summaries that a middleware remembers beside those of sessions.
-const MOST: usize = 256;
+/// Maximum number of cached summaries, without those stored in sessions.
+const MAX_CACHED: usize = 256;
 
-/// Most characters of one text in a transcript.
-const LONGEST: usize = 4000;
+/// Maximum length of one text in a transcript, in bytes.
+const MAX_TEXT_LENGTH: usize = 4000;
 
-/// Says in short what was said.
+/// Summarizes conversations.
 pub trait Summarizer: Send + Sync {
-    /// The summary of a conversation; the text begins with the summary of what came before it, where there is one.
+    /// Summarizes a conversation. If an earlier part has a summary, `text` begins with that summary.
     ///
     /// # Errors
-    /// What the application's own code failed with; it ends the run.
+    /// The error of the application's own code. It ends the run.
     fn summarize(&self, text: String) -> BoxFuture<'_, Result<String, UppError>>;
 }
 
-/// A summary, and what it is of.
+/// A summary of the beginning of a conversation, as stored in a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Summary {
-    /// The last message that it tells of.
+    /// Id of the last summarized message.
     pub(super) last_id: String,
-    /// How many messages it tells of.
+    /// Number of summarized messages.
     pub(super) count: usize,
     pub(super) text: String,
 }
 
-/// A summary of what a conversation begins with.
-pub(super) struct Known {
+/// The summary of the first `count` messages of a conversation.
+pub(super) struct KnownSummary {
     pub(super) count: usize,
     pub(super) text: String,
 }
 
-/// The latest summaries, by the last message that they tell of.
+/// The latest summaries, by the id of the last summarized message.
 #[derive(Default)]
 pub(super) struct Summaries {
     by_last: HashMap<String, Summary>,
@@ -56,28 +56,28 @@ impl Summaries {
             self.order.push_back(summary.last_id.clone());
         }
         self.by_last.insert(summary.last_id.clone(), summary);
-        while self.order.len() > MOST {
+        while self.order.len() > MAX_CACHED {
             if let Some(oldest) = self.order.pop_front() {
                 self.by_last.remove(&oldest);
             }
         }
     }
 
-    /// The summary of the longest beginning of a conversation; `stored` is one that the session keeps.
-    pub(super) fn find(&self, messages: &History, stored: Option<Summary>) -> Option<Known> {
-        let tells_of = |summary: &Summary| {
+    /// Returns the summary that covers most of a conversation. `stored` is the summary in the session.
+    pub(super) fn find(&self, messages: &History, stored: Option<Summary>) -> Option<KnownSummary> {
+        let covers = |summary: &Summary| {
             let last = summary.count.checked_sub(1).and_then(|last| messages.get(last));
             last.is_some_and(|last| last.id == summary.last_id)
         };
         let kept =
-            self.by_last.values().filter(|summary| tells_of(summary)).max_by_key(|summary| summary.count);
-        let stored = stored.filter(tells_of);
+            self.by_last.values().filter(|summary| covers(summary)).max_by_key(|summary| summary.count);
+        let stored = stored.filter(covers);
         let best = kept.cloned().into_iter().chain(stored).max_by_key(|summary| summary.count)?;
-        Some(Known { count: best.count, text: best.text })
+        Some(KnownSummary { count: best.count, text: best.text })
     }
 }
 
-/// A conversation as a text of at most so many tokens, by estimate: what is too much is left out at its beginning.
+/// Writes a conversation as text of at most `most` estimated tokens. Omits messages from the beginning if needed.
 pub(super) fn transcript<'a>(
     earlier: &str,
     messages: impl DoubleEndedIterator<Item = &'a Arc<Message>>,
@@ -117,24 +117,24 @@ fn shortened(text: &str, most: usize) -> String {
 
 fn line_of(message: &Message) -> String {
     let mut line = String::new();
-    let mut say = |who: &str, text: &str| {
-        line.push_str(who);
-        line.push_str(&shortened(text, LONGEST));
+    let mut push = |label: &str, text: &str| {
+        line.push_str(label);
+        line.push_str(&shortened(text, MAX_TEXT_LENGTH));
         line.push('\n');
     };
     match message.kind() {
-        MessageKind::User => say("User: ", &message.text()),
+        MessageKind::User => push("User: ", &message.text()),
         MessageKind::Assistant => {
             let text = message.text();
             if !text.is_empty() {
-                say("Assistant: ", &text);
+                push("Assistant: ", &text);
             }
             for call in message.tool_calls() {
-                say(&format!("Assistant calls {}: ", call.tool_name), call.arguments.get());
+                push(&format!("Assistant calls {}: ", call.tool_name), call.arguments.get());
             }
         }
         MessageKind::ToolResult => {
-            message.results().iter().for_each(|result| say("Tool answers: ", &raw_as_text(&result.result)));
+            message.results().iter().for_each(|result| push("Tool answers: ", &raw_as_text(&result.result)));
         }
     }
     line

@@ -1,4 +1,4 @@
-//! Where a conversation may be cut, and where it is.
+//! Finds the part of a conversation that fits a limit of tokens and turns.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,31 +6,31 @@ use std::sync::Arc;
 use turntree_core::message::message::History;
 use turntree_core::message::{Message, MessageKind};
 
-/// How much may be kept.
+/// Limits of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limit {
-    /// Most tokens.
+    /// Maximum number of tokens.
     pub tokens: Option<u64>,
-    /// Most turns, the last one included.
+    /// Maximum number of turns, including the last one.
     pub turns: Option<usize>,
 }
 
-/// What is kept.
+/// The end of a conversation that fits the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The first message that is kept.
+    /// Index of the first message in the window.
     pub start: usize,
-    /// Tokens of what is kept; 0 where nobody limits them.
+    /// Number of tokens in the window; 0 if tokens are not limited.
     pub tokens: u64,
-    /// Not even the last turn is within the limit of tokens; it is kept all the same.
+    /// True if the last turn alone exceeds the token limit. The window contains it anyway.
     pub overflows: bool,
 }
 
-/// Cuts a conversation between turns: what is left is an end of it, within the limit, and whole: it begins with a user's
-/// message, and no tool result in it answers a call before it.
+/// Cuts a conversation between turns. The window is the end of the conversation: it begins with a user message, fits the
+/// limit, and contains the call of each of its tool results.
 ///
-/// `begins` is where the run begins: what comes from there on is one turn, whatever is in it. Counts from the end, and no
-/// more than is kept and one turn.
+/// `begins` is the index of the first message of the run; all messages from there on are one turn. Counts from the end, and
+/// counts at most one turn more than the window contains.
 ///
 /// # Errors
 /// Those of `count`.
@@ -44,7 +44,7 @@ pub fn cut<E>(
     let mut tokens = 0_u64;
     let mut unanswered = HashSet::new();
     let most = limit.tokens.unwrap_or(u64::MAX);
-    // Once over the limit there is no way back under it, but a last turn is looked for to its beginning.
+    // Token counts only grow, so the search ends at the limit. The last turn is always searched to its beginning.
     let is_over = |tokens: u64, kept: &Option<Window>| tokens > most && kept.is_some();
     for (place, message) in messages.iter().enumerate().rev() {
         if limit.tokens.is_some() {
@@ -71,7 +71,7 @@ pub fn cut<E>(
     Ok(kept.unwrap_or(Window { start: 0, tokens, overflows: tokens > most }))
 }
 
-/// Whether a user begins to speak here. What a run begins with is a beginning of its own.
+/// True if a turn starts here: at the first of successive user messages, or at the first message of the run.
 fn starts_turn(messages: &History, place: usize, begins: usize) -> bool {
     let is_user =
         |place: usize| messages.get(place).is_some_and(|message| message.kind() == MessageKind::User);

@@ -1,4 +1,6 @@
-//! A plan as a model writes it: its schema, its rules, its order. UAP-1.0 §5.4, decisions A27, A31, A33–A35.
+//! Reads a plan that a model wrote: JSON Schema, validation and order of the steps.
+//!
+//! Spec: UAP-1.0 §5.4; decisions A27, A31, A33–A35
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,9 +12,9 @@ use crate::types::structure::{Structure, Violation};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::ToolDefinition;
 
-/// The JSON Schema of a plan, where the application gives none.
+/// The default JSON Schema of a plan.
 ///
-/// All members are required and no others allowed, as vendors with a strict mode want it.
+/// All members are required and no others are allowed, because the strict modes of vendors require this.
 pub(super) fn default_schema(tools: &[ToolDefinition], max_plan_steps: u32) -> RawJson {
     let mut members = json!({
         "id": { "type": "string", "description": "Unique in the plan, as \"read-files\"." },
@@ -48,14 +50,14 @@ pub(super) fn default_schema(tools: &[ToolDefinition], max_plan_steps: u32) -> R
     RawJson::from_value(&schema).unwrap_or_default()
 }
 
-/// What a plan is held to.
-pub(super) struct Rules<'a> {
-    /// The application's own schema; the default one says no more than the rules do.
+/// The rules for validating a plan.
+pub(super) struct PlanRules<'a> {
+    /// The application's own schema. The default schema is not checked, because the other rules imply it.
     pub(super) schema: Option<&'a Structure>,
     pub(super) tools: &'a [ToolDefinition],
-    /// Steps that are over, one way or the other.
+    /// Completed and failed steps of earlier plans.
     pub(super) over: &'a [&'a PlanStep],
-    /// Most steps; what is beyond is cut off after they were put in order.
+    /// Maximum number of steps. After ordering, further steps are dropped.
     pub(super) room: usize,
 }
 
@@ -64,11 +66,11 @@ struct Draft {
     steps: Vec<RawJson>,
 }
 
-/// Reads a plan: its steps in an order in which they can be done, which is theirs wherever they can be done in it.
+/// Reads a plan and orders its steps by their dependencies. Otherwise the plan's own order is preserved.
 ///
 /// # Errors
-/// Every rule that it breaks, with the place.
-pub(super) fn read(data: Option<&RawJson>, rules: &Rules<'_>) -> Result<Vec<PlanStep>, Vec<Violation>> {
+/// All violations, with their paths.
+pub(super) fn read(data: Option<&RawJson>, rules: &PlanRules<'_>) -> Result<Vec<PlanStep>, Vec<Violation>> {
     let Some(data) = data else { return Err(vec![Violation::no_json()]) };
     let broken = rules.schema.map(|schema| schema.violations(data)).unwrap_or_default();
     if !broken.is_empty() {
@@ -122,7 +124,7 @@ fn read_step(raw: &RawJson, place: usize, violations: &mut Vec<Violation>) -> Op
     if depends_on.is_none() {
         wrong("/dependsOn", "it is no list of ids");
     }
-    // How far a step is, is not the model's to say.
+    // The model does not set the status of a step.
     step.remove("status");
     let mut extra = Extra::new();
     for (key, value) in step.iter() {
@@ -133,8 +135,8 @@ fn read_step(raw: &RawJson, place: usize, violations: &mut Vec<Violation>) -> Op
     Some(PlanStep { id, description, tool, depends_on, status: PlanStatus::Pending, extra })
 }
 
-/// Ids are unique, dependencies exist, tools too.
-fn check(steps: &[PlanStep], rules: &Rules<'_>, violations: &mut Vec<Violation>) {
+/// Checks that ids are unique, and that dependencies and tools exist.
+fn check(steps: &[PlanStep], rules: &PlanRules<'_>, violations: &mut Vec<Violation>) {
     let over: HashMap<&str, PlanStatus> = rules.over.iter().map(|step| (&*step.id, step.status)).collect();
     let planned: HashSet<&str> = steps.iter().map(|step| &*step.id).collect();
     let tools: HashSet<&str> = rules.tools.iter().map(|tool| &*tool.name).collect();
@@ -167,7 +169,7 @@ fn check(steps: &[PlanStep], rules: &Rules<'_>, violations: &mut Vec<Violation>)
     }
 }
 
-/// Topological order; among the steps that could be next, the one that the plan names first.
+/// Sorts topologically. Among the steps that are ready, the first in the plan comes first.
 fn in_order(steps: Vec<PlanStep>) -> Result<Vec<PlanStep>, Vec<Violation>> {
     let places: HashMap<&str, usize> =
         steps.iter().enumerate().map(|(place, step)| (&*step.id, place)).collect();

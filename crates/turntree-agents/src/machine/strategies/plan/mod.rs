@@ -1,7 +1,9 @@
-//! `plan`: make a plan, carry out its steps, plan anew when one fails. UAP-1.0 §5.4, decisions A26–A39.
+//! The strategy `plan`: makes a plan, executes its steps, and replans when a step fails.
 //!
-//! The plan is a structured answer that stays aside. Its steps are those of the run, one after the other, in an order that
-//! keeps to their dependencies; in each the model is told what to do, and calls tools as often as it needs to.
+//! The plan is structured output that is not added to the conversation. Each plan step is a step of the run, in the order of
+//! the dependencies. In each, the model receives the description of the step and can call tools repeatedly.
+//!
+//! Spec: UAP-1.0 §5.4; decisions A26–A39
 
 pub(crate) mod draft;
 mod prompts;
@@ -21,19 +23,19 @@ use turntree_core::message::{ToolDefinition, ToolExecution};
 use turntree_upp::llm::capability_check;
 use turntree_upp::{Model, UppError};
 
-/// Options of `plan`.
+/// Options of the strategy `plan`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
-    /// Most steps of a plan, those that were done before it was made anew included.
+    /// Maximum number of steps of a plan, including steps completed before replanning.
     pub max_plan_steps: u32,
-    /// Whether the model is asked for another plan when a step has failed.
+    /// True if the model makes a new plan when a step fails.
     pub allow_replan: bool,
-    /// JSON Schema of a plan: an object with `steps`, each with `id`, `description`, `tool` and `dependsOn`, and whatever else
-    /// the application wants to see in [`PlanStep::extra`]. One that is made of the tools when not given.
+    /// JSON Schema of a plan: an object with `steps`, each with `id`, `description`, `tool` and `dependsOn`. Further members
+    /// go to [`PlanStep::extra`]. Default: a schema made from the tools.
     pub plan_schema: Option<Arc<RawJson>>,
-    /// Most plans after the first.
+    /// Maximum number of new plans after the first.
     pub max_replans: u32,
-    /// Most tool rounds of one step; at least 1. One more fails the run, as in `loop`.
+    /// Maximum number of tool rounds in one step; at least 1. If it is exceeded, the run fails, as in `loop`.
     pub max_iterations: u32,
 }
 
@@ -43,17 +45,17 @@ impl Default for PlanOptions {
     }
 }
 
-/// The schemas of a plan; none for a strategy that makes no plan.
+/// The schemas of a plan. Both are `None` for other strategies.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Schemas {
-    /// What the model is told.
+    /// Sent to the model.
     pub(crate) sent: Option<Arc<RawJson>>,
-    /// What its plans are held to beside the rules for all plans; none where that is the schema made of the tools.
+    /// The application's schema, checked in addition to the rules for all plans. `None` for the default schema.
     pub(crate) rules: Option<Arc<Structure>>,
 }
 
 impl Schemas {
-    /// The schemas for an agent with these tools.
+    /// Creates the schemas for an agent with these tools.
     pub(crate) fn new(options: &PlanOptions, tools: &[ToolDefinition]) -> Self {
         match &options.plan_schema {
             None => {
@@ -67,11 +69,11 @@ impl Schemas {
         }
     }
 
-    /// Checks that a model can plan by them.
+    /// Checks that a model supports the schemas.
     ///
     /// # Errors
-    /// [`turntree_upp::ErrorCode::InvalidRequest`] for a model without structured answers, and for a schema that is none, or
-    /// not of an object.
+    /// [`turntree_upp::ErrorCode::InvalidRequest`] if the model does not support structured output, or if the schema is not a
+    /// valid JSON Schema of an object.
     pub(crate) fn check(&self, model: &dyn Model) -> Result<(), UppError> {
         if self.sent.is_none() {
             return Ok(());
@@ -87,21 +89,21 @@ impl Schemas {
     }
 }
 
-/// What the model does.
+/// The current stage of the strategy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Stage {
-    /// It makes a plan: the first, or another one after `failure`, what the step that failed said.
+    /// The model makes a plan: the first one, or a new one after a step failed with `failure`.
     Plan { failure: Option<String> },
-    /// It makes a plan again that broke these rules.
+    /// The model corrects a plan with these violations.
     Correct(Vec<Violation>),
-    /// It carries out a step. `last`: nothing comes after it, so that it answers.
+    /// The model executes a step. If `last` is true, no step follows, and its response is the answer.
     Work { step: usize, last: bool, failure: Option<String> },
-    /// It answers: nothing is left to carry out.
+    /// The model answers: no step is left.
     Answer,
 }
 
-/// `plan` at work.
+/// State of the strategy `plan` in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlanState {
@@ -109,12 +111,12 @@ pub(crate) struct PlanState {
     replans_left: u32,
     max_iterations: u32,
     stage: Stage,
-    /// Whether there is a plan.
+    /// True if there is a plan.
     planned: bool,
-    /// The plan, in the order in which it is carried out; steps of earlier plans that are over come first.
+    /// The steps in the order of their execution. Finished steps of earlier plans come first.
     #[serde(with = "list")]
     steps: Vector<PlanStep>,
-    /// Tool rounds of the step that runs.
+    /// Number of tool rounds in the current step.
     rounds: u32,
 }
 
@@ -131,17 +133,17 @@ impl PlanState {
         }
     }
 
-    /// The steps that can still be carried out: those that do not wait for one that failed.
+    /// The pending steps that do not depend on a failed step.
     fn open(&self) -> impl Iterator<Item = usize> {
-        // Steps stand behind what they depend on, so one pass finds all that a failure takes with it.
-        let mut dead = HashSet::new();
+        // Steps come after their dependencies, so one pass finds all steps that depend on a failed one.
+        let mut blocked = HashSet::new();
         self.steps.iter().enumerate().filter_map(move |(place, step)| match step.status {
             PlanStatus::Failed => {
-                dead.insert(step.id.as_str());
+                blocked.insert(step.id.as_str());
                 None
             }
-            PlanStatus::Pending if step.depends_on.iter().any(|id| dead.contains(id.as_str())) => {
-                dead.insert(step.id.as_str());
+            PlanStatus::Pending if step.depends_on.iter().any(|id| blocked.contains(id.as_str())) => {
+                blocked.insert(step.id.as_str());
                 None
             }
             PlanStatus::Pending => Some(place),
@@ -155,7 +157,7 @@ impl PlanState {
         }
     }
 
-    /// Steps that may still be planned. A failure makes room for what takes its place.
+    /// The number of steps that can still be planned. Failed steps do not count.
     fn room(&self) -> usize {
         let done = self.steps.iter().filter(|step| step.status == PlanStatus::Completed).count();
         (self.max_plan_steps as usize).saturating_sub(done)
@@ -166,7 +168,7 @@ impl PlanState {
         self.steps.iter().filter(is_over).collect()
     }
 
-    /// The step that runs has ended: it has failed where the last call of its tool did (decision A30).
+    /// Ends the current step. It has failed if the last call of its tool failed (decision A30).
     fn settle(&mut self, decision: &StrategyView<'_>) {
         let Stage::Work { step, failure, .. } = &mut self.stage else { return };
         let Some(done) = self.steps.get_mut(*step) else { return };
@@ -202,7 +204,7 @@ impl StrategyPolicy for PlanState {
     }
 
     fn planned(&mut self, decision: &StrategyView<'_>, data: Option<&RawJson>) -> Transition {
-        let rules = draft::Rules {
+        let rules = draft::PlanRules {
             schema: decision.setup.plan_rules.as_deref(),
             tools: &decision.setup.tools,
             over: &self.over(),

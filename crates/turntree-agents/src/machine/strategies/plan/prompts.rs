@@ -1,4 +1,4 @@
-//! What a model is told that carries out a plan.
+//! The prompts of the strategy `plan`.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,8 @@ use crate::types::plan_step::{PlanStatus, PlanStep};
 use crate::types::structure::Violation;
 use turntree_core::message::ToolDefinition;
 
-/// Longest description of a tool in a prompt, in characters.
-const LONGEST: usize = 200;
+/// Maximum length of a tool's description in a prompt, in characters.
+const MAX_DESCRIPTION_LENGTH: usize = 200;
 
 pub(super) fn plan(room: usize, tools: &[ToolDefinition]) -> String {
     let mut words = format!(
@@ -21,8 +21,14 @@ pub(super) fn plan(room: usize, tools: &[ToolDefinition]) -> String {
         words.push_str("\n\nThe tools:");
     }
     for tool in tools {
-        let description: String =
-            tool.description.lines().next().unwrap_or_default().chars().take(LONGEST).collect();
+        let description: String = tool
+            .description
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(MAX_DESCRIPTION_LENGTH)
+            .collect();
         let _ = write!(words, "\n- {}: {description}", tool.name);
     }
     words
