@@ -82,7 +82,7 @@ fn guardrail_exception<'py>(
     let options = PyDict::new(py);
     options.set_item("partial", partial)?;
     options.set_item("rule", &error.rule)?;
-    options.set_item("place", error.place.as_str())?;
+    options.set_item("place", error.side.as_str())?;
     options.set_item("reason", &error.reason)?;
     options.set_item("text", &error.text)?;
     class(py, "GuardrailError")?.call((message,), Some(&options))

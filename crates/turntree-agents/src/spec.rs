@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::host::strategy::Strategy;
 use crate::host::tool::Tool;
 use crate::machine::setup::Setup;
-use crate::machine::strategies::plan::{PlanOptions, Schemas};
+use crate::machine::strategies::plan::{PlanOptions, PlanSchemas};
 use crate::options::AgentOptions;
 use crate::types::identity::AgentInfo;
 use crate::types::parent_run::InheritedModel;
@@ -26,7 +26,7 @@ pub struct AgentSpec {
     tools: Arc<[Tool]>,
     definitions: Arc<[ToolDefinition]>,
     strategy: Strategy,
-    schemas: Schemas,
+    schemas: PlanSchemas,
     structure: Option<Arc<Structure>>,
 }
 
@@ -130,7 +130,7 @@ impl AgentSpec {
         }
         // A resumed run with a plan keeps its strategy, whatever the strategy of this agent is.
         let schemas = match &self.schemas {
-            Schemas { sent: None, .. } if makes_plans => {
+            PlanSchemas { sent: None, .. } if makes_plans => {
                 Strategy::Plan(PlanOptions::default()).schemas(&self.definitions)
             }
             schemas => schemas.clone(),

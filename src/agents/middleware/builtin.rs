@@ -11,7 +11,7 @@ use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
 use crate::convert::json::to_raw;
 use turntree_agents::middleware::{
-    Budget, Guardrails, Line, Logging, Memory, Middleware as CoreMiddleware, Overflow, Rule,
+    Budget, Guardrails, LogRecord, Logging, Memory, Middleware as CoreMiddleware, Overflow, Rule,
 };
 use turntree_upp::middleware::Level;
 
@@ -64,7 +64,7 @@ impl AgentMiddleware {
     ) -> PyResult<Self> {
         let function = PyCallback::new(logger)?;
         let sink = Arc::clone(&function);
-        let write = move |line: &Line<'_>| {
+        let write = move |line: &LogRecord<'_>| {
             let written = gil::if_held(|py| -> PyResult<()> {
                 let error = line.error.map(|error| crate::upp::error::to_exception(py, error).into_value(py));
                 sink.bound(py)?.call1((line.level.as_str(), line.message, error))?;

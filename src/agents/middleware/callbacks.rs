@@ -10,7 +10,7 @@ use pyo3::types::PyTuple;
 use super::hooks::failed;
 use crate::bridge::callbacks::PyCallback;
 use crate::bridge::gil;
-use turntree_agents::middleware::{Counter, RuleCheck, Summarizer, Verdict};
+use turntree_agents::middleware::{RuleCheck, RuleOutcome, Summarizer, TokenCounter};
 use turntree_upp::UppError;
 
 /// Calls a function with a text and converts its result.
@@ -38,20 +38,20 @@ pub(super) struct PyRule {
     pub(super) function: Arc<PyCallback>,
 }
 
-fn verdict_from(value: &Bound<'_, PyAny>) -> PyResult<Verdict> {
+fn verdict_from(value: &Bound<'_, PyAny>) -> PyResult<RuleOutcome> {
     if value.is_none() {
-        return Ok(Verdict::Pass);
+        return Ok(RuleOutcome::Pass);
     }
     let (kind, words): (String, String) = value.extract()?;
     match kind.as_str() {
-        "reject" => Ok(Verdict::Reject(words)),
-        "replace" => Ok(Verdict::Replace(words)),
+        "reject" => Ok(RuleOutcome::Reject(words)),
+        "replace" => Ok(RuleOutcome::Replace(words)),
         other => Err(PyValueError::new_err(format!("unknown verdict: {other}"))),
     }
 }
 
 impl RuleCheck for PyRule {
-    fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Verdict, UppError>> {
+    fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<RuleOutcome, UppError>> {
         Box::pin(async move {
             let what = format!("guardrail '{}'", self.name);
             call_with_text(&self.function, &what, text, verdict_from).await
@@ -62,7 +62,7 @@ impl RuleCheck for PyRule {
 /// A counter of tokens.
 pub(super) struct PyCounter(pub(super) Arc<PyCallback>);
 
-impl Counter for PyCounter {
+impl TokenCounter for PyCounter {
     fn count(&self, text: &str) -> Result<u64, UppError> {
         let counted = gil::require_held(|py| {
             let counted = self.0.bound(py).and_then(|function| {

@@ -13,7 +13,7 @@ use crate::driver::driver::{Driver, Next};
 use crate::host::host::Host;
 use crate::machine::machine::Machine;
 use crate::machine::setup::Setup;
-use crate::middleware::budget::Spent;
+use crate::middleware::budget::BudgetUsage;
 use crate::middleware::context::{MiddlewareContext, RunStart};
 use crate::middleware::hooks::Hooks;
 use crate::middleware::stack::{
@@ -200,11 +200,11 @@ pub(super) fn hook_failure(error: UppError) -> Result<ActionResult, UppError> {
 }
 
 /// The usage of a run before it was resumed.
-fn spent_before(machine: &Machine) -> Spent {
+fn spent_before(machine: &Machine) -> BudgetUsage {
     let state = machine.state();
     let step_has_answered = machine.step_usage().cycles.is_some_and(|cycles| !cycles.is_empty());
     let steps = u64::from(state.step()).saturating_sub(u64::from(!step_has_answered));
-    Spent { steps, ..Spent::of_calls(state.collected.usage.iter().map(AsRef::as_ref)) }
+    BudgetUsage { steps, ..BudgetUsage::of_calls(state.collected.usage.iter().map(AsRef::as_ref)) }
 }
 
 /// Replaces the texts in held stream events by those of the changed response. Events of removed blocks are removed.

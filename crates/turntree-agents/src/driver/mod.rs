@@ -7,7 +7,7 @@
 //! ```
 
 pub(crate) mod agent_layer;
-mod custom_scope;
+mod custom_strategy;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod driver;
 pub(crate) mod model_layer;

@@ -58,35 +58,35 @@ impl From<ToolReturn> for CallOutcome {
 }
 
 impl RunLoop<'_> {
-    /// Runs one call of a round; `came` is there where its tool has given back something already.
+    /// Runs one call of a round; `returned` is set if the tool has already returned and only the hooks after it remain.
     pub(super) async fn run_call(
         &self,
         round: &ToolRound,
         position: usize,
         step: u32,
-        mut came: Option<CallOutcome>,
+        mut returned: Option<CallOutcome>,
     ) -> (usize, Called) {
         let Some(call) = round.call(position) else {
             let words = "a tool round has no call at the place it waits for";
             return (position, Err(CallStop::Run(UppError::invalid_request(self.provider(), words))));
         };
         self.open().await;
-        if came.is_none()
+        if returned.is_none()
             && let Err(error) = self.emit(|| self.start_event(position, call)).await
         {
             return (position, Err(CallStop::Run(error)));
         }
         let tool = round.tools.get(position).copied().flatten();
-        let span = match &mut came {
-            Some(came) => std::mem::take(&mut came.span),
+        let span = match &mut returned {
+            Some(returned) => std::mem::take(&mut returned.span),
             None => self.trace.tool(self.driver, call, tool),
         };
-        let outcome = self.go_on(round, position, call, step, came, span.span()).await;
+        let outcome = self.go_on(round, position, call, step, returned, span.span()).await;
         match outcome {
             // The call continues after its return value is stored.
-            Err(CallStop::Returned(mut came)) => {
-                came.span = span;
-                return (position, Err(CallStop::Returned(came)));
+            Err(CallStop::Returned(mut returned)) => {
+                returned.span = span;
+                return (position, Err(CallStop::Returned(returned)));
             }
             Err(CallStop::AwaitingApproval(_)) => {
                 span.end(&Aborted);
@@ -108,11 +108,11 @@ impl RunLoop<'_> {
         position: usize,
         call: &ToolCall,
         step: u32,
-        came: Option<CallOutcome>,
+        returned: Option<CallOutcome>,
         span: Option<&Arc<dyn Span>>,
     ) -> Called {
-        let begun = match (came, round.begun(position)) {
-            (Some(came), _) => CallProgress::Returned(came),
+        let begun = match (returned, round.begun(position)) {
+            (Some(returned), _) => CallProgress::Returned(returned),
             (None, Some(CallState::Returned(returned))) => CallProgress::Returned(returned.clone().into()),
             (
                 None,
@@ -148,8 +148,8 @@ impl RunLoop<'_> {
             CallProgress::Not => self.run_known(invocation(Arc::new(call.clone()))).await,
             // The hooks before the call ran before the approval was requested.
             CallProgress::Approved(call) => self.run_approved(invocation(call), Some(true)).await,
-            CallProgress::Returned(came) => {
-                self.run_after(invocation(Arc::clone(&came.returned.call)), came).await
+            CallProgress::Returned(returned) => {
+                self.run_after(invocation(Arc::clone(&returned.returned.call)), returned).await
             }
         }
     }
@@ -170,7 +170,9 @@ impl RunLoop<'_> {
         let invocation = match self.before(invocation).await {
             Ok(Before::Go(invocation)) => invocation,
             Ok(Before::Skip(invocation)) => return Ok(refused(&invocation.call, "Tool execution skipped")),
-            Err((invocation, error)) => return self.failed(&invocation, error, Record::default()).await,
+            Err((invocation, error)) => {
+                return self.failed(&invocation, error, ApprovalAndDuration::default()).await;
+            }
         };
         let approved = match self.approve(&invocation).await? {
             Some(Approval::Denied) => return Ok(denied(&invocation.call, None)),
@@ -186,25 +188,25 @@ impl RunLoop<'_> {
         let began = self.driver.host.clock().now().milliseconds();
         let answer = self.call(&invocation).await;
         let ended = self.driver.host.clock().now().milliseconds();
-        let record = Record { approved, duration: ended.abs_diff(began) };
+        let record = ApprovalAndDuration { approved, duration: ended.abs_diff(began) };
         match answer {
             Ok(result) if self.has(HookSet::AFTER_CALL) || self.driver.ports.model_middleware.is_some() => {
-                Err(CallStop::Returned(Box::new(record.came(&invocation.call, result, None))))
+                Err(CallStop::Returned(Box::new(record.returned(&invocation.call, result, None))))
             }
             Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
             Err(error) if self.has(HookSet::TOOL_ERROR) && error.kind != HostErrorKind::Fatal => {
                 let words = RawJson::from_str_value(&error.message);
-                Err(CallStop::Returned(Box::new(record.came(&invocation.call, words, Some(error)))))
+                Err(CallStop::Returned(Box::new(record.returned(&invocation.call, words, Some(error)))))
             }
             Err(error) => self.failed(&invocation, error, record).await,
         }
     }
 
     /// The hooks after a call.
-    async fn run_after(&self, invocation: Arc<ToolInvocation>, came: CallOutcome) -> Called {
-        let ToolReturn { result, duration, approved, .. } = came.returned;
-        let record = Record { approved, duration };
-        let answer = match came.error {
+    async fn run_after(&self, invocation: Arc<ToolInvocation>, returned: CallOutcome) -> Called {
+        let ToolReturn { result, duration, approved, .. } = returned.returned;
+        let record = ApprovalAndDuration { approved, duration };
+        let answer = match returned.error {
             None => self.after(&invocation, result).await,
             Some(error) => Err(error),
         };
@@ -323,7 +325,12 @@ impl RunLoop<'_> {
     }
 
     /// A failure becomes an error result that the model can read.
-    async fn failed(&self, invocation: &Arc<ToolInvocation>, error: HostError, record: Record) -> Called {
+    async fn failed(
+        &self,
+        invocation: &Arc<ToolInvocation>,
+        error: HostError,
+        record: ApprovalAndDuration,
+    ) -> Called {
         if let Some(span) = &invocation.span {
             span.record_exception(&Exception {
                 type_name: &error.type_name,
@@ -400,13 +407,13 @@ enum Before {
 
 /// Approval and duration of a call.
 #[derive(Default, Clone, Copy)]
-struct Record {
+struct ApprovalAndDuration {
     approved: Option<bool>,
     duration: u64,
 }
 
-impl Record {
-    fn came(self, call: &Arc<ToolCall>, result: RawJson, error: Option<HostError>) -> CallOutcome {
+impl ApprovalAndDuration {
+    fn returned(self, call: &Arc<ToolCall>, result: RawJson, error: Option<HostError>) -> CallOutcome {
         let Self { approved, duration } = self;
         let failure = error.as_ref().map(|error| error.type_name.clone());
         CallOutcome {
@@ -432,12 +439,12 @@ impl Record {
 }
 
 fn refused(call: &ToolCall, words: &str) -> ToolOutcome {
-    Record::default().outcome(call, RawJson::from_str_value(words), true)
+    ApprovalAndDuration::default().outcome(call, RawJson::from_str_value(words), true)
 }
 
 /// UPP-1.2 §10.4 defines the text of a denial; a reason, if there is one, replaces it.
 fn denied(call: &ToolCall, reason: Option<&str>) -> ToolOutcome {
-    let record = Record { approved: Some(false), duration: 0 };
+    let record = ApprovalAndDuration { approved: Some(false), duration: 0 };
     if let Some(reason) = reason {
         return record.outcome(
             call,

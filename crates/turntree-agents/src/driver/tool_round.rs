@@ -18,16 +18,16 @@ impl RunLoop<'_> {
     pub(super) async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
         let step = machine.state().step();
         let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step, None));
-        let mut running = Running { scope: self, machine, calls: calls.collect() };
+        let mut running = RunningCalls { scope: self, machine, calls: calls.collect() };
         while let Some((position, outcome)) = running.calls.next().await {
             let reply = match outcome {
                 Ok(outcome) => ActionResult::Tool { position, outcome: Ok(outcome) },
                 Err(CallStop::Round(error)) => ActionResult::Tool { position, outcome: Err(error) },
                 Err(CallStop::AwaitingApproval(call)) => ActionResult::ApprovalNeeded { position, call },
-                Err(CallStop::Returned(came)) => {
-                    let returned = came.returned.clone();
+                Err(CallStop::Returned(outcome)) => {
+                    let returned = outcome.returned.clone();
                     self.feed(running.machine, ActionResult::Returned { position, returned })?;
-                    running.calls.push(self.run_call(round, position, step, Some(*came)));
+                    running.calls.push(self.run_call(round, position, step, Some(*outcome)));
                     continue;
                 }
                 Err(CallStop::Run(error)) => return Err(error),
@@ -42,15 +42,15 @@ impl RunLoop<'_> {
     }
 }
 
-/// The calls of a round under way. Dropped, it takes what has ended and was not heard of: a tool that has come back is not
-/// called again because its run was cut short in the same moment.
-struct Running<'a, C: Future<Output = (usize, Called)>> {
+/// The running calls of a round. When dropped, it stores the results of calls that have ended but were not processed, so that
+/// these tools are not called again on resume.
+struct RunningCalls<'a, C: Future<Output = (usize, Called)>> {
     scope: &'a RunLoop<'a>,
     machine: &'a mut Machine,
     calls: FuturesUnordered<C>,
 }
 
-impl<C: Future<Output = (usize, Called)>> Drop for Running<'_, C> {
+impl<C: Future<Output = (usize, Called)>> Drop for RunningCalls<'_, C> {
     fn drop(&mut self) {
         if self.calls.is_empty() {
             return;
@@ -67,14 +67,16 @@ impl<C: Future<Output = (usize, Called)>> Drop for Running<'_, C> {
         for (position, outcome) in ended {
             let reply = match outcome {
                 Ok(outcome) => ActionResult::Tool { position, outcome: Ok(outcome) },
-                Err(CallStop::Returned(came)) => ActionResult::Returned { position, returned: came.returned },
+                Err(CallStop::Returned(outcome)) => {
+                    ActionResult::Returned { position, returned: outcome.returned }
+                }
                 Err(CallStop::AwaitingApproval(call)) => ActionResult::ApprovalNeeded { position, call },
                 Err(CallStop::Round(_) | CallStop::Run(_)) => continue,
             };
-            // A round that cannot take it calls the tool again: that is what happens to all others.
-            let _taken = self.scope.feed(self.machine, reply);
+            // If the round rejects the result, the tool is called again on resume, as for calls that have not ended.
+            let _accepted = self.scope.feed(self.machine, reply);
             if matches!(self.machine.next(), Action::Checkpoint(_)) {
-                let _kept = self.machine.feed(ActionResult::Continue);
+                let _continued = self.machine.feed(ActionResult::Continue);
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::machine::setup::Setup;
 use crate::machine::state::{Phase, RunState};
 use crate::machine::strategies::custom::CustomState;
 use crate::machine::strategies::loop_::{LoopOptions, LoopState};
-use crate::machine::strategies::plan::{PlanOptions, PlanState, Schemas};
+use crate::machine::strategies::plan::{PlanOptions, PlanSchemas, PlanState};
 use crate::machine::strategies::react::{ReactOptions, ReactState};
 use crate::machine::strategies::state::StrategyState;
 use crate::types::event::AgentStreamEvent;
@@ -69,10 +69,10 @@ impl Strategy {
     }
 
     /// The schemas of the plan; empty for strategies without a plan.
-    pub(crate) fn schemas(&self, tools: &[ToolDefinition]) -> Schemas {
+    pub(crate) fn schemas(&self, tools: &[ToolDefinition]) -> PlanSchemas {
         match self {
-            Self::Plan(options) => Schemas::new(options, tools),
-            _ => Schemas::default(),
+            Self::Plan(options) => PlanSchemas::new(options, tools),
+            _ => PlanSchemas::default(),
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::machine::collected::AnswerStatus;
 use crate::machine::json::SavedError;
 use crate::machine::machine::{ABORTED, Machine, stamped};
 use crate::machine::round::Round;
+use crate::machine::run_totals::AnswerStatus;
 use crate::machine::state::Phase;
 use crate::machine::strategies::policy::Purpose;
 use crate::types::action::{Abort, Stamp};

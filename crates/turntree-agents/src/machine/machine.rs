@@ -77,7 +77,7 @@ impl Machine {
     /// A machine that starts or resumes from a state.
     ///
     /// # Errors
-    /// [`StateError`] when the state is of another version or contradicts itself.
+    /// [`StateError`] when the state is of another version or is inconsistent.
     pub fn new(setup: impl Into<Arc<Setup>>, mut state: RunState) -> Result<Self, StateError> {
         state.check()?;
         let setup = setup.into();

@@ -13,13 +13,13 @@
 //! Spec: UAP-1.0 §5, UPP-1.2 §10
 
 mod approval;
-pub(crate) mod collected;
 mod ending;
 pub(crate) mod json;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod machine;
 mod model_call;
 pub(crate) mod round;
+pub(crate) mod run_totals;
 pub mod setup;
 pub mod state;
 pub mod strategies;

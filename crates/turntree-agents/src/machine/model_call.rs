@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::machine::collected::{AnswerStatus, EphemeralMessage};
 use crate::machine::machine::{Machine, stamped};
+use crate::machine::run_totals::{AnswerStatus, EphemeralMessage};
 use crate::machine::state::Phase;
 use crate::machine::strategies::policy::{Purpose, StrategyView};
 use crate::machine::strategies::state::StrategyState;

@@ -1,15 +1,16 @@
-//! The state of a run: all that changes while it runs, and nothing else.
+//! The state of a run: all data that changes while it runs.
 //!
-//! Serializes at every boundary. What stays the same (history, system prompt, tools, structure) is the [`Setup`](crate::machine::Setup) and
-//! is given again when a run is restored, so that a saved state costs what the run brought, not what came before.
+//! Can be serialized at every boundary. Constant data (history, system prompt, tools, structure) is in
+//! [`Setup`](crate::machine::Setup) and is provided again on restore, so that the size of a saved state does not depend on
+//! the history.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::collected::{Collected, Mark};
 use crate::machine::json::SavedError;
 use crate::machine::round::Round;
+use crate::machine::run_totals::{Mark, RunTotals};
 use crate::machine::strategies::state::StrategyState;
 use crate::types::action::CallState;
 use crate::types::execution_state::ExecutionState;
@@ -18,17 +19,17 @@ use turntree_core::json::{Extra, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::message::{Body, Message, ToolExecution, Turn};
 
-/// Why a saved state cannot be taken up.
+/// Why a saved state cannot be restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// Written by another version.
+    /// The state was written by another version.
     #[error("the state of a run has version {found}; this version reads {}", RunState::VERSION)]
     Version {
-        /// The version it has.
+        /// The version of the state.
         found: u32,
     },
-    /// It contradicts itself.
-    #[error("the state of a run contradicts itself: {0}; it was changed after it was saved")]
+    /// Parts of the state contradict each other.
+    #[error("the saved state of a run is inconsistent: {0}; restore it from an unmodified copy")]
     Contradiction(&'static str),
 }
 
@@ -38,7 +39,7 @@ pub enum StateError {
 pub(crate) enum Phase {
     /// A strategy of the application performs the run.
     Execute,
-    /// It has given this turn.
+    /// The strategy of the application returned this turn.
     Executed(Arc<Turn>),
     /// A step needs an id.
     #[default]
@@ -97,7 +98,7 @@ pub struct RunState {
     pub(crate) step: u32,
     /// Its id.
     pub(crate) step_id: Arc<str>,
-    pub(crate) collected: Collected,
+    pub(crate) collected: RunTotals,
     /// Where the step began.
     pub(crate) mark: Mark,
     pub(crate) metadata: Arc<RawObject>,
@@ -126,7 +127,7 @@ impl RunState {
             strategy,
             step: 0,
             step_id: Arc::from(""),
-            collected: Collected { messages: inputs.into_iter().collect(), ..Collected::default() },
+            collected: RunTotals { messages: inputs.into_iter().collect(), ..RunTotals::default() },
             // The turn of the first step starts with the input.
             mark: Mark::default(),
             metadata,
@@ -182,10 +183,10 @@ impl RunState {
     /// The state without collected data, except for the output.
     pub(crate) fn without_collected(&self) -> Self {
         let (data, ending) = (self.collected.data.clone(), self.collected.ending);
-        Self { collected: Collected { data, ending, ..Collected::default() }, ..self.clone() }
+        Self { collected: RunTotals { data, ending, ..RunTotals::default() }, ..self.clone() }
     }
 
-    /// Prepares a state to go on after a failure: calls that ended the run are to be made again, those that have
+    /// Prepares a state to resume after a failure: calls that ended the run are to be made again, those that have
     /// answered are not.
     pub(crate) fn retry(&mut self) {
         if let Phase::Tools(round) = &mut self.phase {
@@ -204,11 +205,13 @@ impl RunState {
             return Err(StateError::Contradiction("its step begins after its end"));
         }
         if !self.collected.places_ephemeral() {
-            return Err(StateError::Contradiction("what the model alone is told has no place in it"));
+            return Err(StateError::Contradiction("an ephemeral message is after its last message"));
         }
         let calls = self.collected.last().map_or(0, |message| message.tool_calls().len());
         match &self.phase {
-            Phase::Act if calls == 0 => Err(StateError::Contradiction("it runs tools that nobody calls")),
+            Phase::Act if calls == 0 => {
+                Err(StateError::Contradiction("it runs tools, but its last response has no tool calls"))
+            }
             Phase::Tools(round) | Phase::Results(round)
                 if !self.collected.last().is_some_and(|message| round.matches(message)) =>
             {
@@ -217,7 +220,7 @@ impl RunState {
             Phase::Observe
                 if !matches!(self.collected.last().map(|m| &m.body), Some(Body::ToolResult { .. })) =>
             {
-                Err(StateError::Contradiction("it observes without results"))
+                Err(StateError::Contradiction("it observes, but its last message has no tool results"))
             }
             _ => Ok(()),
         }

@@ -19,7 +19,7 @@ use turntree_upp::{ErrorCode, ModelRequest, UppError};
 /// The resources that a run or a session has used.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Spent {
+pub struct BudgetUsage {
     /// Input and output tokens.
     pub tokens: u64,
     /// Cost in US dollars of the calls with a known cost.
@@ -32,7 +32,7 @@ pub struct Spent {
     pub seconds: f64,
 }
 
-impl Spent {
+impl BudgetUsage {
     /// The key in the middleware state of a session.
     pub(crate) const KEY: &str = "spent";
 
@@ -65,13 +65,13 @@ impl Spent {
 
 /// Counts the resources that one run uses.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Accounts {
+pub(crate) struct BudgetTracker {
     /// Used by the run before it was resumed.
-    before: Spent,
+    before: BudgetUsage,
     /// Used by the session before this run.
-    session: Spent,
+    session: BudgetUsage,
     /// Used since the run was started or resumed, without steps and seconds.
-    now: Spent,
+    now: BudgetUsage,
     /// The step that calls the model.
     step: u32,
     /// The last step whose model call returned a response.
@@ -79,8 +79,8 @@ pub(crate) struct Accounts {
     began: Option<Timestamp>,
 }
 
-impl Accounts {
-    pub(crate) fn new(before: Spent, session: Spent, began: Timestamp) -> Self {
+impl BudgetTracker {
+    pub(crate) fn new(before: BudgetUsage, session: BudgetUsage, began: Timestamp) -> Self {
         let answered = u32::try_from(before.steps).unwrap_or(u32::MAX);
         Self { before, session, answered, began: Some(began), ..Self::default() }
     }
@@ -100,20 +100,20 @@ impl Accounts {
     }
 
     /// Used since the run was started or resumed.
-    fn present(&self, now: Timestamp) -> Spent {
+    fn present(&self, now: Timestamp) -> BudgetUsage {
         let milliseconds =
             self.began.map_or(0, |began| now.milliseconds().saturating_sub(began.milliseconds()));
         #[expect(clippy::cast_precision_loss, reason = "no run lasts 2^53 milliseconds")]
         let seconds = milliseconds.max(0) as f64 / 1000.0;
         let steps = u64::from(self.answered).saturating_sub(self.before.steps);
-        Spent { steps, seconds, ..self.now }
+        BudgetUsage { steps, seconds, ..self.now }
     }
 
-    pub(crate) fn of_run(&self, now: Timestamp) -> Spent {
+    pub(crate) fn of_run(&self, now: Timestamp) -> BudgetUsage {
         self.before.plus(self.present(now))
     }
 
-    pub(crate) fn of_session(&self, now: Timestamp) -> Spent {
+    pub(crate) fn of_session(&self, now: Timestamp) -> BudgetUsage {
         self.session.plus(self.present(now))
     }
 }
@@ -206,7 +206,7 @@ impl Default for Budget {
 impl Budget {
     /// Returns the first limit that is reached. `steps` is the number of steps before the current one.
     #[expect(clippy::cast_precision_loss, reason = "for error messages: no budget has 2^53 tokens")]
-    fn exhausted(&self, spent: &Spent, steps: u64) -> Option<(Resource, f64, f64)> {
+    fn exhausted(&self, spent: &BudgetUsage, steps: u64) -> Option<(Resource, f64, f64)> {
         let limits = [
             (Resource::Tokens, self.tokens.map(|limit| limit as f64), spent.tokens as f64),
             (Resource::Cost, self.cost, spent.cost),

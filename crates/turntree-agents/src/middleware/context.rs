@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::host::host::Host;
-use crate::middleware::budget::{Accounts, Spent};
+use crate::middleware::budget::{BudgetTracker, BudgetUsage};
 use crate::types::identity::{AgentInfo, RunIdentity};
 use crate::types::middleware_state::MiddlewareState;
 use turntree_core::message::message::History;
@@ -27,7 +27,7 @@ pub struct MiddlewareContext {
     /// Values that middlewares store with the session.
     pub middleware_state: Option<Arc<MiddlewareState>>,
     conversation: Mutex<Conversation>,
-    accounts: Mutex<Accounts>,
+    budget_tracker: Mutex<BudgetTracker>,
     /// Weak, because the application may hold the context longer than the run.
     host: HostOfRun,
 }
@@ -73,7 +73,7 @@ impl MiddlewareContext {
             state: State::default(),
             middleware_state,
             conversation: Mutex::default(),
-            accounts: Mutex::default(),
+            budget_tracker: Mutex::default(),
             host: HostOfRun(Arc::downgrade(host)),
         }
     }
@@ -126,46 +126,46 @@ impl MiddlewareContext {
         self.host().map_or_else(|| SystemClock.now(), |host| host.clock().now())
     }
 
-    fn accounts(&self) -> MutexGuard<'_, Accounts> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn budget_tracker(&self) -> MutexGuard<'_, BudgetTracker> {
+        self.budget_tracker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The usage of this run.
-    pub fn spent(&self) -> Spent {
-        self.accounts().of_run(self.now())
+    pub fn spent(&self) -> BudgetUsage {
+        self.budget_tracker().of_run(self.now())
     }
 
     /// The usage of the session including this run; of the run if there is no session.
-    pub fn spent_by_session(&self) -> Spent {
-        self.accounts().of_session(self.now())
+    pub fn spent_by_session(&self) -> BudgetUsage {
+        self.budget_tracker().of_session(self.now())
     }
 
     /// Starts counting. `before` is the usage of the run before it was resumed.
-    pub(crate) fn open(&self, before: Spent) {
-        let spent = self.middleware_state.as_ref().and_then(|state| state.get(Spent::KEY));
+    pub(crate) fn open(&self, before: BudgetUsage) {
+        let spent = self.middleware_state.as_ref().and_then(|state| state.get(BudgetUsage::KEY));
         let by_session = spent.and_then(|raw| raw.to().ok()).unwrap_or_default();
-        *self.accounts() = Accounts::new(before, by_session, self.now());
+        *self.budget_tracker() = BudgetTracker::new(before, by_session, self.now());
     }
 
     /// Called before a step calls its model.
     pub(crate) fn call(&self, step: u32) {
-        self.accounts().call(step);
+        self.budget_tracker().call(step);
     }
 
     /// True if the step has called its model before.
     pub(crate) fn calls_again(&self) -> bool {
-        self.accounts().calls_again()
+        self.budget_tracker().calls_again()
     }
 
     /// Adds the usage of a model call.
     pub(crate) fn count(&self, usage: &TokenUsage) {
-        self.accounts().add(usage);
+        self.budget_tracker().add(usage);
     }
 
     /// Stores the usage of the session in its middleware state.
     pub(crate) fn store_usage(&self) {
         let Some(state) = &self.middleware_state else { return };
         let spent = self.spent_by_session();
-        state.set(Spent::KEY, &spent);
+        state.set(BudgetUsage::KEY, &spent);
     }
 }

@@ -19,14 +19,14 @@ use turntree_upp::{ErrorCode, ModelResponse, UppError};
 
 /// The side of a run that a rule checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum GuardrailSide {
     /// The input of the run.
     Input,
     /// The output of a model.
     Output,
 }
 
-impl Place {
+impl GuardrailSide {
     /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Place {
 
 /// The result of checking a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RuleOutcome {
     /// The text passes unchanged.
     Pass,
     /// The text is rejected, for this reason.
@@ -53,11 +53,11 @@ pub trait RuleCheck: Send + Sync {
     ///
     /// # Errors
     /// The error of the application's own code. It ends the run.
-    fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Verdict, UppError>>;
+    fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<RuleOutcome, UppError>>;
 }
 
-impl<F: Fn(&str) -> Verdict + Send + Sync> RuleCheck for F {
-    fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Verdict, UppError>> {
+impl<F: Fn(&str) -> RuleOutcome + Send + Sync> RuleCheck for F {
+    fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<RuleOutcome, UppError>> {
         Box::pin(ready(Ok(self(text))))
     }
 }
@@ -67,11 +67,11 @@ impl<F: Fn(&str) -> Verdict + Send + Sync> RuleCheck for F {
 pub struct Rule {
     /// Name of the rule, for error messages.
     pub name: String,
-    kind: Kind,
+    kind: RuleKind,
 }
 
 #[derive(Clone)]
-enum Kind {
+enum RuleKind {
     Text(Arc<dyn RuleCheck>),
     Data(Arc<Structure>),
 }
@@ -85,7 +85,7 @@ impl fmt::Debug for Rule {
 impl Rule {
     /// Creates a text rule.
     pub fn of_text(name: impl Into<String>, check: Arc<dyn RuleCheck>) -> Self {
-        Self { name: name.into(), kind: Kind::Text(check) }
+        Self { name: name.into(), kind: RuleKind::Text(check) }
     }
 
     /// Creates a data rule: the output must be JSON that is valid against a JSON Schema.
@@ -95,18 +95,18 @@ impl Rule {
     pub fn of_data(name: impl Into<String>, schema: RawJson) -> Result<Self, UppError> {
         let structure = Structure::as_given(Arc::new(schema));
         structure.check_schema("")?;
-        Ok(Self { name: name.into(), kind: Kind::Data(Arc::new(structure)) })
+        Ok(Self { name: name.into(), kind: RuleKind::Data(Arc::new(structure)) })
     }
 }
 
 /// Cause of the error that ends a run when a rule rejects a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("guardrail '{rule}' rejected the {}: {reason}", place.as_str())]
+#[error("guardrail '{rule}' rejected the {}: {reason}", side.as_str())]
 pub struct GuardrailError {
     /// Name of the rule.
     pub rule: String,
     /// The side that was checked.
-    pub place: Place,
+    pub side: GuardrailSide,
     /// The reason for the rejection.
     pub reason: String,
     /// The rejected text.
@@ -150,19 +150,19 @@ impl Passed {
 }
 
 /// Applies the rules of one side.
-struct Judge<'a> {
+struct RuleChecker<'a> {
     rules: &'a [Rule],
-    place: Place,
+    side: GuardrailSide,
     provider: &'a str,
 }
 
-impl Judge<'_> {
+impl RuleChecker<'_> {
     fn rejected(&self, rule: &Rule, reason: String, text: &str) -> UppError {
         let error =
-            GuardrailError { rule: rule.name.clone(), place: self.place, reason, text: text.to_owned() };
-        let code = match self.place {
-            Place::Input => ErrorCode::InvalidRequest,
-            Place::Output => ErrorCode::ContentFiltered,
+            GuardrailError { rule: rule.name.clone(), side: self.side, reason, text: text.to_owned() };
+        let code = match self.side {
+            GuardrailSide::Input => ErrorCode::InvalidRequest,
+            GuardrailSide::Output => ErrorCode::ContentFiltered,
         };
         UppError::new(code, self.provider, error.to_string()).with_cause(error)
     }
@@ -171,13 +171,13 @@ impl Judge<'_> {
     async fn text(&self, text: &str) -> Result<Option<String>, UppError> {
         let mut left: Option<String> = None;
         for rule in self.rules {
-            let Kind::Text(check) = &rule.kind else { continue };
+            let RuleKind::Text(check) = &rule.kind else { continue };
             let seen = left.as_deref().unwrap_or(text);
             match check.check(seen).await? {
-                Verdict::Pass => {}
-                Verdict::Reject(reason) => return Err(self.rejected(rule, reason, seen)),
-                Verdict::Replace(other) if other == seen => {}
-                Verdict::Replace(other) => left = Some(other),
+                RuleOutcome::Pass => {}
+                RuleOutcome::Reject(reason) => return Err(self.rejected(rule, reason, seen)),
+                RuleOutcome::Replace(other) if other == seen => {}
+                RuleOutcome::Replace(other) => left = Some(other),
             }
         }
         Ok(left)
@@ -186,7 +186,7 @@ impl Judge<'_> {
     /// Applies the data rules to `data`, or to the JSON in `text` if `data` is `None`.
     fn data(&self, text: &str, data: Option<&RawJson>) -> Result<(), UppError> {
         for rule in self.rules {
-            let Kind::Data(structure) = &rule.kind else { continue };
+            let RuleKind::Data(structure) = &rule.kind else { continue };
             let read = match data {
                 Some(data) => Some(data.clone()),
                 None => RawJson::from_text(text.to_owned()).ok(),
@@ -236,19 +236,19 @@ impl Judge<'_> {
 }
 
 impl Guardrails {
-    fn judge<'a>(&'a self, place: Place, context: &'a MiddlewareContext) -> Judge<'a> {
-        let rules = match place {
-            Place::Input => &self.input,
-            Place::Output => &self.output,
+    fn checker<'a>(&'a self, side: GuardrailSide, context: &'a MiddlewareContext) -> RuleChecker<'a> {
+        let rules = match side {
+            GuardrailSide::Input => &self.input,
+            GuardrailSide::Output => &self.output,
         };
-        Judge { rules: rules.as_slice(), place, provider: &context.provider }
+        RuleChecker { rules: rules.as_slice(), side, provider: &context.provider }
     }
 
     async fn check_input(&self, context: &MiddlewareContext) -> Result<(), UppError> {
         let Some(input) = context.input() else { return Ok(()) };
-        let judge = self.judge(Place::Input, context);
-        let left = judge.message(&input).await?;
-        judge.data(&left.text(), None)?;
+        let checker = self.checker(GuardrailSide::Input, context);
+        let left = checker.message(&input).await?;
+        checker.data(&left.text(), None)?;
         if !Arc::ptr_eq(&left, &input) {
             context.set_input(left);
         }
@@ -260,16 +260,16 @@ impl Guardrails {
         mut response: ModelResponse,
         context: &MiddlewareContext,
     ) -> Result<ModelResponse, UppError> {
-        let judge = self.judge(Place::Output, context);
-        let message = judge.message(&response.message).await?;
+        let checker = self.checker(GuardrailSide::Output, context);
+        let message = checker.message(&response.message).await?;
         if let Some(data) = &response.data {
-            response.data = Some(self.checked_data(data, &judge).await?);
+            response.data = Some(self.checked_data(data, &checker).await?);
         }
         // A response with tool calls is not the final output.
         if !message.has_tool_calls() {
             let is_wrapped = context.agent.wraps_output;
             let inner = response.data.as_ref().filter(|_| is_wrapped).and_then(unwrapped);
-            judge.data(&message.text(), inner.as_ref().or(response.data.as_ref()))?;
+            checker.data(&message.text(), inner.as_ref().or(response.data.as_ref()))?;
         }
         let passed: Arc<Passed> = context.state.of(self);
         passed.add(&message);
@@ -278,26 +278,26 @@ impl Guardrails {
     }
 
     /// Applies the text rules to structured output. The result must still be JSON.
-    async fn checked_data(&self, data: &RawJson, judge: &Judge<'_>) -> Result<RawJson, UppError> {
-        let Some(left) = judge.text(data.get()).await? else { return Ok(data.clone()) };
+    async fn checked_data(&self, data: &RawJson, checker: &RuleChecker<'_>) -> Result<RawJson, UppError> {
+        let Some(left) = checker.text(data.get()).await? else { return Ok(data.clone()) };
         RawJson::from_text(left).map_err(|_| {
             let words = format!(
                 "{}: a rule replaced the structured output by text that is not JSON; return valid JSON",
                 self.name
             );
-            UppError::invalid_request(judge.provider, words)
+            UppError::invalid_request(checker.provider, words)
         })
     }
 
     /// Checks the messages that [`Self::check_response`] has not seen, for example after an abort or from another middleware.
     async fn check_turn(&self, turn: Arc<Turn>, context: &MiddlewareContext) -> Result<Arc<Turn>, UppError> {
-        let judge = self.judge(Place::Output, context);
+        let checker = self.checker(GuardrailSide::Output, context);
         let passed: Arc<Passed> = context.state.of(self);
         let mut messages = Vec::with_capacity(turn.messages.len());
         let mut is_changed = false;
         for message in &turn.messages {
             let left = if message.kind() == MessageKind::Assistant && !passed.has(message) {
-                judge.message(message).await?
+                checker.message(message).await?
             } else {
                 Arc::clone(message)
             };

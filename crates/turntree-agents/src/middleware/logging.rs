@@ -22,7 +22,7 @@ const PREVIEW: usize = 60;
 
 /// One record of the log.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub struct LogRecord<'a> {
     /// Severity.
     pub level: Level,
     /// The logged text.
@@ -32,7 +32,7 @@ pub struct Line<'a> {
 }
 
 /// Receives the log records.
-pub type Sink = Arc<dyn Fn(&Line<'_>) + Send + Sync>;
+pub type Sink = Arc<dyn Fn(&LogRecord<'_>) + Send + Sync>;
 
 /// Middleware that logs runs. Messages are logged as a preview at [`Level::Debug`], and in full only with
 /// [`Logging::include_messages`].
@@ -62,7 +62,7 @@ impl Default for Logging {
     }
 }
 
-fn to_log(line: &Line<'_>) {
+fn to_log(line: &LogRecord<'_>) {
     let level = match line.level {
         Level::Debug => log::Level::Debug,
         Level::Info => log::Level::Info,
@@ -89,7 +89,7 @@ impl Logging {
 
     fn write(&self, level: Level, message: &str) {
         if self.writes(level) {
-            (self.sink)(&Line { level, message, error: None });
+            (self.sink)(&LogRecord { level, message, error: None });
         }
     }
 
@@ -153,7 +153,7 @@ impl Logging {
         let timing = self.timing("after", context);
         let message = format!("Agent {} failed{timing}: {}", context.agent.id, error.message);
         if self.writes(Level::Error) {
-            (self.sink)(&Line { level: Level::Error, message: &message, error: Some(error) });
+            (self.sink)(&LogRecord { level: Level::Error, message: &message, error: Some(error) });
         }
     }
 

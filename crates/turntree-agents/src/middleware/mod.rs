@@ -19,10 +19,10 @@ pub mod logging;
 pub mod memory;
 pub mod stack;
 
-pub use budget::{Budget, BudgetError, Resource, Spent};
+pub use budget::{Budget, BudgetError, BudgetUsage, Resource};
 pub use context::MiddlewareContext;
-pub use guardrails::{GuardrailError, Guardrails, Place, Rule, RuleCheck, Verdict};
+pub use guardrails::{GuardrailError, GuardrailSide, Guardrails, Rule, RuleCheck, RuleOutcome};
 pub use hooks::{HookFuture, Hooks, Middleware};
-pub use logging::{Line, Logging};
-pub use memory::{Counter, Memory, Overflow, Summarizer};
+pub use logging::{LogRecord, Logging};
+pub use memory::{Memory, Overflow, Summarizer, TokenCounter};
 pub use stack::AgentMiddlewareStack;

@@ -1,4 +1,6 @@
-//! What a failed run has collected; its error carries it. UPP-1.2 §10.3
+//! The partial turn of a failed run, attached to its error.
+//!
+//! Spec: UPP-1.2 §10.3
 
 use std::error::Error;
 use std::sync::Arc;
@@ -6,26 +8,26 @@ use std::sync::Arc;
 use turntree_core::message::Turn;
 use turntree_upp::UppError;
 
-/// The cause of an error that ended a run: what the run had brought until then, and the cause proper.
+/// The cause of an error that ended a run: the partial turn, and the original cause.
 ///
-/// The turn is for inspection and accounting. Its last answer may hold tool calls without results, so it is not a
-/// history to go on from.
+/// The turn is for inspection and accounting. Its last response may have tool calls without results, so it cannot be used as a
+/// history.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("the run had brought {} messages", turn.messages.len())]
+#[error("the run failed after {} messages", turn.messages.len())]
 pub struct PartialTurn {
-    /// What the run has collected.
+    /// The messages, usage and tool executions until the error.
     pub turn: Arc<Turn>,
-    /// What caused the error, where something did.
+    /// The original cause of the error, if there is one.
     #[source]
     pub cause: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// What a run had collected before this error ended it. `None` if no model had responded.
+/// Returns the partial turn of the run that this error ended. `None` if no model had responded.
 pub fn partial_turn(error: &UppError) -> Option<&PartialTurn> {
     error.cause.as_deref()?.downcast_ref()
 }
 
-/// The error with the turn attached; its own cause stays reachable behind it.
+/// Attaches the partial turn to an error. The original cause stays in the chain of causes.
 pub(crate) fn attach(error: UppError, turn: Turn) -> UppError {
     if partial_turn(&error).is_some() {
         return error;

@@ -3,7 +3,7 @@
 
 use imbl::Vector;
 
-use crate::machine::collected::{Collected, Mark};
+use crate::machine::run_totals::{Mark, RunTotals};
 use crate::machine::setup::Setup;
 use crate::types::plan_step::PlanStep;
 use turntree_core::json::RawJson;
@@ -59,7 +59,7 @@ pub(crate) struct StrategyView<'a> {
     /// The setup of the run.
     pub(crate) setup: &'a Setup,
     /// What the run has collected.
-    pub(crate) collected: &'a Collected,
+    pub(crate) collected: &'a RunTotals,
     /// The step that runs, from 1.
     pub(crate) step: u32,
     /// Where it began.

@@ -24,7 +24,7 @@ const IMAGE_TOKENS: u64 = 1600;
 const URL_DOCUMENT_TOKENS: u64 = 5000;
 
 /// Counts the tokens of texts.
-pub trait Counter: Send + Sync {
+pub trait TokenCounter: Send + Sync {
     /// Returns the number of tokens of a text.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ pub trait Counter: Send + Sync {
     fn count(&self, text: &str) -> Result<u64, UppError>;
 }
 
-impl<F: Fn(&str) -> u64 + Send + Sync> Counter for F {
+impl<F: Fn(&str) -> u64 + Send + Sync> TokenCounter for F {
     fn count(&self, text: &str) -> Result<u64, UppError> {
         Ok(self(text))
     }
@@ -50,7 +50,7 @@ pub fn tokens_of(text: &str) -> u64 {
     as_count(ascii.div_ceil(4) + other)
 }
 
-fn count_text(text: &str, counter: Option<&dyn Counter>) -> Result<u64, UppError> {
+fn count_text(text: &str, counter: Option<&dyn TokenCounter>) -> Result<u64, UppError> {
     match counter {
         _ if text.is_empty() => Ok(0),
         Some(counter) => counter.count(text),
@@ -66,7 +66,7 @@ fn timed(seconds: Option<f64>, each: f64, bytes: usize, for_bytes: usize) -> u64
     }
 }
 
-fn count_document(block: &DocumentBlock, counter: Option<&dyn Counter>) -> Result<u64, UppError> {
+fn count_document(block: &DocumentBlock, counter: Option<&dyn TokenCounter>) -> Result<u64, UppError> {
     match &block.source {
         DocumentSource::Text(source) => count_text(&source.data, counter),
         // Base64 is a third longer than the encoded data.
@@ -75,7 +75,7 @@ fn count_document(block: &DocumentBlock, counter: Option<&dyn Counter>) -> Resul
     }
 }
 
-fn count_block(block: &ContentBlock, counter: Option<&dyn Counter>) -> Result<u64, UppError> {
+fn count_block(block: &ContentBlock, counter: Option<&dyn TokenCounter>) -> Result<u64, UppError> {
     match block {
         ContentBlock::Text(block) => count_text(&block.text, counter),
         ContentBlock::Reasoning(block) => count_text(&block.text, counter),
@@ -92,7 +92,7 @@ fn count_block(block: &ContentBlock, counter: Option<&dyn Counter>) -> Result<u6
 ///
 /// # Errors
 /// Those of the counter.
-pub fn count_message(message: &Message, counter: Option<&dyn Counter>) -> Result<u64, UppError> {
+pub fn count_message(message: &Message, counter: Option<&dyn TokenCounter>) -> Result<u64, UppError> {
     let mut sum = MESSAGE_OVERHEAD;
     for block in message.content() {
         sum = sum.saturating_add(count_block(block, counter)?);
@@ -118,7 +118,7 @@ pub fn count_message(message: &Message, counter: Option<&dyn Counter>) -> Result
 /// Those of the counter.
 pub fn count_without_messages(
     request: &ModelRequest,
-    counter: Option<&dyn Counter>,
+    counter: Option<&dyn TokenCounter>,
 ) -> Result<u64, UppError> {
     let mut sum = match request.system.as_deref() {
         Some(System::Text(text)) => count_text(text, counter)?,
@@ -142,7 +142,11 @@ pub fn count_without_messages(
 ///
 /// # Errors
 /// Those of the counter.
-pub(super) fn text_within(text: &str, most: u64, counter: Option<&dyn Counter>) -> Result<String, UppError> {
+pub(super) fn text_within(
+    text: &str,
+    most: u64,
+    counter: Option<&dyn TokenCounter>,
+) -> Result<String, UppError> {
     let most = most.saturating_sub(MESSAGE_OVERHEAD);
     let mut left = text;
     while !left.is_empty() && count_text(left, counter)? > most {
@@ -161,7 +165,7 @@ impl TokenCountCache {
     pub(super) fn count(
         &mut self,
         message: &Arc<Message>,
-        counter: Option<&dyn Counter>,
+        counter: Option<&dyn TokenCounter>,
     ) -> Result<u64, UppError> {
         let address = Arc::as_ptr(message).addr();
         if let Some((_, count)) = self.0.get(&address) {

@@ -20,7 +20,7 @@ use turntree_core::message::message::History;
 use turntree_core::message::{Body, ContentBlock, Message};
 use turntree_upp::{ErrorCode, ModelRequest, UppError};
 
-pub use estimate::Counter;
+pub use estimate::TokenCounter;
 use estimate::{TokenCountCache, count_without_messages, text_within};
 pub use summary::Summarizer;
 use summary::{KnownSummary, Summaries, Summary, transcript};
@@ -50,7 +50,7 @@ pub struct Memory {
     pub summary_tokens: u64,
     /// Maximum number of tokens that the summarizer receives at a time; 8000 by default.
     pub summary_input_tokens: u64,
-    counter: Option<Arc<dyn Counter>>,
+    counter: Option<Arc<dyn TokenCounter>>,
     summarizer: Option<Arc<dyn Summarizer>>,
     summaries: Mutex<Summaries>,
 }
@@ -94,7 +94,7 @@ struct RunCache {
 impl Memory {
     /// Sets the token counter. Default: an estimate ([`estimate::tokens_of`]).
     #[must_use]
-    pub fn with_counter(self, counter: Arc<dyn Counter>) -> Self {
+    pub fn with_counter(self, counter: Arc<dyn TokenCounter>) -> Self {
         Self { counter: Some(counter), ..self }
     }
 

@@ -6,13 +6,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::machine::collected::{Collected, Mark};
+use crate::machine::run_totals::{Mark, RunTotals};
 use crate::machine::state::RunState;
 use turntree_core::message::message::History;
 
 /// The collected data of one run up to its newest snapshot.
 #[derive(Debug, Default)]
-pub(crate) struct SharedHistory(Mutex<Collected>);
+pub(crate) struct SharedHistory(Mutex<RunTotals>);
 
 /// The state of a run at one moment.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct RunSnapshot {
 }
 
 impl SharedHistory {
-    fn lock(&self) -> MutexGuard<'_, Collected> {
+    fn lock(&self) -> MutexGuard<'_, RunTotals> {
         // The data is only replaced as a whole, so a panic cannot leave it half written.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,8 +57,8 @@ impl RunSnapshot {
     /// Returns the complete state of the run.
     pub(crate) fn run_state(&self) -> RunState {
         let mut run = self.state.clone();
-        let Collected { data, ending, .. } = run.collected;
-        run.collected = Collected { data, ending, ..self.history.lock().cut(self.mark) };
+        let RunTotals { data, ending, .. } = run.collected;
+        run.collected = RunTotals { data, ending, ..self.history.lock().cut(self.mark) };
         run
     }
 

@@ -11,8 +11,8 @@ use turntree::agents::host::RunContext;
 use turntree::agents::middleware::memory::estimate::{count_message, tokens_of};
 use turntree::agents::middleware::memory::window::{Limit, cut};
 use turntree::agents::middleware::{
-    AgentMiddlewareStack, Budget, BudgetError, GuardrailError, Guardrails, HookFuture, Hooks, Line, Logging,
-    Memory, Middleware, MiddlewareContext, Resource, Rule, Verdict,
+    AgentMiddlewareStack, Budget, BudgetError, GuardrailError, Guardrails, HookFuture, Hooks, LogRecord,
+    Logging, Memory, Middleware, MiddlewareContext, Resource, Rule, RuleOutcome,
 };
 use turntree::agents::types::{AgentStreamEvent, partial_turn};
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
@@ -303,7 +303,7 @@ fn what_before_replaces_is_what_the_machine_starts_from() {
 fn logging_writes_the_lines_of_the_specification() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
-    let mut logging = Logging::new(Arc::new(move |line: &Line<'_>| {
+    let mut logging = Logging::new(Arc::new(move |line: &LogRecord<'_>| {
         sink.lock().unwrap().push(format!("{:?} {}", line.level, line.message));
     }));
     logging.level = Level::Debug;
@@ -332,7 +332,7 @@ fn logging_writes_the_lines_of_the_specification() {
 // guardrails
 
 fn rewriting(word: &'static str) -> Rule {
-    Rule::of_text(word, Arc::new(move |text: &str| Verdict::Replace(text.replace(word, "-"))))
+    Rule::of_text(word, Arc::new(move |text: &str| RuleOutcome::Replace(text.replace(word, "-"))))
 }
 
 #[test]

@@ -47,14 +47,14 @@ impl Default for PlanOptions {
 
 /// The schemas of a plan. Both are `None` for other strategies.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Schemas {
+pub(crate) struct PlanSchemas {
     /// Sent to the model.
     pub(crate) sent: Option<Arc<RawJson>>,
     /// The application's schema, checked in addition to the rules for all plans. `None` for the default schema.
     pub(crate) rules: Option<Arc<Structure>>,
 }
 
-impl Schemas {
+impl PlanSchemas {
     /// Creates the schemas for an agent with these tools.
     pub(crate) fn new(options: &PlanOptions, tools: &[ToolDefinition]) -> Self {
         match &options.plan_schema {

@@ -23,7 +23,7 @@ pub(crate) struct EphemeralMessage {
 /// What a run has collected.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Collected {
+pub(crate) struct RunTotals {
     /// The input, then everything new, in order.
     #[serde(with = "list")]
     pub(crate) messages: History,
@@ -77,7 +77,7 @@ impl AnswerStatus {
     }
 }
 
-/// Where a step began in [`Collected`].
+/// Where a step began in [`RunTotals`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Mark {
     messages: usize,
@@ -101,7 +101,7 @@ impl Mark {
     }
 }
 
-impl Collected {
+impl RunTotals {
     /// The last message.
     pub(crate) fn last(&self) -> Option<&Arc<Message>> {
         self.messages.last()
