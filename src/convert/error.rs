@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::error::{build, class};
 use turntree_core::json::{ParseError, PathSegment};
 
-/// `turntree.ValidationError` for a document; `input` lets the error show what was read.
+/// `turntree.ValidationError` for a document; `input` is the document, for the excerpt in the error.
 pub(crate) fn validation(py: Python<'_>, error: &ParseError, input: Option<&str>) -> PyErr {
     build(validation_exception(py, error, None, input))
 }

@@ -1,6 +1,7 @@
-//! Plain Python data to JSON text and back, without a tree between.
+//! Converts plain Python data to JSON text and back, without an intermediate tree.
 //!
-//! Integers of any size and the digits of floats survive; what JSON cannot hold is refused by name and place.
+//! Integers of any size and all digits of floats are preserved. Errors name the path of a value that JSON cannot
+//! represent.
 
 use std::borrow::Cow;
 
@@ -18,7 +19,7 @@ use turntree_core::json::{PathSegment, RawJson, RawObject, Reader, Token, pointe
 use turntree_core::limits::{LimitError, Limits};
 use turntree_core::message::media::Binary;
 
-/// The JSON of a value that will stand inside documents: arguments, results, metadata. `what` names it in errors.
+/// Converts a value inside documents (arguments, results, metadata) to JSON. `what` names it in errors.
 ///
 /// # Errors
 /// `TypeError` naming the place for what JSON cannot hold; `ValueError` for NaN, infinities and nesting deeper than
@@ -32,7 +33,7 @@ pub(crate) fn document_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Raw
     write(value, what, limits().depth, false)
 }
 
-/// As [`document_raw`], for what a browser sent: halves of surrogate pairs, which it may send, are U+FFFD.
+/// As [`document_raw`], for data from a browser: unpaired surrogates become U+FFFD.
 pub(crate) fn browser_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
     write(value, what, limits().depth, true)
 }
@@ -43,7 +44,7 @@ fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, mends: bool) -> PyR
     RawJson::from_text(writer.text).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
 }
 
-/// As [`to_raw`], for what must be a dict.
+/// As [`to_raw`], for a dict.
 ///
 /// # Errors
 /// As [`to_raw`]; `TypeError` when the value is not an object.
@@ -186,7 +187,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What is not JSON but has one obvious JSON form.
+    /// Values with one natural JSON form.
     fn other(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = value.py();
         if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -249,8 +250,8 @@ pub(crate) fn json_to_python(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> 
     Builder { py, reader: Reader::new(text), for_browsers: false }.value()
 }
 
-/// As [`json_to_python`], for what goes on to a browser: a number beyond all doubles is `None`, as a browser sends it on.
-/// Python would write the infinity that it reads there as a word that no browser takes.
+/// As [`json_to_python`], for data that goes to a browser: a number beyond the range of doubles becomes `None`, as in a
+/// browser. Python would write it as `Infinity`, which is not JSON.
 pub(crate) fn to_browser(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
     Builder { py, reader: Reader::new(text), for_browsers: true }.value()
 }

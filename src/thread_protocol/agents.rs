@@ -19,15 +19,15 @@ data_class! {
     ///
     /// Spec: ThreadProtocol 1.0.0, "Agent Configuration".
     AgentConfig as "AgentConfig" in "turntree.thread_protocol" over core::AgentConfig {
-        /// Its id, the same as its key in the registry.
+        /// Id of the agent, the same as its key in the thread.
         agent_id,
-        /// A name for programs, unique in the thread: `fred_v1`.
+        /// Identifier, unique in the thread, such as `fred_v1`.
         agent_identifier,
-        /// A name for people: `Fred`.
+        /// Display name, such as `Fred`.
         agent_name,
-        /// When it was made.
+        /// Time of creation.
         created_at,
-        /// Where its full configuration is.
+        /// Reference to the full configuration.
         config_ref,
     }
 
@@ -53,7 +53,7 @@ data_class! {
     }
 }
 
-/// A name for programs, made of one for people: `Weather Assistant` is `weather_assistant`.
+/// Derives an identifier from a display name: `weather_assistant` from `Weather Assistant`.
 fn identifier(name: &str) -> String {
     let words = name.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
@@ -69,7 +69,7 @@ impl ToPython for AgentRegistry {
     }
 }
 
-/// Agents from a list of them, or from a dict of them by id.
+/// Reads agents from a list, or from a dict by id.
 pub(super) fn agents_from(value: &Bound<'_, PyAny>) -> PyResult<AgentRegistry> {
     let mut registry = AgentRegistry::default();
     if let Ok(dict) = value.cast::<PyDict>() {

@@ -1,4 +1,4 @@
-//! Columns of Arrow: read where they lie, given away without a copy, through the Arrow C data interface and its
+//! Arrow columns, imported and exported without copying through the Arrow C data interface and its
 //! `PyCapsule` protocol. Only arrays of text or binary, which have three buffers and no children.
 
 #![expect(unsafe_code, reason = "the Arrow C data interface is memory that two libraries share by pointers")]
@@ -51,7 +51,7 @@ struct ArrowArray {
     private_data: *mut c_void,
 }
 
-// SAFETY: both hold only memory that nobody changes and that any thread may free.
+// SAFETY: both hold only immutable memory that any thread may free.
 unsafe impl Send for ArrowSchema {}
 // SAFETY: as above.
 unsafe impl Send for ArrowArray {}
@@ -82,12 +82,12 @@ struct Exported {
 }
 
 unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
-    // SAFETY: called by whoever holds the structure, once; its texts are static.
+    // SAFETY: called once, by the owner of the structure; its texts are static.
     unsafe { (*schema).release = None }
 }
 
 unsafe extern "C" fn release_array(array: *mut ArrowArray) {
-    // SAFETY: called by whoever holds the structure, once; the box was made for it in `ArrowColumn`.
+    // SAFETY: called once, by the owner of the structure; the box was made for it in `ArrowColumn`.
     unsafe {
         drop(Box::from_raw((*array).private_data.cast::<Exported>()));
         (*array).release = None;
@@ -159,7 +159,7 @@ enum Offsets<'a> {
     Large(&'a [i64]),
 }
 
-/// A column that lies in somebody else's memory.
+/// A column in memory of another library.
 struct Borrowed<'a> {
     rows: usize,
     /// Where the column begins in its buffers.
@@ -208,7 +208,7 @@ unsafe fn elements<'a, T>(address: *const c_void, count: usize) -> PyResult<&'a 
     Ok(unsafe { slice::from_raw_parts(address, count) })
 }
 
-/// Reads an array where it lies.
+/// Reads an array without copying.
 ///
 /// # Safety
 /// `schema` and `array` follow the Arrow C data interface and live for `'a`.

@@ -34,7 +34,7 @@ data_class! {
         pointer,
         /// The name of the rule.
         rule,
-        /// What is wrong and what to do.
+        /// Description of the problem and its remedy.
         message,
         /// `error` or `warning`.
         severity,
@@ -47,7 +47,7 @@ data_class! {
 }
 
 data_class! {
-    /// What a bulk conversion did.
+    /// Statistics and errors of a bulk conversion.
     Report as "Report" in "turntree.thread_protocol" over CoreReport {
         /// Documents that were converted.
         documents,
@@ -148,7 +148,7 @@ impl Watcher {
     }
 }
 
-/// Runs code of the caller; what it raises comes out of the conversion as it is.
+/// Runs a callback of the caller. The conversion raises its exceptions unchanged.
 pub(super) fn called<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, ObserverError> {
     let held = gil::if_held(|py| work(py).map_err(|error| Box::new(Raised::new(py, error)) as ObserverError));
     held.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
@@ -177,7 +177,7 @@ impl Observer for Watcher {
     }
 }
 
-/// What the answer of an `on_error` function means.
+/// Interprets the return value of an `on_error` function.
 fn verdict(answer: &Bound<'_, PyAny>) -> PyResult<OnFailure> {
     if answer.is_none() {
         return Ok(OnFailure::Skip);

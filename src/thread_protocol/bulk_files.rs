@@ -87,7 +87,7 @@ impl Write for Sink {
     }
 }
 
-/// A file that writers in Python write: under another name until it is whole.
+/// A file that writers in Python write: under a temporary name until it is complete.
 #[pyclass(frozen, name = "_UnfinishedFile", module = "turntree._core")]
 pub(super) struct UnfinishedFile {
     output: Mutex<Option<OutputFile>>,
@@ -111,7 +111,7 @@ impl UnfinishedFile {
         self.place.clone()
     }
 
-    /// Give it its name; with `durable`, when all of it is on the disk.
+    /// Renames the file to its target; with `durable`, after it is synced to disk.
     fn finish(&self, py: Python<'_>, durable: bool) -> PyResult<()> {
         let Some(output) = self.take() else { return Ok(()) };
         let finish = || {
@@ -121,7 +121,7 @@ impl UnfinishedFile {
         py.detach(finish).map_err(|error| raised(py, error))
     }
 
-    /// Remove it, unless it has its name.
+    /// Removes the temporary file, unless it was renamed.
     fn discard(&self) {
         drop(self.take());
     }

@@ -18,7 +18,7 @@ use turntree_thread_protocol::content as core;
 use turntree_thread_protocol::{ContentPart, MessageContent};
 
 data_class! {
-    /// A piece of text.
+    /// A text.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Content Types".
     TextContent as "TextContent" in "turntree.thread_protocol" over core::TextContent {
@@ -45,13 +45,13 @@ macro_rules! media_class {
         data_class! {
             $(#[doc = $doc])*
             $class as $name in "turntree.thread_protocol" over core::$class {
-        /// The id under which a provider keeps it.
+        /// Id of the file at the provider.
         file_id,
-        /// Who keeps it, as `openai`.
+        /// The provider that stores the file, such as `openai`.
         provider,
-        /// Its media type, as `image/png`.
+        /// Media type, such as `image/png`.
         media_type,
-        /// Its file name.
+        /// File name.
         name,
     }
 
@@ -77,13 +77,13 @@ macro_rules! media_class {
             #[pyo3(name = "type")]
             const KIND: &'static str = $kind;
 
-            /// Where it is served.
+            /// URL of the data.
             #[getter]
             fn $url<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.url.to_python(slf.py())
             }
 
-            /// Its data: base64, standard alphabet, padded.
+            /// The data as base64, standard alphabet with padding.
             #[getter]
             fn $base64<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.base64.to_python(slf.py())
@@ -93,47 +93,47 @@ macro_rules! media_class {
 }
 
 media_class! {
-    /// A picture: by URL, inline, or as a file that a provider keeps.
+    /// An image: a URL, inline data, or a file stored by a provider.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Content Types".
     ImageContent as "ImageContent", "image" { image_url, image_base64 }
 }
 
 media_class! {
-    /// A file that is neither picture, sound nor film.
+    /// A file other than an image, audio or a video.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Content Types".
     FileContent as "FileContent", "file" { file_url, file_base64 }
 }
 
 media_class! {
-    /// A sound.
+    /// Audio: a URL, inline data, or a file stored by a provider.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Content Types".
     AudioContent as "AudioContent", "audio" { audio_url, audio_base64 }
 }
 
 media_class! {
-    /// A film.
+    /// A video: a URL, inline data, or a file stored by a provider.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Content Types".
     VideoContent as "VideoContent", "video" { video_url, video_base64 }
 }
 
 data_class! {
-    /// Something that came with a user message, beside its content.
+    /// An attachment of a user message.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Content Types".
     Attachment as "Attachment" in "turntree.thread_protocol" over core::Attachment {
-        /// Its file name.
+        /// File name.
         name,
-        /// Where it is served.
+        /// URL of the data.
         url,
-        /// Its data: base64, standard alphabet, padded.
+        /// The data as base64, standard alphabet with padding.
         data,
-        /// Its media type.
+        /// Media type.
         media_type,
-        /// Its size.
+        /// Size in bytes.
         size_bytes,
     }
 

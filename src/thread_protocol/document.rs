@@ -95,7 +95,7 @@ fields! {
     created_at: String;
     /// Time of the last change, as it is written in the document.
     updated_at: String;
-    /// Title for people.
+    /// Title for display.
     title: String;
 }
 
@@ -181,7 +181,7 @@ impl Thread {
         Ok(slf.clone())
     }
 
-    /// A new thread that goes on where this one is now; the actions so far are shared.
+    /// A new thread that continues from the current end of this one and shares the actions so far.
     #[pyo3(signature = (title = None))]
     fn branch(slf: &Bound<'_, Self>, title: Option<String>) -> PyResult<Py<PyAny>> {
         let branch = Self::of(slf)?.now().branch(RandomIds.string(), now(), title);
@@ -229,7 +229,7 @@ impl Thread {
         digest.map_err(|error| super::error::to_exception(slf.py(), &error, None))
     }
 
-    /// What everybody who saw the conversation agrees on: no metadata, actions numbered anew.
+    /// The part that all participants share: no metadata, actions renumbered.
     fn core(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Self::given(slf.py(), Self::of(slf)?.now().core())
     }
@@ -251,7 +251,7 @@ impl Thread {
         Self::given(slf.py(), merged.map_err(|error| PyValueError::new_err(error.to_string()))?)
     }
 
-    /// Makes the contents of some actions unreadable and keeps their structure.
+    /// Replaces the contents of some actions; their type, agent and time remain.
     #[pyo3(signature = (which, replacement = "[redacted]"))]
     fn redact(slf: &Bound<'_, Self>, which: &Bound<'_, PyAny>, replacement: &str) -> PyResult<Py<PyAny>> {
         let thread = Self::of(slf)?.now();
@@ -272,7 +272,7 @@ impl Thread {
         Self::given(slf.py(), thread.slice(&slice, RandomIds.string(), now()))
     }
 
-    /// The messages of the provider layer that the thread holds, or that one of its agents hears.
+    /// The messages of the provider layer of the whole thread, or of one agent's view.
     #[pyo3(signature = (
         agent_id = None, others = "prefix", tool_visibility = "hide", *,
         others_role = "user", attribution = "{agent:NAME}: "

@@ -13,11 +13,11 @@ json_object! {
         pub rule: String = "rule",
         /// Where, as a JSON pointer.
         pub pointer: String = "pointer",
-        /// What is wrong and what to do.
+        /// Description of the problem and its remedy.
         pub message: String = "message",
         /// `error` or `warning`.
         pub severity: String = "severity",
-        /// What to do where the rule is broken.
+        /// How to fix the problem.
         pub remedy: String = "remedy", default,
     }
 }
@@ -31,11 +31,11 @@ data_class! {
         rule,
         /// Where, as a JSON pointer.
         pointer,
-        /// What is wrong and what to do.
+        /// Description of the problem and its remedy.
         message,
         /// `error` or `warning`.
         severity,
-        /// What to do where the rule is broken.
+        /// How to fix the problem.
         remedy,
     }
 }

@@ -1,4 +1,4 @@
-//! From and to the histories of Pydantic AI: live objects, or their JSON.
+//! Conversions from and to histories of Pydantic AI: Python objects, or their JSON.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl View<'_> {
     }
 }
 
-/// Makes a thread of a Pydantic AI history.
+/// Creates a thread from a Pydantic AI history.
 #[pyfunction]
 #[pyo3(signature = (
     messages, *, agent = None, thread_id = None, title = None, profile = "full", combine_text = "adjacent",
@@ -153,7 +153,7 @@ fn from_json(py: Python<'_>, bytes: &[u8], options: &ImportOptions) -> PyResult<
 /// The messages of a list.
 ///
 /// # Errors
-/// `TypeError` for what is no list.
+/// `TypeError` if the value is not a list.
 pub(super) fn list_from<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     super::lists::items_of(messages, "messages").map_err(|_| {
         let found = messages.get_type().name().map(|name| name.to_string()).unwrap_or_default();
@@ -164,7 +164,7 @@ pub(super) fn list_from<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound
     })
 }
 
-/// The messages of a thread, or what one of its agents sees, as live objects.
+/// The messages of a thread, or the view of one agent, as Python objects.
 ///
 /// # Errors
 /// `ImportError` without pydantic-ai; `turntree.ValidationError` for an unknown agent, damaged metadata, or a message

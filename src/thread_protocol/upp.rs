@@ -47,7 +47,7 @@ pub(super) fn thread_from_upp(
     Thread::given(py, thread)
 }
 
-/// The messages of a thread, or what one of its agents hears.
+/// The messages of a thread, or the view of one agent.
 ///
 /// # Errors
 /// `turntree.ValidationError` for an unknown agent or damaged metadata.

@@ -24,7 +24,7 @@ use turntree_thread_protocol::convert::vercel_ui::{
     from_ui_messages as core_from_ui_messages, ui_messages_from_json,
 };
 
-/// The words for how much a sidecar says.
+/// Names of the sidecar levels.
 const LEVELS: &[(&str, SidecarLevel)] =
     &[("none", SidecarLevel::None), ("portable", SidecarLevel::Portable), ("full", SidecarLevel::Full)];
 
@@ -101,7 +101,7 @@ fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMes
     read(browser_raw(&list, "messages")?.get().as_bytes())
 }
 
-/// Makes a thread of the messages of a chat of the Vercel AI SDK.
+/// Creates a thread from chat messages of the Vercel AI SDK, versions 5 to 7.
 #[pyfunction]
 #[pyo3(signature = (
     messages, *, agent = None, thread_id = None, chat_id = None, title = None, timestamp = None,
@@ -264,13 +264,13 @@ impl UiStreamReader {
         Self::pushed(py, py.detach(|| self.lock().push_json(chunk.get())))
     }
 
-    /// How many chunks were read.
+    /// Number of chunks that were read.
     #[getter]
     fn count(&self) -> u64 {
         self.lock().count()
     }
 
-    /// The message so far as a dict, or None before anything came.
+    /// The message so far as a dict, or None before the first chunk.
     #[getter]
     fn message<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let message = self.lock().message().cloned();
@@ -354,17 +354,17 @@ impl UiLiveStream {
         Ok(self.frames(py, all, false))
     }
 
-    /// The frames that end a run that came to its end.
+    /// The frames that end a successful run.
     fn finish<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         self.frames(py, EventStream::finish, true)
     }
 
-    /// The frames that end a run that failed.
+    /// The frames that end a failed run.
     fn error<'py>(&self, py: Python<'py>, text: &str) -> Bound<'py, PyBytes> {
         self.frames(py, |stream| stream.error(text), true)
     }
 
-    /// The frames that end a run that was stopped.
+    /// The frames that end an aborted run.
     fn abort<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         self.frames(py, EventStream::abort, true)
     }

@@ -15,26 +15,26 @@ use turntree_thread_protocol::convert::pydantic_ai::{
 };
 
 json_object! {
-    /// Something that an older version cannot hold.
+    /// A change that makes a history loadable by an older version.
     #[derive(Debug, Clone, PartialEq)]
     pub(crate) struct ChangeRecord {
-        /// Where in the history that was given, as a JSON pointer.
+        /// JSON pointer into the original history.
         pub pointer: String = "pointer",
         /// `dropped` or `rewritten`.
         pub kind: String = "kind",
-        /// In words.
+        /// Description of the change and its reason.
         pub message: String = "message",
     }
 }
 
 data_class! {
-    /// Something that an older version of Pydantic AI cannot hold.
+    /// A change that makes a history loadable by an older Pydantic AI.
     Change as "Change" in "turntree.thread_protocol" over ChangeRecord {
-        /// Where in the history that was given, as a JSON pointer.
+        /// JSON pointer into the original history.
         pointer,
         /// `dropped` or `rewritten`.
         kind,
-        /// In words.
+        /// Description of the change and its reason.
         message,
     }
 }
@@ -53,7 +53,7 @@ impl From<CoreChange> for ChangeRecord {
 /// A version as users write it.
 ///
 /// # Errors
-/// `ValueError` for what is none.
+/// `ValueError` for an invalid version.
 pub(super) fn version(text: &str) -> PyResult<Version> {
     text.parse().map_err(|error: turntree_thread_protocol::convert::pydantic_ai::VersionError| {
         PyValueError::new_err(error.to_string())

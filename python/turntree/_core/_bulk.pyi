@@ -27,14 +27,14 @@ class DocumentIssue(Data):
         """The name of the rule, as "json_truncated"."""
     @property
     def message(self) -> str:
-        """What is wrong and what to do."""
+        """Description of the problem and its remedy."""
     @property
     def severity(self) -> Literal["error", "warning"]:
         """`error` or `warning`."""
 
 @final
 class Report(Data):
-    """What a bulk conversion did."""
+    """Statistics and errors of a bulk conversion."""
 
     @property
     def documents(self) -> int:
@@ -89,16 +89,16 @@ def _convert_files(
 
 @final
 class _UnfinishedFile:
-    """A file that writers in Python write: under another name until it is whole."""
+    """A file that writers in Python write: under a temporary name until it is complete."""
 
     def __new__(cls, target: str, overwrite: bool) -> _UnfinishedFile: ...
     @property
     def place(self) -> Path:
         """The path to open and write to."""
     def finish(self, durable: bool) -> None:
-        """Give it its name; with `durable`, when all of it is on the disk."""
+        """Rename the file to its target; with `durable`, after it is synced to disk."""
     def discard(self) -> None:
-        """Remove it, unless it has its name."""
+        """Remove the temporary file, unless it was renamed."""
 
 @final
 class _ArrowColumn:
@@ -124,4 +124,4 @@ def _formats() -> tuple[list[str], list[str]]:
     """The names of the formats that can be read, and of those that can be written."""
 
 def _render(data: bytes, *, style: str, what: str, from_: str | None, name: str | None) -> str:
-    """A document for people: text, text with colours, or a page of HTML."""
+    """Render a document as text, text with colours, or a page of HTML."""

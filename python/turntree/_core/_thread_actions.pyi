@@ -43,15 +43,15 @@ class ThinkingUsage(Data):
 
 @final
 class UserMessageAction(Data):
-    """A user said something.
+    """A message of a user.
 
     Args:
         content: A text, or a list of texts, content parts and dicts.
-        attachments: What came with it.
-        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
-        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
-        action_id: Its id, if it should have one.
-        metadata: Facts of applications, by namespace.
+        attachments: Attachments of the message.
+        timestamp: ISO 8601 text, stored unchanged, or a ``datetime``. Default: now.
+        sequence: Number in the thread, from 1; 0 until a thread assigns it.
+        action_id: Id of the action, optional.
+        metadata: Metadata of applications, by namespace.
 
     Spec: ThreadProtocol 1.0.0, "Core Actions".
     """
@@ -92,17 +92,17 @@ class UserMessageAction(Data):
 
 @final
 class AssistantMessageAction(Data):
-    """An agent said something.
+    """A message of an agent.
 
     Args:
         content: A text, or a list of texts, content parts and dicts.
-        agent_id: Who: a key of the thread's agents.
-        finish_reason: Why the model ended: "stop", "tool_call", "length" or "content_filter".
-        usage: What it cost.
-        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
-        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
-        action_id: Its id, if it should have one.
-        metadata: Facts of applications, by namespace.
+        agent_id: Id of the agent, a key of the thread's agents.
+        finish_reason: Why the model stopped: "stop", "tool_call", "length" or "content_filter".
+        usage: Token usage.
+        timestamp: ISO 8601 text, stored unchanged, or a ``datetime``. Default: now.
+        sequence: Number in the thread, from 1; 0 until a thread assigns it.
+        action_id: Id of the action, optional.
+        metadata: Metadata of applications, by namespace.
 
     Spec: ThreadProtocol 1.0.0, "Core Actions".
     """
@@ -153,19 +153,19 @@ class AssistantMessageAction(Data):
 
 @final
 class ThinkingAction(Data):
-    """An agent thought.
+    """Reasoning of an agent.
 
     Args:
-        content: The thinking, as far as the provider shows it.
-        agent_id: Who: a key of the thread's agents.
-        provider_name: Whose signature it is.
-        signature: The provider's proof of it, to be sent back.
-        thinking_id: The provider's id of it.
-        usage: What it cost.
-        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
-        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
-        action_id: Its id, if it should have one.
-        metadata: Facts of applications, by namespace.
+        content: The reasoning, as far as the provider returns it.
+        agent_id: Id of the agent, a key of the thread's agents.
+        provider_name: Provider of the signature.
+        signature: The provider's signature, to be sent back.
+        thinking_id: The provider's id of the reasoning.
+        usage: Token usage.
+        timestamp: ISO 8601 text, stored unchanged, or a ``datetime``. Default: now.
+        sequence: Number in the thread, from 1; 0 until a thread assigns it.
+        action_id: Id of the action, optional.
+        metadata: Metadata of applications, by namespace.
 
     Spec: ThreadProtocol 1.0.0, "Core Actions".
     """
@@ -227,17 +227,17 @@ class ThinkingAction(Data):
 
 @final
 class ToolCallAction(Data):
-    """An agent called a tool.
+    """A tool call of an agent.
 
     Args:
-        tool_name: Which tool.
+        tool_name: Name of the tool.
         args: The arguments, usually a dict. Default: ``{}``.
-        agent_id: Who: a key of the thread's agents.
-        tool_call_id: The id that the return repeats.
-        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
-        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
-        action_id: Its id, if it should have one.
-        metadata: Facts of applications, by namespace.
+        agent_id: Id of the agent, a key of the thread's agents.
+        tool_call_id: Id of the call. Its result has the same id.
+        timestamp: ISO 8601 text, stored unchanged, or a ``datetime``. Default: now.
+        sequence: Number in the thread, from 1; 0 until a thread assigns it.
+        action_id: Id of the action, optional.
+        metadata: Metadata of applications, by namespace.
 
     Spec: ThreadProtocol 1.0.0, "Core Actions".
     """
@@ -289,17 +289,17 @@ class ToolCallAction(Data):
 
 @final
 class ToolReturnAction(Data):
-    """A tool answered.
+    """The result of a tool call.
 
     Args:
-        tool_name: Which tool, as the call says.
-        content: The value, or what went wrong.
-        tool_call_id: The id of the call.
+        tool_name: Name of the tool, as in the call.
+        content: The result or the error.
+        tool_call_id: Id of the call.
         status: "success", "error" or "validation_error".
-        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
-        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
-        action_id: Its id, if it should have one.
-        metadata: Facts of applications, by namespace.
+        timestamp: ISO 8601 text, stored unchanged, or a ``datetime``. Default: now.
+        sequence: Number in the thread, from 1; 0 until a thread assigns it.
+        action_id: Id of the action, optional.
+        metadata: Metadata of applications, by namespace.
 
     Spec: ThreadProtocol 1.0.0, "Core Actions".
     """
@@ -351,15 +351,15 @@ class ToolReturnAction(Data):
 
 @final
 class SystemAction(Data):
-    """An event of a system.
+    """A system event.
 
     Args:
-        action_type: Its type, with the "system." prefix.
-        data: What the system says about it.
-        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
-        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
-        action_id: Its id, if it should have one.
-        metadata: Facts of applications, by namespace.
+        action_type: Type of the event, with the prefix "system.".
+        data: Data of the event.
+        timestamp: ISO 8601 text, stored unchanged, or a ``datetime``. Default: now.
+        sequence: Number in the thread, from 1; 0 until a thread assigns it.
+        action_id: Id of the action, optional.
+        metadata: Metadata of applications, by namespace.
 
     Spec: ThreadProtocol 1.0.0, "System Actions".
     """

@@ -9,7 +9,7 @@ from turntree._core._data import Data, Json
 
 @final
 class TextContent(Data):
-    """A piece of text.
+    """A text.
 
     Spec: ThreadProtocol 1.0.0, "Content Types".
     """
@@ -22,15 +22,15 @@ class TextContent(Data):
 
 @final
 class ImageContent(Data):
-    """A picture: by URL, inline, or as a file that a provider keeps.
+    """An image: a URL, inline data, or a file stored by a provider.
 
     Args:
-        image_url: Where it is served.
-        image_base64: Its data: base64 in the standard alphabet, or bytes.
-        file_id: The id under which a provider keeps it.
-        provider: Who keeps it, as "openai".
-        media_type: Its media type.
-        name: Its file name.
+        image_url: URL of the data.
+        image_base64: The data: base64 in the standard alphabet, or bytes.
+        file_id: Id of the file at the provider.
+        provider: The provider that stores the file, such as "openai".
+        media_type: Media type.
+        name: File name.
 
     Spec: ThreadProtocol 1.0.0, "Content Types".
     """
@@ -48,39 +48,39 @@ class ImageContent(Data):
     ) -> Self: ...
     @property
     def image_url(self) -> str | None:
-        """Where it is served."""
+        """URL of the data."""
 
     @property
     def image_base64(self) -> str | None:
-        """Its data: base64, standard alphabet, padded."""
+        """The data as base64, standard alphabet with padding."""
 
     @property
     def file_id(self) -> str | None:
-        """The id under which a provider keeps it."""
+        """Id of the file at the provider."""
 
     @property
     def provider(self) -> str | None:
-        """Who keeps it, as `openai`."""
+        """The provider that stores the file, such as `openai`."""
 
     @property
     def media_type(self) -> str | None:
-        """Its media type, as `image/png`."""
+        """Media type, such as `image/png`."""
 
     @property
     def name(self) -> str | None:
-        """Its file name."""
+        """File name."""
 
 @final
 class FileContent(Data):
-    """A file that is neither picture, sound nor film.
+    """A file other than an image, audio or a video.
 
     Args:
-        file_url: Where it is served.
-        file_base64: Its data: base64 in the standard alphabet, or bytes.
-        file_id: The id under which a provider keeps it.
-        provider: Who keeps it, as "openai".
-        media_type: Its media type.
-        name: Its file name.
+        file_url: URL of the data.
+        file_base64: The data: base64 in the standard alphabet, or bytes.
+        file_id: Id of the file at the provider.
+        provider: The provider that stores the file, such as "openai".
+        media_type: Media type.
+        name: File name.
 
     Spec: ThreadProtocol 1.0.0, "Content Types".
     """
@@ -98,39 +98,39 @@ class FileContent(Data):
     ) -> Self: ...
     @property
     def file_url(self) -> str | None:
-        """Where it is served."""
+        """URL of the data."""
 
     @property
     def file_base64(self) -> str | None:
-        """Its data: base64, standard alphabet, padded."""
+        """The data as base64, standard alphabet with padding."""
 
     @property
     def file_id(self) -> str | None:
-        """The id under which a provider keeps it."""
+        """Id of the file at the provider."""
 
     @property
     def provider(self) -> str | None:
-        """Who keeps it, as `openai`."""
+        """The provider that stores the file, such as `openai`."""
 
     @property
     def media_type(self) -> str | None:
-        """Its media type, as `application/pdf`."""
+        """Media type, such as `application/pdf`."""
 
     @property
     def name(self) -> str | None:
-        """Its file name."""
+        """File name."""
 
 @final
 class AudioContent(Data):
-    """A sound: by URL, inline, or as a file that a provider keeps.
+    """Audio: a URL, inline data, or a file stored by a provider.
 
     Args:
-        audio_url: Where it is served.
-        audio_base64: Its data: base64 in the standard alphabet, or bytes.
-        file_id: The id under which a provider keeps it.
-        provider: Who keeps it, as "openai".
-        media_type: Its media type.
-        name: Its file name.
+        audio_url: URL of the data.
+        audio_base64: The data: base64 in the standard alphabet, or bytes.
+        file_id: Id of the file at the provider.
+        provider: The provider that stores the file, such as "openai".
+        media_type: Media type.
+        name: File name.
 
     Spec: ThreadProtocol 1.0.0, "Content Types".
     """
@@ -148,39 +148,39 @@ class AudioContent(Data):
     ) -> Self: ...
     @property
     def audio_url(self) -> str | None:
-        """Where it is served."""
+        """URL of the data."""
 
     @property
     def audio_base64(self) -> str | None:
-        """Its data: base64, standard alphabet, padded."""
+        """The data as base64, standard alphabet with padding."""
 
     @property
     def file_id(self) -> str | None:
-        """The id under which a provider keeps it."""
+        """Id of the file at the provider."""
 
     @property
     def provider(self) -> str | None:
-        """Who keeps it, as `openai`."""
+        """The provider that stores the file, such as `openai`."""
 
     @property
     def media_type(self) -> str | None:
-        """Its media type, as `audio/wav`."""
+        """Media type, such as `audio/wav`."""
 
     @property
     def name(self) -> str | None:
-        """Its file name."""
+        """File name."""
 
 @final
 class VideoContent(Data):
-    """A film: by URL, inline, or as a file that a provider keeps.
+    """A video: a URL, inline data, or a file stored by a provider.
 
     Args:
-        video_url: Where it is served.
-        video_base64: Its data: base64 in the standard alphabet, or bytes.
-        file_id: The id under which a provider keeps it.
-        provider: Who keeps it, as "openai".
-        media_type: Its media type.
-        name: Its file name.
+        video_url: URL of the data.
+        video_base64: The data: base64 in the standard alphabet, or bytes.
+        file_id: Id of the file at the provider.
+        provider: The provider that stores the file, such as "openai".
+        media_type: Media type.
+        name: File name.
 
     Spec: ThreadProtocol 1.0.0, "Content Types".
     """
@@ -198,27 +198,27 @@ class VideoContent(Data):
     ) -> Self: ...
     @property
     def video_url(self) -> str | None:
-        """Where it is served."""
+        """URL of the data."""
 
     @property
     def video_base64(self) -> str | None:
-        """Its data: base64, standard alphabet, padded."""
+        """The data as base64, standard alphabet with padding."""
 
     @property
     def file_id(self) -> str | None:
-        """The id under which a provider keeps it."""
+        """Id of the file at the provider."""
 
     @property
     def provider(self) -> str | None:
-        """Who keeps it, as `openai`."""
+        """The provider that stores the file, such as `openai`."""
 
     @property
     def media_type(self) -> str | None:
-        """Its media type, as `video/mp4`."""
+        """Media type, such as `video/mp4`."""
 
     @property
     def name(self) -> str | None:
-        """Its file name."""
+        """File name."""
 
 ContentPart: TypeAlias = TextContent | ImageContent | FileContent | AudioContent | VideoContent
 
@@ -228,14 +228,14 @@ ContentPartsInput: TypeAlias = str | Iterable[str | ContentPart | Mapping[str, J
 
 @final
 class Attachment(Data):
-    """Something that came with a user message, beside its content.
+    """An attachment of a user message.
 
     Args:
-        name: Its file name.
-        media_type: Its media type.
-        url: Where it is served.
-        data: Base64 in the standard alphabet, or bytes.
-        size_bytes: Its size.
+        name: File name.
+        media_type: Media type.
+        url: URL of the data.
+        data: The data: base64 in the standard alphabet, or bytes.
+        size_bytes: Size in bytes.
 
     Spec: ThreadProtocol 1.0.0, "Content Types".
     """
@@ -251,20 +251,20 @@ class Attachment(Data):
     ) -> Self: ...
     @property
     def name(self) -> str:
-        """Its file name."""
+        """File name."""
 
     @property
     def media_type(self) -> str:
-        """Its media type."""
+        """Media type."""
 
     @property
     def url(self) -> str | None:
-        """Where it is served."""
+        """URL of the data."""
 
     @property
     def data(self) -> str | None:
-        """Its data: base64, standard alphabet, padded."""
+        """The data as base64, standard alphabet with padding."""
 
     @property
     def size_bytes(self) -> int | None:
-        """Its size."""
+        """Size in bytes."""

@@ -15,19 +15,19 @@ from turntree._core._thread_protocol import AgentConfig, Change, ProtocolThread
 class UiStreamReader:
     """Reads one UI message stream of the Vercel AI SDK as it arrives.
 
-    The result depends on the chunks alone, never on how their bytes were cut. After an error the stream is over, as it
-    is for the real client; what came before stays readable.
+    The result does not depend on where the bytes are split. An error ends the stream, as in the real client; the
+    chunks before it remain readable.
 
     Args:
         messages: The conversation before the stream, as the client has it: dicts, or their JSON.
-        agent: Who answers. Default: as the sidecar says, else one agent called "assistant".
-        thread_id: Default: as the sidecar says, else one that follows from `chat_id` or the first message.
-        chat_id: The id of the chat: a UUID is the thread's id, from another one it follows.
+        agent: The agent. Default: from the sidecar, else one agent called "assistant".
+        thread_id: Id of the thread. Default: from the sidecar, else derived from `chat_id` or the first message.
+        chat_id: Id of the chat. A UUID is used as the thread's id; otherwise the thread's id is derived from it.
         title: Default: the beginning of the first user text.
-        timestamp: The time of messages that say none. Default: 1970.
-        profile: "full" keeps what it takes to give the messages back equal, "portable" only what others understand.
-        sidecar: How much to take of what turntree said beside the parts: "none", "portable" (times, agents, usage), or
-            "full" (metadata and system prompts too), which is for messages that no client had in its hands.
+        timestamp: Time of messages without a time. Default: 1970.
+        profile: "full" stores the data for an exact round trip, "portable" only standard data.
+        sidecar: How much of turntree's own metadata to read: "none", "portable" (times, agents, usage), or "full" (also
+            metadata and system prompts; only for messages that no client can have changed).
 
     UI message stream, §2 to §5.
     """
@@ -45,26 +45,26 @@ class UiStreamReader:
         sidecar: Literal["none", "portable", "full"] = "portable",
     ) -> Self: ...
     def feed(self, data: Mapping[str, Any] | bytes | bytearray | str) -> None:
-        """Take what arrived next.
+        """Read the next data.
 
         Args:
-            data: One chunk as a dict, or a piece of the response body, cut anywhere.
+            data: One chunk as a dict, or part of the response body, split anywhere.
 
         Raises:
-            ValidationError: The real client gives the stream up here; names the chunk.
+            ValidationError: The real client would stop here; the message names the chunk.
             TypeError: Neither a dict nor bytes nor str.
         """
     @property
     def count(self) -> int:
-        """How many chunks were read."""
+        """Number of chunks that were read."""
     @property
     def message(self) -> dict[str, Any] | None:
-        """The message so far, or None before anything came."""
+        """The message so far, or None before the first chunk."""
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The conversation so far, the message of the stream last."""
     def thread(self) -> ProtocolThread:
-        """Give the thread so far; one of its own."""
+        """Return the thread so far, a new object."""
 
 @final
 class UiLiveStream:
@@ -72,22 +72,22 @@ class UiLiveStream:
 
     def __new__(cls, message_id: str | None = None, metadata: Mapping[str, Any] | None = None) -> Self: ...
     def start(self) -> bytes:
-        """Give the frames that begin the stream."""
+        """Return the frames that begin the stream."""
     def events(self, events: list[AgentStreamEvent] | list[StreamEvent]) -> bytes:
-        """Give the frames of events.
+        """Return the frames of events.
 
         Raises:
             TypeError: Something else is in the list.
         """
     def finish(self) -> bytes:
-        """Give the frames that end a run that came to its end."""
+        """Return the frames that end a successful run."""
     def error(self, text: str) -> bytes:
-        """Give the frames that end a run that failed."""
+        """Return the frames that end a failed run."""
     def abort(self) -> bytes:
-        """Give the frames that end a run that was stopped."""
+        """Return the frames that end an aborted run."""
 
 def ui_stream_headers() -> dict[str, str]:
-    """Give the response headers of a UI message stream."""
+    """Return the response headers of a UI message stream."""
 
 def from_ui_messages(
     messages: Iterable[Mapping[str, Any]] | str | bytes | bytearray,
@@ -100,22 +100,22 @@ def from_ui_messages(
     profile: Literal["full", "portable"] = "full",
     sidecar: Literal["none", "portable", "full"] = "portable",
 ) -> ProtocolThread:
-    """Make a thread of the messages of a chat of the Vercel AI SDK, 5 to 7.
+    """Create a thread from chat messages of the Vercel AI SDK, versions 5 to 7.
 
     Args:
-        messages: What `useChat` keeps and posts: a list of dicts, or its JSON.
-        agent: Who answers. Default: as the sidecar says, else one agent called "assistant".
-        thread_id: Default: as the sidecar says, else one that follows from `chat_id` or the first message.
-        chat_id: The id of the chat: a UUID is the thread's id, from another one it follows.
+        messages: The messages of `useChat`: a list of dicts, or its JSON.
+        agent: The agent. Default: from the sidecar, else one agent called "assistant".
+        thread_id: Id of the thread. Default: from the sidecar, else derived from `chat_id` or the first message.
+        chat_id: Id of the chat. A UUID is used as the thread's id; otherwise the thread's id is derived from it.
         title: Default: the beginning of the first user text.
-        timestamp: The time of messages that say none. Default: 1970.
-        profile: "full" keeps what it takes to give the messages back equal, "portable" only what others understand.
-        sidecar: How much to take of what turntree said beside the parts: "none", "portable" (times, agents, usage), or
-            "full" (metadata and system prompts too), which is for messages that no client had in its hands.
+        timestamp: Time of messages without a time. Default: 1970.
+        profile: "full" stores the data for an exact round trip, "portable" only standard data.
+        sidecar: How much of turntree's own metadata to read: "none", "portable" (times, agents, usage), or "full" (also
+            metadata and system prompts; only for messages that no client can have changed).
 
     Raises:
-        TypeError: `messages` is no list.
-        ValidationError: Not JSON, too large or too deep, or not a list of messages; names the place.
+        TypeError: `messages` is not a list.
+        ValidationError: Not JSON, too large or too deep, or not a list of messages; the message names the path.
     """
 
 def from_pydantic_ai(
@@ -130,19 +130,19 @@ def from_pydantic_ai(
     usage_actions: bool = False,
     strict: bool = False,
 ) -> ProtocolThread:
-    """Make a thread of a Pydantic AI history. The same history and options always give the same thread.
+    """Create a thread from a Pydantic AI history. The same history and options always give the same thread.
 
     Args:
-        messages: A list of live ``ModelMessage`` objects, or their JSON as ``dump_json`` of any version writes it.
-        agent: Who answered: one agent, or a dict of agents by run id. Default: ``metadata["agent"]`` of each message,
+        messages: A list of ``ModelMessage`` objects, or their JSON as written by ``dump_json`` of any version.
+        agent: The agent: one agent, or a dict of agents by run id. Default: ``metadata["agent"]`` of each message,
             else one agent called "assistant".
-        thread_id: Default: the conversation's id if it is a UUID, else one that follows from the first message.
+        thread_id: Id of the thread. Default: the conversation's id if it is a UUID, else from the first message.
         title: Default: the beginning of the first user text.
-        profile: "full" keeps all it takes to give the history back equal, "portable" only what others understand.
-        combine_text: Which texts of an answer make one message: those that stand together, or all.
-        validation_status: Tell arguments that failed validation ("validation_error") from other errors.
-        usage_actions: Add a ``system.tp.usage`` action for answers without text (portable profile).
-        strict: Keep the metadata of actions apart from them, in ``thread.metadata``.
+        profile: "full" stores the data for an exact round trip, "portable" only standard data.
+        combine_text: Which texts of a response form one message: adjacent ones, or all.
+        validation_status: Use the status "validation_error" for arguments that failed validation.
+        usage_actions: Add a ``system.tp.usage`` action for responses without text (portable profile).
+        strict: Store the metadata of actions in ``thread.metadata``.
 
     Raises:
         TypeError: `messages` is neither a list of messages nor text; names the place.
@@ -161,16 +161,16 @@ def thread_from_upp(
     profile: Literal["full", "portable"] = "full",
     parent: ProtocolThread | None = None,
 ) -> ProtocolThread:
-    """Make a thread of messages of the provider layer; see `turntree.thread_protocol.from_upp`."""
+    """Create a thread from messages of the provider layer; see `turntree.thread_protocol.from_upp`."""
 
 def pydantic_ai_version(history: ProtocolThread | Sequence[Any] | str | bytes | bytearray) -> tuple[str, str | None]:
-    """Tell which versions of Pydantic AI write the members that a history has.
+    """Return the versions of Pydantic AI that write the members of a history.
 
     Args:
-        history: A thread, live messages, or their JSON.
+        history: A thread, ``ModelMessage`` objects, or their JSON.
 
     Returns:
-        The first version that knows all of it, and the first that would have written more (None when none would).
+        The first version that supports all of it, and the first that would have written more (None if there is none).
         Between 2.34 and 2.68 every fourth version is known.
 
     Raises:
@@ -180,16 +180,16 @@ def pydantic_ai_version(history: ProtocolThread | Sequence[Any] | str | bytes | 
 def downgrade_pydantic_ai(
     history: ProtocolThread | Sequence[Any] | str | bytes | bytearray, to: str
 ) -> tuple[bytes, list[Change]]:
-    """Write a history so that an older Pydantic AI loads it.
+    """Return a history in the format of an older Pydantic AI.
 
     Args:
-        history: A thread, live messages, or their JSON.
-        to: The version, as "1.107"; "1.x" stands for all of 1.
+        history: A thread, ``ModelMessage`` objects, or their JSON.
+        to: The version, such as "1.107"; "1.x" means all versions of 1.
 
     Returns:
-        The JSON, and everything that had to be left out or said in another way.
+        The JSON, and the list of changes.
 
     Raises:
-        ValueError: `to` is no version from 1.0 on.
+        ValueError: `to` is not a version from 1.0.
         ValidationError: Not a history; names the place.
     """

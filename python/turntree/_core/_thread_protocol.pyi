@@ -16,11 +16,11 @@ class AgentConfig(Data):
     """One agent of a thread.
 
     Args:
-        agent_name: A name for people.
+        agent_name: Display name.
         agent_id: Default: a new UUIDv4.
-        agent_identifier: A name for programs. Default: made of the name, "Weather Assistant" is "weather_assistant".
-        created_at: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
-        config_ref: Where its full configuration is.
+        agent_identifier: Identifier. Default: derived from the name ("weather_assistant" from "Weather Assistant").
+        created_at: ISO 8601 text, stored unchanged, or a ``datetime``. Default: now.
+        config_ref: Reference to the full configuration.
 
     Spec: ThreadProtocol 1.0.0, "Agent Configuration".
     """
@@ -36,23 +36,23 @@ class AgentConfig(Data):
     ) -> Self: ...
     @property
     def agent_id(self) -> str:
-        """Its id, the same as its key in the registry."""
+        """Id of the agent, the same as its key in the thread."""
 
     @property
     def agent_identifier(self) -> str:
-        """A name for programs, unique in the thread: `fred_v1`."""
+        """Identifier, unique in the thread, such as `fred_v1`."""
 
     @property
     def agent_name(self) -> str:
-        """A name for people: `Fred`."""
+        """Display name, such as `Fred`."""
 
     @property
     def created_at(self) -> str:
-        """When it was made."""
+        """Time of creation."""
 
     @property
     def config_ref(self) -> str | None:
-        """Where its full configuration is."""
+        """Reference to the full configuration."""
 
 @final
 class Issue(Data):
@@ -69,43 +69,43 @@ class Issue(Data):
         """Where, as a JSON pointer."""
     @property
     def message(self) -> str:
-        """What is wrong and what to do."""
+        """Description of the problem and its remedy."""
     @property
     def severity(self) -> Literal["error", "warning"]:
         """`error` or `warning`."""
     @property
     def remedy(self) -> str:
-        """What to do where the rule is broken."""
+        """How to fix the problem."""
 
 @final
 class Change(Data):
-    """Something that an older version of Pydantic AI cannot hold; `downgrade_pydantic_ai` reports it."""
+    """A change that makes a history loadable by an older Pydantic AI; reported by `downgrade_pydantic_ai`."""
 
     @property
     def pointer(self) -> str:
-        """Where in the history that was given, as a JSON pointer."""
+        """JSON pointer into the original history."""
     @property
     def kind(self) -> Literal["dropped", "rewritten"]:
         """`dropped` or `rewritten`."""
     @property
     def message(self) -> str:
-        """What was done and why."""
+        """Description of the change and its reason."""
 
 @final
 class ProtocolThread(Data):
     """A conversation as one document; ``turntree.thread_protocol.Thread``.
 
-    Iterates over its actions. Frozen in everything but its end: `append` adds there.
+    Iterates over its actions. Immutable except that `append` adds actions at the end.
 
     Args:
         thread_id: Default: a new UUIDv4.
-        title: What a person calls it.
-        agents: Who takes part: a list, or a dict by id.
-        actions: What happened; actions without a place get the next one.
-        parent_thread_id: The thread it branched from.
-        created_at: ISO 8601 text, kept as it is, or a ``datetime``. Default: the time of the first action, else now.
+        title: Title for display.
+        agents: The agents: a list, or a dict by id.
+        actions: The actions in order; actions without a number get the next one.
+        parent_thread_id: Id of the parent thread.
+        created_at: ISO 8601 text, stored unchanged, or a ``datetime``. Default: the time of the first action, else now.
         updated_at: Default: the time of the last action.
-        metadata: Facts of applications, by namespace.
+        metadata: Metadata of applications, by namespace.
 
     Spec: ThreadProtocol 1.0.0, "Thread".
     """
@@ -130,76 +130,76 @@ class ProtocolThread(Data):
 
     @property
     def thread_id(self) -> str:
-        """Its id, a UUID."""
+        """Id of the thread, a UUID."""
 
     @property
     def parent_thread_id(self) -> str | None:
-        """The thread it branched from."""
+        """Id of the parent thread, or None."""
 
     @property
     def created_at(self) -> str:
-        """When it began."""
+        """Time of creation."""
 
     @property
     def updated_at(self) -> str:
-        """When it was changed last."""
+        """Time of the last change."""
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
+        """Title for display."""
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Facts of applications by namespace; a dict of its own."""
+        """Metadata of applications by namespace, a new dict each time, or None."""
     @property
     def agents(self) -> dict[str, AgentConfig]:
-        """The agents by id; a dict of its own."""
+        """The agents by id, a new dict each time."""
     @property
     def actions(self) -> list[Action]:
-        """The actions at this moment, in order; a list of its own."""
+        """The actions in order, a new list each time."""
     def append(self, action: Action | Mapping[str, Json]) -> Action:
         """Add an action at the end.
 
-        What actions must be to each other (a return behind its call, agents that are entered) is not refused here:
-        `validate` and `check` tell it when all is said.
+        Rules between actions (a result follows its call, agents are registered) are not checked here; use `validate` or
+        `check`.
 
         Args:
-            action: An action, or its dict; one without a timestamp happens now.
+            action: An action or its dict. Default of the timestamp: now.
 
         Returns:
-            The action with its place. The one that was given is frozen and stays as it was.
+            The action with its number. The argument is unchanged.
         """
     def add_agent(self, agent: AgentConfig | Mapping[str, Json]) -> Self:
-        """Enter an agent under its id, in the place of one with the same id; gives the thread."""
+        """Add an agent, or replace the one with the same id, and return the thread."""
     def branch(self, title: str | None = None) -> Self:
-        """Give a new thread that goes on where this one is now.
+        """Return a new thread that continues from the current end of this one.
 
-        It has an id of its own, names this one as its parent, and shares the actions so far.
+        It has a new id, has this thread as its parent, and shares the actions so far.
         """
     def model_dump_json(self, *, indent: int | None = None, by_alias: bool = True, exclude_none: bool = False) -> str:
-        """Give the document as JSON text, compact unless `indent` is given; written while other threads run."""
+        """Return the document as JSON text, compact unless `indent` is given. Releases the GIL."""
 
     def to_json(self) -> str:
-        """Give compact JSON text; written while other threads run."""
+        """Return compact JSON text. Releases the GIL."""
 
     def to_json_bytes(self) -> bytes:
-        """Give compact JSON in UTF-8; written while other threads run. The fastest way to a file or a socket."""
+        """Return compact JSON in UTF-8, without a copy to str. Releases the GIL."""
 
     def validate(self, *, strict: bool = False) -> list[Issue]:
-        """Give every place where the document breaks a rule, in document order. Never raises.
+        """Return all violations of rules, in document order. Never raises.
 
         Args:
-            strict: By the letter: warnings are errors, ids are UUIDs, times have an offset, only members that the
-                specification names, and only numbers that a JavaScript reader gives back.
+            strict: Also require that ids are UUIDs, times have an offset, all members are in the specification, and a
+                JavaScript reader preserves all numbers. Warnings are errors.
         """
     def check(self, *, strict: bool = False) -> None:
-        """Check the document; warnings pass unless `strict`.
+        """Raise if the document is invalid. Warnings raise only with `strict`.
 
         Args:
             strict: As in `validate`.
 
         Raises:
-            ValidationError: With one entry in `errors()` for every rule that is broken.
+            ValidationError: The document is invalid. `errors()` has one entry per violation.
         """
     def canonical_json(self, *, strict: bool = False, javascript: bool = False) -> bytes:
         """Return the canonical bytes (RFC 8785): the same for equal threads, whichever program wrote them.
@@ -230,35 +230,35 @@ class ProtocolThread(Data):
             ValidationError: With `include_times`, a time has no offset from UTC; names the places.
         """
     def core(self) -> Self:
-        """Give what everybody who saw the conversation agrees on: no metadata, actions numbered anew."""
+        """Return the part that all participants share: no metadata, actions renumbered."""
     def with_hoisted_metadata(self) -> Self:
-        """Give the same thread with the metadata of its actions in ``metadata[namespace]["actions"]``.
+        """Return the thread with the metadata of its actions in ``metadata[namespace]["actions"]``.
 
         A namespace that the thread's own metadata uses otherwise stays in the actions.
         """
     def usage(self) -> Usage:
-        """Give the tokens of the whole thread."""
+        """Return the token usage of the thread."""
     def merge(self, other: Self) -> Self:
-        """Join two branches: what they have in common, what is new here, what is new there.
+        """Merge two branches: the common actions, then the new ones of this thread, then those of `other`.
 
-        The result is a child of this thread. Equal actions are the same, however their times are spelled.
-        A call of the other branch whose id is open here gets a new one; a second return of a call before the parting
-        becomes a ``system.tp.second_return``.
+        The result is a child of this thread. Times that differ only in
+        their format are equal. A call of `other` gets a new id if its id is open here; a second result of a common
+        call becomes a ``system.tp.second_return``.
 
         Raises:
-            ValueError: The threads have no first action in common, or know one agent in two ways.
+            ValueError: The threads have no common first action, or define an agent differently.
         """
     def redact(self, which: Iterable[int] | Callable[[Action], object], replacement: str = "[redacted]") -> Self:
-        """Make the contents of some actions unreadable and keep who did what when.
+        """Replace the contents of some actions; their type, agent and time remain.
 
-        What the ways back kept of their messages goes too, and a title that tells them. What other actions say stays.
+        Also removes their round-trip metadata, and a title that repeats them. Other actions are unchanged.
 
         Args:
-            which: Sequence numbers, or a function that is asked for each action.
-            replacement: What texts and results become; arguments become ``{}``, files lose their data.
+            which: Sequence numbers, or a predicate on actions.
+            replacement: Replaces texts and results. Arguments become ``{}``; the data of files is removed.
 
         Raises:
-            ValueError: No action has one of the numbers.
+            ValueError: A number does not exist.
         """
     def slice(
         self,
@@ -267,16 +267,16 @@ class ProtocolThread(Data):
         since: datetime | str | None = None,
         until: datetime | str | None = None,
     ) -> Self:
-        """Give the actions of one agent, or of a span of time, as a thread of its own, numbered anew.
+        """Return the actions of one agent or of a time range as a new thread, renumbered.
 
         Args:
-            agent_id: Keep what this agent did, what its tools answered, and what users said.
-            since: Keep actions not before this time.
-            until: Keep actions before this time.
+            agent_id: Include the actions of this agent, its tool results, and user messages.
+            since: Include actions at or after this time.
+            until: Include actions before this time.
 
         Raises:
-            ValidationError: No such agent.
-            ValueError: Not a time.
+            ValidationError: The agent is unknown.
+            ValueError: A time is invalid.
         """
     def to_upp(
         self,
@@ -287,17 +287,17 @@ class ProtocolThread(Data):
         others_role: Literal["user", "assistant"] = "user",
         attribution: str = "{agent:NAME}: ",
     ) -> list[Message]:
-        """Give messages of the provider layer (UPP-1.2): equal to those that `from_upp` was given.
+        """Return messages of the provider layer (UPP-1.2), equal to the input of `from_upp`.
 
         Args:
-            agent_id: Whose view, a key of `agents`; None for the whole conversation.
+            agent_id: Agent of the view, a key of `agents`; None for the whole conversation.
             others: As in `to_pydantic_ai`.
             tool_visibility: As in `to_pydantic_ai`.
             others_role: As in `to_pydantic_ai`.
             attribution: As in `to_pydantic_ai`.
 
         Raises:
-            ValidationError: No such agent, or damaged metadata.
+            ValidationError: The agent is unknown, or metadata is invalid.
         """
     def to_pydantic_ai(
         self,
@@ -308,21 +308,21 @@ class ProtocolThread(Data):
         others_role: Literal["user", "assistant"] = "user",
         attribution: str = "{agent:NAME}: ",
     ) -> list[Any]:
-        """Give a Pydantic AI history as live ``ModelMessage`` objects.
+        """Return a Pydantic AI history as ``ModelMessage`` objects.
 
         Args:
-            agent_id: Whose view, a key of `agents`; None for the whole history, equal to the one it was made of. A view
-                is always one that providers take: returns stand directly behind their calls, calls without a return
-                only at the end, and ids that repeat within an answer are told apart (``c``, ``c:2``).
-            others: What the agent hears of others: their words after their name, or nothing.
-            tool_visibility: What it sees of the tools of others: nothing, one line for a call and its return, or both
-                under ids of their own (``agent:id``).
-            others_role: In whose voice it hears them; messages with files stay in the user's.
-            attribution: What goes before their words; NAME stands for the name.
+            agent_id: Agent of the view, a key of `agents`; None for the whole history, equal to the imported one.
+                Providers accept every view: results directly follow their calls, calls without a result are only at the end,
+                and repeated ids in a response get a suffix (``c``, ``c:2``).
+            others: Messages of other agents: with their name as a prefix, or hidden.
+            tool_visibility: Tool calls of other agents: hidden, one line for a call and its result, or both with new
+                ids (``agent:id``).
+            others_role: Role of the messages of other agents. Messages with files have the role user.
+            attribution: Prefix of these messages; NAME is replaced by the name.
 
         Raises:
-            ImportError: pydantic-ai is not installed; ``turntree[pydantic-ai]`` brings it.
-            ValidationError: No such agent, damaged metadata, or a message that the installed version refuses.
+            ImportError: pydantic-ai is not installed; install ``turntree[pydantic-ai]``.
+            ValidationError: The agent is unknown, metadata is invalid, or the installed version rejects a message.
         """
     def to_pydantic_ai_json(
         self,
@@ -334,7 +334,7 @@ class ProtocolThread(Data):
         attribution: str = "{agent:NAME}: ",
         downgrade: str | None = None,
     ) -> bytes:
-        """Give a Pydantic AI history as JSON, byte for byte as ``dump_json`` wrote it. Needs no pydantic-ai.
+        """Return a Pydantic AI history as JSON, identical to the output of ``dump_json``. Does not need pydantic-ai.
 
         Args:
             agent_id: As in `to_pydantic_ai`.
@@ -342,12 +342,12 @@ class ProtocolThread(Data):
             tool_visibility: As in `to_pydantic_ai`.
             others_role: As in `to_pydantic_ai`.
             attribution: As in `to_pydantic_ai`.
-            downgrade: The version of Pydantic AI that shall load it, as "1.107" or "1.x"; `downgrade_pydantic_ai` also
-                tells what that changes.
+            downgrade: The target version of Pydantic AI, such as "1.107" or "1.x"; `downgrade_pydantic_ai` also
+                reports the changes.
 
         Raises:
-            ValueError: `downgrade` is no version from 1.0 on.
-            ValidationError: No such agent, or damaged metadata.
+            ValueError: `downgrade` is not a version from 1.0.
+            ValidationError: The agent is unknown, or metadata is invalid.
         """
     def to_ui_messages(
         self,
@@ -356,19 +356,19 @@ class ProtocolThread(Data):
         sidecar: Literal["none", "portable", "full"] = "portable",
         dynamic_tools: bool = False,
     ) -> list[dict[str, Any]]:
-        """Give the conversation as the messages of a chat of the Vercel AI SDK.
+        """Return the conversation as chat messages of the Vercel AI SDK.
 
-        Messages that came from a client come back as they were. Attachments of users are files behind what they say; a
-        number that no double holds is None, as a browser sends it on.
+        Messages of clients are unchanged. Attachments of users become files after the text. Numbers beyond the range of
+        doubles become None, as in a browser.
 
         Args:
-            sdk: The major version of the SDK that reads. 7 is shown files that only a provider keeps, others are not.
-            sidecar: What goes into ``metadata.thread_protocol`` of other messages, so that `from_ui_messages` gives the
-                thread back: "portable" for its core, "full" for all of it, system prompts and metadata included.
-            dynamic_tools: Write calls as ``dynamic-tool``, for clients that do not know the tools.
+            sdk: Major version of the client's SDK. Only 7 receives files that are stored by a provider.
+            sidecar: Content of ``metadata.thread_protocol`` of other messages, from which `from_ui_messages` restores
+                the thread: "portable" for its core, "full" for everything, with system prompts and metadata.
+            dynamic_tools: Write calls as ``dynamic-tool``, for clients without definitions of the tools.
 
         Raises:
-            ValueError: No such version or level.
+            ValueError: The version or the level is unknown.
         """
     def to_ui_stream(
         self,
@@ -377,18 +377,17 @@ class ProtocolThread(Data):
         turns: Literal["all", "last"] = "all",
         sidecar: Literal["none", "portable", "full"] = "portable",
     ) -> Iterator[dict[str, Any]]:
-        """Give what agents did as one UI message stream of the Vercel AI SDK, each chunk written when it is asked for.
+        """Return the actions of agents as a UI message stream of the Vercel AI SDK, an iterator of chunks.
 
-        The stream is that of the thread as it is now.
+        The stream is a snapshot of the thread. Chunks are created during iteration.
 
         Args:
-            sdk: The major version of the SDK that reads.
-            turns: All actions from the first of an agent on, or those after the last user message.
-            sidecar: As in `to_ui_messages`; it goes with the first chunk and with one behind the parts. With "none",
-                nothing is kept of what was given.
+            sdk: Major version of the client's SDK.
+            turns: All actions from the first one of an agent, or only those after the last user message.
+            sidecar: As in `to_ui_messages`, in the first chunk and in one after the parts. "none" omits it.
 
         Raises:
-            ValueError: No such version, level or choice of turns.
+            ValueError: The version, the level or the choice of turns is unknown.
         """
     def to_ui_stream_bytes(
         self,
@@ -397,7 +396,7 @@ class ProtocolThread(Data):
         turns: Literal["all", "last"] = "all",
         sidecar: Literal["none", "portable", "full"] = "portable",
     ) -> bytes:
-        """Give the same stream as the body of a response: server-sent events, ``[DONE]`` last.
+        """Return the same stream as a response body: server-sent events, ``[DONE]`` last.
 
         Args:
             sdk: As in `to_ui_stream`.

@@ -1,4 +1,4 @@
-//! Live messages from the Rust model: through the `__init__` of their classes, by keyword.
+//! Builds Pydantic AI's Python objects from the Rust model: calls their classes with keyword arguments.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use super::shapes::{
 use turntree_core::message::media::Binary;
 use turntree_thread_protocol::convert::pydantic_ai::{Kind, ModelMessage, Object, Value, write_history};
 
-/// Makes live messages.
+/// Builds Python messages.
 ///
 /// # Errors
 /// `ImportError` without pydantic-ai; `turntree.ValidationError` for a message that the installed version refuses.
@@ -42,8 +42,8 @@ pub(crate) fn build<'py>(py: Python<'py>, messages: &[ModelMessage<'_>]) -> PyRe
     Ok(list)
 }
 
-/// Holds the garbage collector still while objects are made that nobody drops: it would look at all of them again and
-/// again, for a third of the time.
+/// Disables the garbage collector while many long-lived objects are created: repeated collections would take a third of
+/// the time.
 struct CollectorPause<'py> {
     collector: Option<Bound<'py, PyModule>>,
 }
@@ -80,7 +80,7 @@ fn same_classes(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bo
     Ok(true)
 }
 
-/// The message that Pydantic makes of the JSON.
+/// Lets Pydantic parse a message from JSON.
 fn validated<'py>(
     py: Python<'py>,
     shapes: &Shapes,
@@ -104,7 +104,7 @@ fn validated<'py>(
     })
 }
 
-/// How much of Pydantic's own words an error repeats; the exception that caused it has all of them.
+/// Maximum length of Pydantic's message in an error; its cause has the whole message.
 const LONGEST_REASON: usize = 400;
 
 fn refused(py: Python<'_>, place: usize, json: &[u8], error: &PyErr) -> PyResult<PyErr> {
@@ -163,7 +163,7 @@ impl<'py> Builder<'py> {
         self.used |= bit(place, false);
         let built = self.fill(shape, object, Self::value)?;
         if kind == "binary" {
-            // Pictures and sounds have classes of their own, but not everywhere in every version: those are trusted apart.
+            // Images and audio have their own classes, but not in all versions, so they are trusted separately.
             let class = shape.class.bind(self.py);
             let narrowed = class.call_method1(intern!(self.py, "narrow_type"), (built,))?;
             self.used |= match self.shapes.of(narrowed.get_type().as_type_ptr() as usize) {
@@ -175,7 +175,7 @@ impl<'py> Builder<'py> {
         Ok(built)
     }
 
-    /// Calls a class with the members that are not what they are by default.
+    /// Calls a class with the members that differ from their defaults.
     fn fill(
         &mut self,
         shape: &'static Shape,
@@ -204,7 +204,7 @@ impl<'py> Builder<'py> {
         Ok(shape.class.bind(self.py).call((), Some(&arguments))?)
     }
 
-    /// The value of a member; `None` for what the class knows itself.
+    /// The value of a member; `None` if the class sets it.
     fn value(&mut self, member: &Member, value: &Value<'_>) -> Result<Option<Bound<'py, PyAny>>, Unknown> {
         Ok(Some(match member.holds {
             Holds::Name(name) => {

@@ -10,7 +10,7 @@ use pyo3::types::{PyList, PyString, PyType};
 
 use turntree_thread_protocol::convert::pydantic_ai::Kind;
 
-/// What a member holds.
+/// Type of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     /// The name of its class: always this.
@@ -35,11 +35,11 @@ pub(super) enum Holds {
     Nothing,
     /// The parts of a message.
     Parts,
-    /// What an answer cost.
+    /// Usage of a response.
     Usage,
-    /// What a user says: a string, or a list of strings and items.
+    /// Content of a user prompt: a string, or a list of strings and items.
     Prompt,
-    /// What a tool gave back: any JSON, with files in it.
+    /// Result of a tool: any JSON, possibly with files.
     Returned,
     /// Which files that holds; a member of the JSON only.
     Digests,
@@ -64,7 +64,7 @@ use Holds::{
     OneOf, Parts, Plain, Prompt, RareCount, Retry, Returned, Text, Time, Usage,
 };
 
-/// Where a class lives, what it is called there, and its members.
+/// Module, name and members of a class.
 type Known = (&'static str, &'static str, &'static [(&'static str, Holds)]);
 
 const MESSAGES: &str = "pydantic_ai.messages";
@@ -292,7 +292,7 @@ pub(super) fn class_of(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a part whose class is known stands in messages of this kind.
+/// Whether messages of this kind can contain a part of this class.
 pub(super) fn stands_in(part_kind: &str, kind: &Kind) -> bool {
     let is_of_request =
         matches!(part_kind, "tool-return" | "user-prompt" | "system-prompt" | "retry-feedback");
@@ -306,7 +306,7 @@ pub(super) struct Member {
     /// Its name in Python.
     pub(super) name: Py<PyString>,
     pub(super) holds: Holds,
-    /// What it is when nobody says.
+    /// Default value.
     pub(super) default: Option<Py<PyAny>>,
     /// Whether that is `None`.
     pub(super) none_by_default: bool,

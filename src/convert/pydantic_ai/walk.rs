@@ -1,7 +1,7 @@
-//! Live messages into the Rust model, without copying their texts.
+//! Converts Pydantic AI's Python objects to the Rust model, without copying their texts.
 //!
-//! Two passes. The first one looks at the objects and holds on to what it finds, flat and in order; the second makes
-//! messages that borrow from it, and needs no Python any more.
+//! Two passes: the first reads the objects into a flat list of values; the second builds messages that borrow from this
+//! list, and does not need the GIL.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use turntree_thread_protocol::convert::pydantic_ai::{
     History, Kind, ModelMessage, Object, Value, read_history, write_history,
 };
 
-/// Something that was found, in the order of the JSON.
+/// One value of a message, in the order of the JSON.
 enum Held {
     /// A member that the JSON does not have.
     Absent,
@@ -38,23 +38,23 @@ enum Held {
     List(usize),
     /// The members of this shape follow.
     Object(&'static Shape),
-    /// The next message that took Pydantic's road.
+    /// The next message that Pydantic serialized.
     Dumped,
 }
 
-/// What a walk found.
+/// The values that the first pass read.
 pub(crate) struct Walk<'py> {
     held: Vec<Held>,
     texts: Vec<Bound<'py, PyString>>,
     payload: String,
-    /// Messages that took Pydantic's road, with their places.
+    /// Messages that Pydantic serialized, with their indexes.
     dumped: Vec<(usize, String)>,
 }
 
-/// Looks at live messages. `what` names the argument in errors.
+/// Reads Python messages (the first pass). `what` names the argument in errors.
 ///
 /// # Errors
-/// `TypeError` naming the place of what is no message, `ImportError` without pydantic-ai, and what Pydantic raises for
+/// `TypeError` that names an item that is not a message, `ImportError` without pydantic-ai, and what Pydantic raises for
 /// a message that it cannot dump.
 pub(crate) fn walk<'py>(messages: &[Bound<'py, PyAny>], what: &str) -> PyResult<Walk<'py>> {
     let Some(first) = messages.first() else {
@@ -81,7 +81,7 @@ pub(crate) fn walk<'py>(messages: &[Bound<'py, PyAny>], what: &str) -> PyResult<
         walker.held.truncate(held);
         walker.texts.truncate(texts);
         walker.payload.truncate(written);
-        // What was remembered may have been cut off.
+        // The cached ranges may have been truncated.
         walker.times = [const { None }; TIMES];
         walker.held.push(Held::Dumped);
         dumped.push((place, dump(shapes, message, &format!("{what}[{place}]"))?));
@@ -114,7 +114,7 @@ fn dump(shapes: &Shapes, message: &Bound<'_, PyAny>, place: &str) -> PyResult<St
     Ok(String::from_utf8_lossy(bytes.as_bytes()).into_owned())
 }
 
-/// How many times of day are remembered: the parts of a message tend to share one.
+/// Size of the cache of times: the parts of a message often have the same time.
 const TIMES: usize = 4;
 
 struct Walker<'py> {
@@ -131,7 +131,7 @@ struct Walker<'py> {
 }
 
 impl<'py> Walker<'py> {
-    /// Whether what was found is what Pydantic says, for messages with shapes that were not checked yet.
+    /// Whether the values equal the output of Pydantic, for messages with shapes that are not checked yet.
     fn is_right(&self, message: &Bound<'py, PyAny>, held: usize, texts: usize) -> PyResult<bool> {
         let trusted = &self.shapes.walk_trusted;
         if trusts(trusted, self.used) {
@@ -300,7 +300,7 @@ impl<'py> Walker<'py> {
         Ok(())
     }
 
-    /// What an answer cost: fields that were set are in the object's dict, which may have more than fields.
+    /// Usage of a response: fields that were set are in the object's dict, which may have more than fields.
     fn usage(&mut self, value: &Bound<'py, PyAny>) -> Result<(), Unknown> {
         let py = value.py();
         let Some((USAGE, shape)) = self.shapes.of(value.get_type_ptr() as usize) else {
@@ -374,10 +374,10 @@ impl<'py> Walker<'py> {
 }
 
 impl Walk<'_> {
-    /// What was found, for those who know no Python.
+    /// The history as Rust values, without Python objects.
     ///
     /// # Errors
-    /// [`ThreadError::Parse`] for a message of Pydantic's own road that is over a limit.
+    /// [`ThreadError::Parse`] for a message that Pydantic serialized and that exceeds a limit.
     pub(crate) fn found(&self) -> Result<Found<'_>, ThreadError> {
         let dumped = self.dumped.iter().map(|(place, text)| read_dumped(*place, text));
         Ok(Found {
@@ -399,7 +399,7 @@ fn read_dumped(place: usize, text: &str) -> Result<History<'_>, ParseError> {
     })
 }
 
-/// What a walk found: all of it is borrowed, none of it is Python's. Iterates over the messages.
+/// The borrowed values of the first pass, without Python objects. Iterates over the messages.
 pub(crate) struct Found<'a> {
     held: &'a [Held],
     texts: Vec<&'a str>,
@@ -421,7 +421,7 @@ impl<'a> IntoIterator for Found<'a> {
     }
 }
 
-/// The second pass: makes the messages one after another.
+/// The second pass: builds one message after the other.
 pub(crate) struct Maker<'a> {
     held: std::slice::Iter<'a, Held>,
     texts: std::vec::IntoIter<&'a str>,
