@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import threading
-import time
 
 import pytest
 from agent_concurrency_support import WORDS, call
@@ -88,17 +87,21 @@ def test_no_wake_up_is_lost_when_only_the_turn_is_awaited(run, loopback):
 
 
 def test_tools_of_many_runs_overlap(run):
-    helper = agent(
-        model=scripted(lambda request: [call("nap", seconds=0.1)] if len(request.messages) == 1 else "done"),
-        tools=[nap],
-    )
-
     async def main():
-        began = time.monotonic()
-        await asyncio.gather(*(helper.run("Go") for _ in range(200)))
-        return time.monotonic() - began
+        everyone = asyncio.Barrier(200)
 
-    assert run(main()) < 10
+        @tool
+        async def meet() -> str:
+            await asyncio.wait_for(everyone.wait(), 30)
+            return "met"
+
+        helper = agent(
+            model=scripted(lambda request: [call("meet")] if len(request.messages) == 1 else "done"),
+            tools=[meet],
+        )
+        return await asyncio.gather(*(helper.run("Go") for _ in range(200)))
+
+    assert [turn.tool_executions[0].result for turn in run(main())] == ["met"] * 200
 
 
 # Cancelling
@@ -146,10 +149,11 @@ def test_a_timeout_drops_the_request(run, loopback):
 
 
 def test_async_tools_are_cancelled_with_the_run(run):
-    heard = []
+    begun, heard = [], []
 
     @tool
     async def wait(context: ToolContext, name: str) -> str:
+        begun.append(name)
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
@@ -161,7 +165,8 @@ def test_async_tools_are_cancelled_with_the_run(run):
 
     async def main():
         task = asyncio.ensure_future(helper.run("Go"))
-        await asyncio.sleep(0.05)
+        while len(begun) < 2:
+            await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -172,16 +177,26 @@ def test_async_tools_are_cancelled_with_the_run(run):
 
 
 def test_nothing_of_a_cancelled_run_goes_on(run):
-    model = scripted([[call("nap", seconds=0.05)], "never"])
+    model = scripted([[call("wait")], "never"])
     completed = []
-    helper = agent(model=model, tools=[nap], strategy={"on_complete": completed.append})
 
     async def main():
+        begun, gate = asyncio.Event(), asyncio.Event()
+
+        @tool
+        async def wait() -> str:
+            begun.set()
+            await gate.wait()
+            return "rested"
+
+        helper = agent(model=model, tools=[wait], strategy={"on_complete": completed.append})
         task = asyncio.ensure_future(helper.run("Go"))
-        await asyncio.sleep(0.02)
+        await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        gate.set()
+        # The test proves an absence, which has no event: it gives the run time to go on.
         await asyncio.sleep(0.1)
 
     run(main())
@@ -341,18 +356,20 @@ def test_run_sync_from_many_threads(loopback):
 
 
 def test_run_sync_lets_other_threads_run(loopback):
-    server = loopback(ServerReply("late", delay=0.3))
-    ticks = []
+    asked, ticked = threading.Event(), threading.Event()
+
+    def reply(_request):
+        asked.set()
+        return "ticked" if ticked.wait(10) else "alone"
 
     def tick():
-        for _ in range(10):
-            ticks.append(time.monotonic())
-            time.sleep(0.01)
+        if asked.wait(10):
+            ticked.set()
 
+    server = loopback(reply)
     thread = threading.Thread(target=tick)
-    began = time.monotonic()
     thread.start()
-    agent(model=at(server)).run_sync("Hi")
+    turn = agent(model=at(server)).run_sync("Hi")
     thread.join()
 
-    assert ticks[-1] - began < 0.29
+    assert turn.response.text == "ticked"

@@ -111,8 +111,7 @@ def test_a_run_within_its_budget_ends_as_without_one(run):
 def test_each_run_has_a_budget_of_its_own(run):
     helper = agent(model=scripted(["1", "2", "3"]), middleware=[budget(steps=1)])
 
-    for _ in range(3):
-        run(helper.run("go"))
+    assert [run(helper.run("go")).response.text for _ in range(3)] == ["1", "2", "3"]
 
 
 def test_a_stream_stops_at_its_budget_too(run):

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 
 import pytest
 from support.sub_agent_family import call, calling, kept_places, listened, results
@@ -132,42 +131,51 @@ def test_a_tool_tells_how_far_it_is(run, kind):
     assert told(lead.stream_sync("go")) == told(events)
 
 
+async def listen_for_progress(stream, waiting, heard):
+    """Read a stream; return the results of its tools.
+
+    Sets `waiting` when the reader waits for the event after the start of the tool, and `heard` on progress.
+    """
+    async for event in stream:
+        if event.upp and event.upp.type == "tool_execution_start":
+            asyncio.get_running_loop().call_soon(waiting.set)
+        if event.upp and event.upp.type == "tool_execution_progress":
+            heard.set()
+    return [done.result for done in (await stream.turn).tool_executions]
+
+
 def test_progress_comes_while_the_tool_runs(run):
     """The listener is woken though nothing of the run itself has happened."""
 
     async def main():
-        heard = asyncio.Event()
+        waiting, heard = asyncio.Event(), asyncio.Event()
 
         @tool
         async def work(context: ToolContext) -> str:
-            await asyncio.sleep(0.01)
+            await waiting.wait()
             context.report("half")
             await asyncio.wait_for(heard.wait(), 10)
             return "done"
 
-        async for event in agent(model=calling("work"), tools=[work]).stream("go"):
-            if event.upp and event.upp.type == "tool_execution_progress":
-                heard.set()
+        return await listen_for_progress(agent(model=calling("work"), tools=[work]).stream("go"), waiting, heard)
 
-    run(main())
+    assert run(main()) == ["done"]
 
 
 def test_progress_from_a_thread_comes_while_the_tool_runs(run):
-    heard = threading.Event()
+    waiting, heard = threading.Event(), threading.Event()
 
     @tool
     def work(context: ToolContext) -> str:
-        time.sleep(0.01)
+        assert waiting.wait(10)
         context.report("half")
         assert heard.wait(10)
         return "done"
 
     async def main():
-        async for event in agent(model=calling("work"), tools=[work]).stream("go"):
-            if event.upp and event.upp.type == "tool_execution_progress":
-                heard.set()
+        return await listen_for_progress(agent(model=calling("work"), tools=[work]).stream("go"), waiting, heard)
 
-    run(main())
+    assert run(main()) == ["done"]
 
 
 def test_progress_without_a_listener_and_after_the_call_is_nothing(run):

@@ -336,9 +336,10 @@ def test_views_and_profiles_work_for_everything(messages: list[Any]) -> None:
         for combine in ("adjacent", "response"):
             thread = tp.from_pydantic_ai(messages, profile=profile, combine_text=combine)
             for agent_id in thread.agents:
-                json.loads(thread.to_pydantic_ai_json(agent_id))
+                assert isinstance(json.loads(thread.to_pydantic_ai_json(agent_id)), list)
                 if profile == "full":
-                    thread.to_pydantic_ai(agent_id, "hide", "show")
+                    view = (agent_id, "hide", "show")
+                    assert thread.to_pydantic_ai(*view) == Adapter.validate_json(thread.to_pydantic_ai_json(*view))
 
 
 @pytest.mark.parametrize("path", [*EXAMPLES, *FIXTURES], **names)
