@@ -37,16 +37,18 @@ fn streams_need_no_threads_of_their_own_and_little_memory() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = runtime.block_on(Server::start(vec![half_an_answer(); FIRST_STREAMS + STREAMS]));
 
+    let (_, module) = module_path!().split_once("::").unwrap();
+    let test = format!("{module}::in_a_process_of_its_own");
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "many_streams::in_a_process_of_its_own", "--nocapture"])
+        .args(["--ignored", "--exact", &test, "--nocapture"])
         .env(SERVER_VARIABLE, server.url("/v1"))
         .output()
         .unwrap();
 
-    let told = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && told.contains("1 passed"),
-        "{told}\n{}",
+        output.status.success() && printed.contains("1 passed"),
+        "{printed}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
 }
