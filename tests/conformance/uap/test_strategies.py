@@ -67,25 +67,26 @@ class Log:
 
 
 async def test_uap_8_calls_of_one_answer_run_at_once():
-    running, most = 0, 0
+    running, both = 0, asyncio.Event()
 
     @tool
     async def wait(n: int) -> int:
-        nonlocal running, most
+        nonlocal running
         running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.01)
+        if running == 2:
+            both.set()
+        await asyncio.wait_for(both.wait(), 10)
         running -= 1
         return n
 
     for execution in (loop(), react()):
-        running = most = 0
+        both.clear()
         thinking = ["thinking"] if execution == react() else []
         script = [*thinking, [call("wait", n=1), call("wait", n=2)], *thinking, "done"]
 
         turn = await agent(model=scripted(script), tools=[wait], execution=execution).run("go")
 
-        assert most == 2
+        assert both.is_set()
         assert [one.result for one in turn.messages[2].results] == [1, 2]
 
 

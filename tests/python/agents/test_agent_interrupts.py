@@ -4,14 +4,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 
 # Interrupts
 
 
-def run_script(source, *, interrupt_after=None):
+def run_script(source, *, interrupts=False):
     """Run a script in an interpreter of its own; send it Ctrl-C when it has printed READY."""
     # A shell's background jobs ignore Ctrl-C, and their children inherit that: whoever runs the tests may be one.
     listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -22,9 +21,8 @@ def run_script(source, *, interrupt_after=None):
         text=True,
     )
     try:
-        if interrupt_after is not None:
+        if interrupts:
             assert process.stdout.readline().strip() == "READY"
-            time.sleep(interrupt_after)
             process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     finally:
@@ -40,20 +38,25 @@ def run_script(source, *, interrupt_after=None):
 def test_ctrl_c_ends_a_run_that_waits_for_the_model(way):
     code, out, err = run_script(
         f"""
-        import asyncio
+        import asyncio, threading
         from turntree import agent
         from turntree.testing import Reply, serve
         from turntree.upp import openai
 
         with serve(Reply("late", delay=60)) as server:
             helper = agent(model=openai("gpt", "completions", base_url=server.base_url, api_key="key"))
-            print("READY", flush=True)
+
+            def ready():
+                server.wait_for_request(timeout=20)
+                print("READY", flush=True)
+
+            threading.Thread(target=ready).start()
             try:
                 {way}
             except KeyboardInterrupt:
                 print("interrupted", server.requests[0].wait())
         """,
-        interrupt_after=0.4,
+        interrupts=True,
     )
 
     assert (code, out.strip(), err) == (0, "interrupted dropped", "")

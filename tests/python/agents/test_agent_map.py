@@ -57,11 +57,12 @@ def test_map_takes_inputs_only_as_turns_are_taken(run):
 
 
 def test_map_cancels_the_rest_when_the_consumer_stops(run):
-    cancelled = []
+    begun, cancelled = [], []
 
     async def reply(request):
         if request.messages[-1].text == "0":
             return "first"
+        begun.append(request.messages[-1].text)
         try:
             await asyncio.sleep(1000)
         except asyncio.CancelledError:
@@ -71,10 +72,12 @@ def test_map_cancels_the_rest_when_the_consumer_stops(run):
     async def main():
         async with contextlib.aclosing(agent(model=scripted(reply)).map("0123", concurrency=4)) as turns:
             async for _ in turns:
-                await asyncio.sleep(0.01)
+                while len(begun) < 3:
+                    await asyncio.sleep(0)
                 break
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left
+        assert sorted(cancelled) == ["1", "2", "3"]
 
     run(main())
 

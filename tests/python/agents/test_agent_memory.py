@@ -72,9 +72,11 @@ def test_an_agent_in_a_cycle_is_collected(run, stage):
 
 def test_a_cancelled_run_leaves_nothing(run):
     async def main():
-        holder = Holder(scripted([Reply("late", delay=30)]))
+        model = scripted([Reply("late", delay=30)])
+        holder = Holder(model)
         task = asyncio.ensure_future(holder.agent.run("Go"))
-        await asyncio.sleep(0.01)
+        while not model.requests:
+            await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -113,9 +113,11 @@ def test_a_stream_that_is_left_tells_on_error(run):
             async for event in stream:
                 if event.upp is not None:
                     break
-        await asyncio.sleep(0.01)
+        while not errors:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
-    run(main())
+    run(asyncio.wait_for(main(), 10))
 
     assert [error.code for error in errors] == ["CANCELLED"]
 

@@ -120,9 +120,15 @@ def test_an_aborted_turn_is_a_history_to_go_on_from(run, loopback):
 
 def test_abort_from_another_task_wakes_the_listener(run):
     async def main():
-        stream = agent(model=scripted([Reply("late", delay=30)])).stream("Go")
-        asyncio.get_running_loop().call_later(0.05, stream.abort)
-        events = await listen(stream)
+        model = scripted([Reply("late", delay=30)])
+        stream = agent(model=model).stream("Go")
+
+        async def abort():
+            while not model.requests:
+                await asyncio.sleep(0)
+            stream.abort()
+
+        events, _ = await asyncio.gather(listen(stream), abort())
         return events, await stream.turn
 
     events, turn = run(main())
@@ -133,9 +139,15 @@ def test_abort_from_another_task_wakes_the_listener(run):
 
 def test_abort_from_another_thread_wakes_the_listener(run):
     async def main():
-        stream = agent(model=scripted([Reply("late", delay=30)])).stream("Go")
-        waiting = asyncio.to_thread(lambda: (time.sleep(0.05), stream.abort()))
-        _, turn = await asyncio.gather(waiting, stream.turn)
+        model = scripted([Reply("late", delay=30)])
+        stream = agent(model=model).stream("Go")
+
+        def abort():
+            while not model.requests:
+                time.sleep(0.001)
+            stream.abort()
+
+        _, turn = await asyncio.gather(asyncio.to_thread(abort), stream.turn)
         return turn
 
     assert aborted(run(main()))
@@ -251,8 +263,11 @@ def test_closing_cancels_tools(run):
     cancelled = []
 
     async def main():
+        begun = asyncio.Event()
+
         @tool
         async def wait(context: ToolContext) -> str:
+            begun.set()
             try:
                 await asyncio.sleep(30)
             except asyncio.CancelledError:
@@ -264,7 +279,7 @@ def test_closing_cancels_tools(run):
             async for event in stream:
                 if event.upp and event.upp.type == "tool_execution_start":
                     break
-            await asyncio.sleep(0.01)
+            await asyncio.wait_for(begun.wait(), 10)
         await asyncio.sleep(0)
 
     run(main())

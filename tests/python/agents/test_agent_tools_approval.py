@@ -1,6 +1,7 @@
 """Approval of tool calls, the hooks of tool use, and tools that end the process."""
 
 import asyncio
+import threading
 
 import pytest
 from agent_tools_support import asking, call, failing, results
@@ -68,17 +69,20 @@ def test_a_denial_is_no_error_of_the_tool(run):
 @pytest.mark.parametrize("streamed", [False, True])
 def test_what_approval_raises_reaches_the_caller_after_the_other_calls(run, is_async, streamed):
     raised = PermissionError("ask somebody else")
-    settled = []
+    refused, settled = threading.Event(), []
 
     def sync_approval(_):
+        refused.set()
         raise raised
 
     async def async_approval(_):
+        refused.set()
         raise raised
 
     @tool
     async def slow() -> str:
-        await asyncio.sleep(0.05)
+        assert await asyncio.to_thread(refused.wait, 10)
+        await asyncio.sleep(0.02)  # longer than the approval takes to raise
         settled.append("slow")
         return "done"
 

@@ -226,7 +226,7 @@ def sleepy_family(started, stopped):
         try:
             await asyncio.sleep(1000)
         except asyncio.CancelledError:
-            stopped.append("async")
+            stopped.set()
             raise
         return "woke"
 
@@ -235,26 +235,21 @@ def sleepy_family(started, stopped):
 
 
 def test_cancelling_the_run_cancels_what_is_inside_of_it(run):
-    stopped = []
-
     async def main():
-        started = asyncio.Event()
+        started, stopped = asyncio.Event(), asyncio.Event()
         running = asyncio.create_task(sleepy_family(started, stopped).run("go"))
         await started.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        await asyncio.sleep(0.01)
+        return await asyncio.wait_for(stopped.wait(), 10)
 
-    run(main())
-    assert stopped == ["async"]
+    assert run(main())
 
 
 def test_aborting_the_stream_stops_what_is_inside_of_it(run):
-    stopped = []
-
     async def main():
-        started = asyncio.Event()
+        started, stopped = asyncio.Event(), asyncio.Event()
         stream = sleepy_family(started, stopped).stream("go")
 
         async def listen():
@@ -266,10 +261,9 @@ def test_aborting_the_stream_stops_what_is_inside_of_it(run):
         assert await listening
         turn = await stream.turn
         assert turn.response.metadata["uap"]["aborted"] is True
-        await asyncio.sleep(0.01)
+        return await asyncio.wait_for(stopped.wait(), 10)
 
-    run(main())
-    assert stopped == ["async"]
+    assert run(main())
 
 
 def test_threads_of_helpers_hear_that_nobody_waits(run):

@@ -146,10 +146,11 @@ async def test_runs_at_once_come_one_after_the_other():
 
 
 async def test_a_cancelled_waiter_leaves_the_line():
-    gate = asyncio.Event()
+    begun, gate = asyncio.Event(), asyncio.Event()
 
     @tool
     async def wait() -> str:
+        begun.set()
         await gate.wait()
         return "on"
 
@@ -161,7 +162,7 @@ async def test_a_cancelled_waiter_leaves_the_line():
     first = asyncio.create_task(sess.run("wait"))
     second = asyncio.create_task(sess.run("b"))
     third = asyncio.create_task(sess.run("c"))
-    await asyncio.sleep(0.01)
+    await begun.wait()
     second.cancel()
     gate.set()
     await first
@@ -208,10 +209,10 @@ async def test_a_run_from_inside_a_tool_of_the_same_session_is_refused(kind):
 
 
 async def test_a_task_that_outlives_the_run_may_use_the_session():
-    later = []
+    later, over = [], asyncio.Event()
 
     async def follow_up():
-        await asyncio.sleep(0.02)
+        await over.wait()
         await sess.run("later")
 
     @tool
@@ -221,6 +222,7 @@ async def test_a_task_that_outlives_the_run_may_use_the_session():
 
     sess = session(agent(model=scripted([call("start"), "ok", "later too"]), tools=[start]))
     await sess.run("go")
+    over.set()
     await later[0]
 
     assert texts(sess.tree.history())[-2:] == ["later", "later too"]
@@ -241,18 +243,22 @@ async def test_another_session_may_run_inside():
 
 
 async def test_run_sync_beside_a_run_on_the_same_loop_is_refused_and_not_a_deadlock():
+    begun, gate = asyncio.Event(), asyncio.Event()
+
     @tool
     async def wait() -> str:
-        await asyncio.sleep(0.05)
+        begun.set()
+        await gate.wait()
         return "on"
 
     sess = session(agent(model=scripted([call("wait"), "ok"]), tools=[wait]))
     task = asyncio.create_task(sess.run("go"))
-    await asyncio.sleep(0.01)
+    await begun.wait()
 
     with pytest.raises(SessionError, match="on the event loop of this thread"):
         sess.run_sync("x")
 
+    gate.set()
     await task
 
 

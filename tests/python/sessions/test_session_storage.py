@@ -6,7 +6,6 @@ import gc
 import json
 import pickle
 import threading
-import time
 import weakref
 
 import pytest
@@ -79,17 +78,19 @@ async def test_without_a_store_nothing_is_saved_until_it_is_asked_for():
 
 
 class Shelf:
-    """A store with synchronous methods, which may fail or be slow."""
+    """A store with synchronous methods, which may fail, or wait at a gate."""
 
     def __init__(self):
         self.texts = {}
         self.threads = set()
         self.failing = False
-        self.nap = 0.0
+        self.saving, self.gate = threading.Event(), threading.Event()
+        self.gate.set()
 
     def save(self, key, data):
         self.threads.add(threading.get_ident())
-        time.sleep(self.nap)
+        self.saving.set()
+        assert self.gate.wait(10)
         if self.failing:
             raise OSError("disk full")
         self.texts[key] = data
@@ -140,11 +141,13 @@ async def test_a_store_that_fails_loses_no_turn():
 
 async def test_cancelled_while_it_is_saved_the_turn_is_there():
     shelf = Shelf()
-    shelf.nap = 0.05
+    shelf.gate.clear()
     sess = session(agent(model=scripted(echo)), persistence=shelf)
     task = asyncio.create_task(sess.run("one"))
-    await asyncio.sleep(0.02)
+    assert await asyncio.to_thread(shelf.saving.wait, 10)
     task.cancel()
+    await asyncio.sleep(0)
+    shelf.gate.set()
     await asyncio.gather(task, return_exceptions=True)
 
     assert len(sess.tree.history()) == 2

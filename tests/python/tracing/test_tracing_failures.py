@@ -99,10 +99,14 @@ def test_retries_are_within_one_span(run, traced, loopback):
     assert set(traced.statuses().values()) == {StatusCode.UNSET}
 
 
-def waiting_agent():
+def waiting_agent(begun=None):
+    """An agent whose tool does not end; sets `begun` when the tool starts."""
+
     @tool
     async def wait() -> str:
         """Wait."""
+        if begun is not None:
+            begun.set()
         await asyncio.sleep(30)
         return "late"
 
@@ -114,8 +118,12 @@ ALL_OF_IT = ["invoke_agent a", "step 1", "chat scripted", "execute_tool wait"]
 
 def test_a_cancelled_run_ends_all_its_spans(run, traced):
     async def main():
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(waiting_agent().run("Go"), 0.02)
+        begun = asyncio.Event()
+        task = asyncio.ensure_future(waiting_agent(begun).run("Go"))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
     run(main())
 

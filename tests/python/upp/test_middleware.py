@@ -296,10 +296,11 @@ def test_a_stream_that_is_left_is_aborted_exactly_once(run, way, is_async):
     model = llm(model=slow(), middleware=[recorder(log, is_async=is_async), recorder(log, is_async=is_async)])
 
     async def main():
-        stream = model.stream("Hello")
+        stream, begun = model.stream("Hello"), asyncio.Event()
 
         async def read(stream):
             async for _ in stream:
+                begun.set()
                 if way == "break":
                     break
                 if way == "abort":
@@ -309,7 +310,7 @@ def test_a_stream_that_is_left_is_aborted_exactly_once(run, way, is_async):
 
         task = asyncio.create_task(read(stream))
         if way == "cancel":
-            await asyncio.sleep(0.02)
+            await begun.wait()
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         del task
@@ -318,6 +319,9 @@ def test_a_stream_that_is_left_is_aborted_exactly_once(run, way, is_async):
         assert raised.value.code is ErrorCode.CANCELLED
         del stream
         gc.collect()
+        while log.count("on_abort") < 2:
+            await asyncio.sleep(0)
+        # A hook that is called twice or wrongly has no event: give it time.
         await asyncio.sleep(0.02)
 
     run(main())
@@ -335,9 +339,10 @@ def test_a_stream_that_is_dropped_is_aborted(run, is_async):
         async for _ in model.stream("Hello"):
             break
         gc.collect()
-        await asyncio.sleep(0.05)
+        while "on_abort" not in log:
+            await asyncio.sleep(0)
 
-    run(main())
+    run(asyncio.wait_for(main(), 10))
 
     assert log == ["on_start", "on_request", "on_abort"]
 
@@ -350,9 +355,10 @@ def test_a_cancelled_generate_is_an_error(run, is_async):
     async def main():
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(model.generate("Hello"), 0.05)
-        await asyncio.sleep(0.05)
+        while "on_error" not in log:
+            await asyncio.sleep(0)
 
-    run(main())
+    run(asyncio.wait_for(main(), 10))
 
     assert log == ["on_start", "on_request", "on_error"]
 

@@ -203,8 +203,9 @@ def test_a_second_reader_hears_everything_whenever_it_comes(run):
         before = asyncio.create_task(listen())
         await asyncio.sleep(0)
         stream = model.stream("Hello")
-        reading = asyncio.create_task(_collect(stream))
-        await asyncio.sleep(0.03)
+        begun = asyncio.Event()
+        reading = asyncio.create_task(_collect(stream, begun))
+        await begun.wait()
         during = asyncio.create_task(listen())
         events = await reading
         turn = await stream.turn
@@ -217,8 +218,13 @@ def test_a_second_reader_hears_everything_whenever_it_comes(run):
     assert adapter.exists("s")
 
 
-async def _collect(stream):
-    return [event async for event in stream]
+async def _collect(stream, begun):
+    """Read all events of a stream; set `begun` at the first."""
+    events = []
+    async for event in stream:
+        events.append(event)
+        begun.set()
+    return events
 
 
 def test_a_reader_in_another_thread_follows_live(run):
@@ -277,8 +283,9 @@ def test_a_subscriber_that_leaves_stops_nobody(run):
 
     async def main():
         stream = model.stream("Hello")
-        reading = asyncio.create_task(_collect(stream))
-        await asyncio.sleep(0.02)
+        begun = asyncio.Event()
+        reading = asyncio.create_task(_collect(stream, begun))
+        await begun.wait()
         async with subscribe("s", adapter) as subscription:
             async for _ in subscription:
                 break
