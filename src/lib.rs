@@ -10,7 +10,7 @@
 //! | models; documents of ThreadProtocol | [`upp`]; [`thread_protocol`], [`render`] |
 //! | messages and threads | [`thread`], [`message`], [`records`], [`media`], [`content`] |
 //! | data classes and conversions | [`data`], [`to_python`], [`time`], [`convert`] |
-//! | exceptions | [`raised`], [`error`] |
+//! | exceptions | [`python_exception`], [`error`] |
 //! | futures, event loops, the GIL | [`bridge`] |
 
 #![expect(
@@ -28,7 +28,7 @@ mod data;
 mod error;
 mod media;
 mod message;
-mod raised;
+mod python_exception;
 mod records;
 mod render;
 mod thread;

@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 
 use crate::data::DataClass as _;
 use crate::error::{build, class, named};
-use crate::raised::Raised;
+use crate::python_exception::Raised;
 use crate::records::{ToolCall, wrap_turn};
 use crate::upp::error::{raised_by_host, to_exception, upp_error};
 use turntree_agents::SessionError;

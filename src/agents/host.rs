@@ -14,7 +14,7 @@ use pyo3::types::{PyDict, PyTuple};
 use super::agent_core::AgentCore;
 use super::call_site::CallSite;
 use super::functions::{Approver, EXECUTE, Functions};
-use super::host_values::{
+use super::host_conversions::{
     approval_from, before_call_from, exception_of, host_error, is_cancellation, turn_to_python, value_of,
 };
 use super::run_metadata::RunMetadata;

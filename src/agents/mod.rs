@@ -8,7 +8,7 @@
 //! | [`tree`] | `ThreadTree`, `ThreadNode` |
 //! | [`stream`] | `AgentStream`, `AgentStreamEvent` |
 //! | [`run`] | runs a machine to its end |
-//! | [`host`], [`host_values`], [`functions`] | calls the application's tools, approval handlers and hooks |
+//! | [`host`], [`host_conversions`], [`functions`] | calls the application's tools, approval handlers and hooks |
 //! | [`call_site`], [`parent_run`], [`run_metadata`] | the event loop, context variables and metadata of a run |
 //! | [`strategy`] | execution strategies, and their context in Python |
 //! | [`state`], [`tool_context`] | what hooks and tools receive |
@@ -24,7 +24,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod error;
 pub(crate) mod functions;
 pub(crate) mod host;
-pub(crate) mod host_values;
+pub(crate) mod host_conversions;
 pub(crate) mod inputs;
 pub(crate) mod llm;
 pub(crate) mod middleware;

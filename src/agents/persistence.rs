@@ -14,7 +14,7 @@ use super::call_site::CallSite;
 use crate::bridge::call::{Arguments, Call, CallMode, call};
 use crate::bridge::gc::GcRoots;
 use crate::bridge::gil;
-use crate::raised::Raised;
+use crate::python_exception::Raised;
 use turntree_core::persistence::{PersistenceAdapter, PersistenceError};
 
 /// A store at an index of a run's [`GcRoots`]. Its synchronous methods are called in a thread, because they may block.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use pyo3::prelude::*;
 
 use super::functions::Functions;
-use super::host_values::turn_to_python;
+use super::host_conversions::turn_to_python;
 use crate::bridge::gil;
 use turntree_agents::driver::Driver;
 use turntree_agents::machine::Machine;

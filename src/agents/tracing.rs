@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::bridge::context::CallerContext;
 use crate::bridge::gil;
-use crate::raised::Raised;
+use crate::python_exception::Raised;
 use turntree_core::telemetry::{
     AttributeValue, Attributes, Exception, Operation, Outcome, Span, SpanKind, Tracer,
 };

@@ -12,7 +12,7 @@ use super::bulk_files::{Sink, Source};
 use super::pydantic_ai::choose;
 use crate::bridge::gil;
 use crate::convert::json::document_raw;
-use crate::raised::Raised;
+use crate::python_exception::Raised;
 use crate::to_python::{ToPython, data_class};
 use turntree_thread_protocol::bulk::{
     BulkError, DocumentIssue as CoreIssue, FilePair, Format, Framing, Observer, ObserverError, OnFailure,

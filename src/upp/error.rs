@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use crate::bridge::gc::Collect;
 use crate::bridge::gil;
 use crate::error::{build, class};
-use crate::raised::Raised;
+use crate::python_exception::Raised;
 use turntree_core::http::{HostFailure, HttpError};
 use turntree_upp::{ErrorCode, UppError};
 

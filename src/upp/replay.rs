@@ -17,7 +17,7 @@ use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil::{self, lock};
 use crate::convert::any::tree_to_python;
 use crate::convert::json::to_raw;
-use crate::raised::Raised;
+use crate::python_exception::Raised;
 use turntree_core::http::cassette::{
     Cassette, CassetteError, CassetteMode, CassetteOptions, RedactionHook, UnusedExchange,
 };

@@ -13,7 +13,7 @@ use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::GcRoots;
 use crate::bridge::gil::{self, lock};
 use crate::data::extract;
-use crate::raised::Raised;
+use crate::python_exception::Raised;
 use crate::records::{StreamEvent, wrap_turn};
 use crate::to_python::ToPython;
 use turntree_core::json::RawJson;

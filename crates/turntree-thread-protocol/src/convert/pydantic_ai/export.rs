@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::coerce;
-use super::decode::{decode_action, decode_part, for_each_message, to_messages};
+use super::content_items::{decode_all, is_inline};
 use super::downgrade::{Change, downgrade};
 use super::field_layout::{Expected, FieldLayouts};
-use super::items::{decode_all, is_inline};
+use super::from_actions::{decode_action, decode_part, for_each_message, to_messages};
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use super::part_fields::NATIVE_RETURN;
 use super::roundtrip_metadata::{ActionMetadata, MessageMetadata};

@@ -6,12 +6,12 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::agents::AgentSource;
-use super::encode::Encoder;
 use super::fast_reader::{self, ReadOutcome};
 use super::message_builder::{MessageSource, RoundTripMismatch};
 use super::model::{History, ModelMessage};
 use super::options::ImportOptions;
 use super::read::read_history;
+use super::to_actions::Encoder;
 use super::{read, thread_metadata, write};
 use crate::convert::portable::{EPOCH, ProfileKind, assistant, namespace, title};
 use crate::document::{Actions, Thread};

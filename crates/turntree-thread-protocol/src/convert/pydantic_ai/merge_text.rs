@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::content_items;
 use super::field_layout::{Expected, FieldLayouts};
-use super::items;
 use super::model::{Part, part_kind};
 use super::options::CombineText;
-use super::parts::{EncodeContext, EncodedPart, write_part_diff};
+use super::part_to_actions::{EncodeContext, EncodedPart, write_part_diff};
 use super::portable;
 use super::roundtrip_metadata::ObjectWriter;
 use crate::action::{Action, AssistantMessageAction};
@@ -150,7 +150,7 @@ fn runs<'a>(
         called |= portable::is_call(part);
         let text = if kind == "text" { part.text("content") } else { None };
         let file = if kind == "file" {
-            part.get("content").and_then(|content| items::encode_file(content, layouts))
+            part.get("content").and_then(|content| content_items::encode_file(content, layouts))
         } else {
             None
         };

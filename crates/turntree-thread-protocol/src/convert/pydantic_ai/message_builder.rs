@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::model::ModelMessage;
-use super::parts::EncodedPart;
+use super::part_to_actions::EncodedPart;
 use crate::action::Action;
 use crate::convert::portable::DeferredAction;
 

@@ -1,9 +1,9 @@
 //! Lossless conversion from and to message histories of Pydantic AI. Decisions 1 to 15.
 //!
 //! ```text
-//! JSON bytes ── fast_reader ──► model ── encode ──► Thread
+//! JSON bytes ── fast_reader ──► model ── to_actions ──► Thread
 //!               read
-//! JSON bytes ◄─ write ──────── model ◄─ decode ─── Thread ◄── export: agent views, older versions
+//! JSON bytes ◄─ write ──────── model ◄─ from_actions ─ Thread ◄── export: agent views, older versions
 //!
 //! fast_reader          compact JSON as Pydantic writes it; gives up on anything else
 //! read, write          any JSON, byte for byte, with error locations
@@ -13,7 +13,7 @@
 //! portable             the portable profile, in the order of a stream
 //! field_layout         the members of each class of objects, their order and defaults
 //! roundtrip_metadata   the format of metadata.pydantic_ai
-//! part_fields, items, merge_text, usage   the mapping of parts, items, texts and token usage
+//! part_to_actions, part_fields, content_items, merge_text, usage   the mapping of parts, items, texts and token usage
 //! coerce               values of actions that Pydantic AI would reject
 //! ```
 //!
@@ -23,25 +23,25 @@
 
 mod agents;
 mod coerce;
-mod decode;
+mod content_items;
 mod downgrade;
-mod encode;
-mod encode_portable;
 mod export;
 mod fast_reader;
 mod field_layout;
+mod from_actions;
 mod import;
-mod items;
 mod merge_text;
 mod message_builder;
 pub mod model;
 mod options;
 mod part_fields;
-mod parts;
+mod part_to_actions;
 mod portable;
+mod portable_to_actions;
 mod read;
 mod roundtrip_metadata;
 mod thread_metadata;
+mod to_actions;
 mod usage;
 mod validation;
 mod versions;

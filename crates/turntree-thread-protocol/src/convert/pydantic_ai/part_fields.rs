@@ -5,8 +5,8 @@
 //! Spec: Pydantic AI messages, §3.1.
 
 use super::coerce;
+use super::content_items;
 use super::field_layout::{Expected, FieldLayouts, class_name};
-use super::items;
 use super::model::Value;
 use super::roundtrip_metadata::ItemMetadata;
 use super::usage::USAGE;
@@ -204,5 +204,5 @@ pub(super) fn audio<'t>(
     let MessageContent::Parts(parts) = content else { return None };
     let sound = parts.iter().find(|part| part.as_text().is_none())?;
     let item = items.and_then(|items| items.first()).and_then(Option::as_ref);
-    Some(items::decode_item(sound, item, layouts))
+    Some(content_items::decode_item(sound, item, layouts))
 }

@@ -12,7 +12,7 @@ use crate::bridge::call::Call;
 use crate::bridge::gil::{self, lock};
 use crate::bridge::imports::cancelled_error;
 use crate::convert::json::to_raw;
-use crate::raised::Raised;
+use crate::python_exception::Raised;
 use crate::records::{Turn as PyTurn, wrap_turn};
 use turntree_agents::host::{Approval, BeforeCall, HostError, HostErrorKind};
 use turntree_core::message::Turn;

@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::decode::{ActionGroup, decode_message};
 use super::field_layout::{Expected, FieldLayouts};
+use super::from_actions::{ActionGroup, decode_message};
 use super::merge_text::{MergedPart, join_texts};
 use super::message_builder::{MessageBuilder, MessageSource, PartLocation, RoundTripMismatch};
 use super::model::{Kind, ModelMessage, Part, Value, part_kind};
 use super::options::ImportOptions;
 use super::part_fields::MESSAGE;
-use super::parts::{self, EncodeContext, EncodedPart};
+use super::part_to_actions::{self, EncodeContext, EncodedPart};
 use super::portable::{self, PortableState};
 use super::roundtrip_metadata::{ActionMetadata, ObjectWriter};
 use super::thread_metadata::address;
@@ -250,7 +250,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 validation_status: self.options.validation_status,
                 portable: !self.is_full(),
             };
-            let one = parts::encode(part, &context, &mut self.layouts);
+            let one = part_to_actions::encode(part, &context, &mut self.layouts);
             if own.is_none() {
                 one.action.timestamp().clone_into(&mut timestamp);
             }
@@ -332,7 +332,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
             match joined {
                 None if context.portable && portable::is_empty_thought(part) => {}
                 None => {
-                    let encoded = parts::encode(part, &context, &mut self.layouts);
+                    let encoded = part_to_actions::encode(part, &context, &mut self.layouts);
                     // Streams carry it as data, which never separates calls from their results.
                     if context.portable && called && matches!(encoded.action, Action::System(_)) {
                         builder.deferred.push(DeferredAction::new(encoded.action));

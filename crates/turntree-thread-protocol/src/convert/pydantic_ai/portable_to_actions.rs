@@ -2,10 +2,10 @@
 //!
 //! Spec: UI message stream, §10 to §12.
 
-use super::encode::Encoder;
 use super::message_builder::MessageBuilder;
 use super::model::{Kind, ModelMessage};
 use super::roundtrip_metadata::ObjectWriter;
+use super::to_actions::Encoder;
 use super::usage::{USAGE, counted};
 use crate::action::Action;
 use crate::convert::portable::{normalize, system};

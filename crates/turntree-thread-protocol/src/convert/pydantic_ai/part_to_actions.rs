@@ -4,8 +4,8 @@
 
 use std::borrow::Cow;
 
+use super::content_items;
 use super::field_layout::{Expected, FieldLayouts};
-use super::items;
 use super::model::{Kind, Part, Value, part_kind};
 use super::part_fields::{DATA, DENIED, NATIVE_RETURN, PART, RETRY, VERBATIM, default_class, expected};
 use super::portable;
@@ -167,7 +167,7 @@ fn speech<'a>(
         (None, None) => return None,
         (Some(text), None) => MessageContent::Text(text),
         (transcript, Some(audio)) => {
-            let (sound, entry) = items::encode_file(audio, layouts)?;
+            let (sound, entry) = content_items::encode_file(audio, layouts)?;
             *irregular |= entry.is_none();
             if let Some(entry) = entry.filter(|entry| entry != "null") {
                 writer.json("items", &format!("[{entry}]"));
@@ -200,7 +200,7 @@ fn user_prompt<'a>(
     let content = if let Some(text) = value.as_text() {
         MessageContent::Text(text.into_owned())
     } else {
-        let encoded = items::encode(value, layouts)?;
+        let encoded = content_items::encode(value, layouts)?;
         if let Some(diff) = &encoded.diff {
             writer.json("items", diff);
         }

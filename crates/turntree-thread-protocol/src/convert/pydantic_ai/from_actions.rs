@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::content_items;
 use super::field_layout::{Expected, FieldLayouts};
-use super::items;
 use super::merge_text::cut;
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use super::part_fields::{self, RETRY, expected, is_annotation, is_verbatim};
@@ -290,7 +290,7 @@ fn file<'t>(
     let members = slot.map(|slot| slot.part.0.as_slice()).unwrap_or_default();
     let item = slot.and_then(|slot| slot.file.as_ref());
     Ok(layout.rebuild(slot.and_then(slot_keys), members, |key| match key {
-        "content" => Expected::Value(items::decode_item(part, item, layouts)),
+        "content" => Expected::Value(content_items::decode_item(part, item, layouts)),
         "part_kind" => Expected::text("file"),
         _ => Expected::Default,
     }))
@@ -312,11 +312,11 @@ pub(super) fn decode_action<'t>(
     };
     let layout = layouts.get("text").ok_or("no template for texts")?;
     for part in parts {
-        if items::is_inline(part) {
+        if content_items::is_inline(part) {
             take(file(layouts, part, None)?);
             continue;
         }
-        let text = part.as_text().map_or_else(|| Cow::Owned(items::link(part)), Cow::Borrowed);
+        let text = part.as_text().map_or_else(|| Cow::Owned(content_items::link(part)), Cow::Borrowed);
         take(layout.rebuild(None, &[], |key| match key {
             "content" => Expected::Value(Value::Text(text.clone())),
             "part_kind" => Expected::text("text"),
@@ -347,7 +347,7 @@ pub(super) fn decode_part<'t>(
     let as_text = as_text && matches!(action, Action::ToolCall(call) if !call.args.is_string());
     let items = match action {
         _ if class == "speech" => part_fields::audio(action, stored.items.as_deref(), layouts),
-        Action::UserMessage(message) => items::user_items(message, stored.items.as_deref(), layouts),
+        Action::UserMessage(message) => content_items::user_items(message, stored.items.as_deref(), layouts),
         _ => None,
     };
     let items_key = if class == "speech" { "audio" } else { "content" };
