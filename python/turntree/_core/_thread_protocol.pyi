@@ -312,8 +312,8 @@ class ProtocolThread(Data):
 
         Args:
             agent_id: Agent of the view, a key of `agents`; None for the whole history, equal to the imported one.
-                Providers accept every view: results directly follow their calls, calls without a result are only at the end,
-                and repeated ids in a response get a suffix (``c``, ``c:2``).
+                Providers accept every view: results directly follow their calls, calls without a result are only at the
+                end, and repeated ids in a response get a suffix (``c``, ``c:2``).
             others: Messages of other agents: with their name as a prefix, or hidden.
             tool_visibility: Tool calls of other agents: hidden, one line for a call and its result, or both with new
                 ids (``agent:id``).
