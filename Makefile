@@ -23,7 +23,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test test-rust test-python test-bridge test-versions node lint lint-rust lint-python fmt bench docs wheel lock clean install
+.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions node lint lint-rust lint-python fmt bench docs wheel lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ test-python: $(VENV)/.dev $(WHEEL) node
 # The bridge to event loops is tested alone, through functions that only this build has.
 test-bridge: $(VENV)/.dev $(SELFTEST)/.built
 	PYTHONPATH=$(SELFTEST) $(BIN)/pytest tests/python/bridge $(PYTEST_ARGS)
+
+# The same laws and the same faults as in `make test`, with many more random cases.
+test-long: $(VENV)/.dev $(WHEEL) ## the property tests and the fault injection with many more cases: ten minutes
+	PROPTEST_CASES=10000 cargo test --locked --package turntree --test it laws
+	TURNTREE_CHAOS_SCENARIOS=50000 $(BIN)/pytest tests/python/chaos --timeout 1200 $(PYTEST_ARGS)
 
 # The real Vercel AI SDK on the other end. Where it cannot be had, the tests that need it say that they were skipped;
 # TURNTREE_REQUIRE_NODE=1 makes that a failure.

@@ -169,6 +169,20 @@ fn comes_back(history: &str, options: &ImportOptions) -> Result<(), TestCaseErro
     Ok(())
 }
 
+/// `usage` has no place in the layout of such a message: the message is preserved verbatim, also without a text of its own.
+#[test]
+fn usage_outside_the_layout_of_its_message_comes_back() {
+    for history in [
+        r#"[{"kind":"request","parts":[],"state":null,"usage":{"b":[1,{"a":null}],"a":""}}]"#,
+        r#"[{"kind":"request","parts":[{"part_kind":"retry-feedback"}],"usage":{"b":1,"a":""}}]"#,
+        r#"[{"kind":"request","parts":[],"usage":{"input_tokens":1}}]"#,
+    ] {
+        comes_back(history, &ImportOptions::default()).unwrap();
+        let messages = serde_json::from_str::<Vec<ModelMessage<'_>>>(history).unwrap();
+        assert_eq!(back(&from_messages(&messages, &ImportOptions::default())), history);
+    }
+}
+
 proptest! {
     #[test]
     fn any_list_of_messages_comes_back_byte_for_byte(history in any_history()) {
