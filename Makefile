@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WHEELS := target/wheels
 WHEEL := $(VENV)/.wheel-$(WHEEL_PROFILE)
+# Named like the wheels, so that each kind of installation replaces the others.
+EDITABLE := $(VENV)/.wheel-editable
 # The demo needs a wheel soon, not a fast one.
 DEMO_WHEEL := $(VENV)/.wheel-demo
 SELFTEST := target/selftest
@@ -93,9 +95,8 @@ docs: $(VENV)/.dev $(WHEEL) ## Rust API to target/doc, Python API to docs/api
 wheel: $(VENV)/.build ## the wheel that is published, in dist/
 	$(BIN)/maturin build --profile dist --locked --out dist
 
-dev: $(VENV)/.dev ## edit and run: turntree in .venv as an editable debug build; run it again after an edit of Rust code
-	@rm -f $(VENV)/.wheel-*
-	$(BIN)/maturin develop --profile dev --locked
+dev: $(EDITABLE) ## edit and run: turntree in .venv as an editable debug build; run it again after an edit of Rust code
+	$(BIN)/maturin develop --profile dev --locked --skip-install
 
 install: $(VENV)/.dev $(WHEEL) ## the development environment with turntree in it, in .venv
 
@@ -130,6 +131,10 @@ $(VENV)/.dev: requirements/dev.lock | $(VENV)/.build
 		|| { echo "turntree: tests and lints need Python 3.11 or newer; name one with: make clean test PYTHON=python3.12" >&2; exit 1; }
 	$(PIP) install --requirement requirements/dev.lock
 	@touch $@
+
+$(EDITABLE): pyproject.toml | $(VENV)/.dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--profile dev --locked" $(PIP) install --no-deps --no-build-isolation --editable .
+	@rm -f $(VENV)/.wheel-* && touch $@
 
 # The profile is part of the stamp's name: `.wheel-release` says that .venv has a wheel of this profile.
 $(VENV)/.wheel-%: $(WHEEL_SOURCES) | $(VENV)/.build
