@@ -119,11 +119,13 @@ def accepted(client: Client, thread: tp.Thread, sdk: Any) -> None:
     assert plain(answer["message"]) == plain(reader.message)
     if answer["message"]["parts"]:
         assert client.ask(do="validate", sdk=sdk, messages=[answer["message"]])["errors"] == []
-    assert tp.from_ui_messages([answer["message"]]).canonical_json() == thread.canonical_json()
+    assert tp.from_ui_messages([answer["message"]]).canonical_json(javascript=True) == thread.canonical_json(
+        javascript=True
+    )
     messages = thread.to_ui_messages(sdk)
     assert client.ask(do="validate", sdk=sdk, messages=messages)["errors"] == []
     back = json.loads(json.dumps(messages))
-    assert tp.from_ui_messages(back).canonical_json() == thread.canonical_json()
+    assert tp.from_ui_messages(back).canonical_json(javascript=True) == thread.canonical_json(javascript=True)
 
 
 @pytest.mark.parametrize("row", ROWS)
