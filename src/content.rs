@@ -9,7 +9,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 use super::convert::json::{document_raw, limits};
 use super::data::Data;
 use super::to_python::{ToPython, data_class};
-use crate::error::wrong_type;
+use crate::error::{OrRaise as _, wrong_type};
 use turntree_core::json::Extra;
 use turntree_core::message::content::{
     AudioBlock, BinaryBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock, TextBlock, Unknown,
@@ -101,8 +101,7 @@ impl ToPython for ContentBlock {
 
 /// A value as plain Python data.
 pub(crate) fn source<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
-    let text =
-        serde_json::to_string(value).map_err(|error| crate::convert::error::serialization(py, &error))?;
+    let text = serde_json::to_string(value).or_raise(py)?;
     Ok(super::convert::json::json_to_python(py, &text)?.into_bound(py))
 }
 

@@ -5,9 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pyo3::exceptions::{
-    PyFileNotFoundError, PyIsADirectoryError, PyOSError, PyPermissionError, PyTypeError, PyValueError,
-};
+use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
@@ -18,6 +16,7 @@ use super::content::{binary, block_from, source};
 use super::convert::json::{limits, to_raw};
 use super::data::DataClass;
 use super::to_python::{ToPython, data_class};
+use crate::error::OrRaise as _;
 use turntree_core::message::content::{
     AudioBlock, ContentBlock, DocumentBlock, DocumentSource, ImageBlock, ImageSource, VideoBlock,
 };
@@ -95,17 +94,17 @@ macro_rules! source_methods {
 
             /// The data as base64 text. Raises `ValueError` if the source is a URL or plain text.
             fn to_base64(slf: &Bound<'_, Self>) -> PyResult<String> {
-                Self::of(slf)?.to_base64().map(Into::into).map_err(raised)
+                Self::of(slf)?.to_base64().map(Into::into).or_raise(slf.py())
             }
 
             /// The data, plain text as UTF-8. Raises `ValueError` if the source is a URL.
             fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                Self::of(slf)?.to_bytes().map_err(raised)?.to_python(slf.py())
+                Self::of(slf)?.to_bytes().or_raise(slf.py())?.to_python(slf.py())
             }
 
             /// The URL. Raises `ValueError` if the source is not a URL.
             fn to_url(slf: &Bound<'_, Self>) -> PyResult<String> {
-                Self::of(slf)?.to_url().map(str::to_owned).map_err(raised)
+                Self::of(slf)?.to_url().map(str::to_owned).or_raise(slf.py())
             }
         }
     )+};
@@ -186,7 +185,7 @@ data_class! {
 
     /// The data as a `data:` URL. Raises `ValueError` if the source is a URL.
     fn to_data_url(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Self::of(slf)?.to_data_url().map_err(raised)
+        Self::of(slf)?.to_data_url().or_raise(slf.py())
     }
 }
 
@@ -256,7 +255,7 @@ data_class! {
 
     /// The text. Raises `ValueError` if the source is not plain text.
     fn to_text(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Self::of(slf)?.to_text().map(str::to_owned).map_err(raised)
+        Self::of(slf)?.to_text().map(str::to_owned).or_raise(slf.py())
     }
 }
 
@@ -379,7 +378,7 @@ media_methods! {
 }
 
 fn wrap<C: DataClass>(py: Python<'_>, block: Result<C::Value, MediaError>) -> PyResult<Py<PyAny>> {
-    C::wrap(py, Arc::new(block.map_err(raised)?))
+    C::wrap(py, Arc::new(block.or_raise(py)?))
 }
 
 /// Reads a file in a thread for blocking work.
@@ -389,20 +388,6 @@ fn reading<C: DataClass>(read: impl FnOnce() -> Result<C::Value, MediaError> + S
         let read = task.await;
         gil::require_held(|py| wrap::<C>(py, read.map_err(|error| PyOSError::new_err(error.to_string()))?))
     })
-}
-
-/// The exception that Python's own file functions raise; `ValueError` for other errors.
-fn raised(error: MediaError) -> PyErr {
-    let message = error.to_string();
-    match error {
-        MediaError::NotAFile { is_directory: true, .. } => PyIsADirectoryError::new_err(message),
-        MediaError::Unreadable { source, .. } => match source.kind() {
-            std::io::ErrorKind::NotFound => PyFileNotFoundError::new_err(message),
-            std::io::ErrorKind::PermissionDenied => PyPermissionError::new_err(message),
-            _ => PyOSError::new_err(message),
-        },
-        _ => PyValueError::new_err(message),
-    }
 }
 
 fn wrong_block(expected: &str, found: &ContentBlock) -> PyErr {

@@ -11,6 +11,7 @@ use super::bridge::gc::garbage_collected;
 use super::convert::json::{json_to_python, to_raw};
 use super::data::{Data, DataClass, value_of};
 use super::to_python::{ToPython, data_class};
+use crate::error::OrRaise as _;
 use turntree_core::json::Extra;
 use turntree_core::message::{self, Delta, StreamEvent as CoreEvent};
 
@@ -275,8 +276,7 @@ fn delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
 
 fn general_delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
     let event = CoreEvent::new(0, delta.clone());
-    let text =
-        serde_json::to_string(&event).map_err(|error| crate::convert::error::serialization(py, &error))?;
+    let text = serde_json::to_string(&event).or_raise(py)?;
     json_to_python(py, &text)?.into_bound(py).get_item("delta")
 }
 

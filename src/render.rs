@@ -3,6 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::error::ToException as _;
 use turntree_agents::session::SessionSnapshot;
 use turntree_agents::tree::ThreadTree;
 use turntree_core::json::{ParseError, check_utf8};
@@ -24,8 +25,8 @@ pub(crate) fn _render(
 ) -> PyResult<String> {
     let transcript = py.detach(|| transcript(data, from_));
     let mut transcript = transcript.map_err(|error| match error {
-        Unreadable::Document(error) => super::thread_protocol::error::to_exception(py, &error, None),
-        Unreadable::Tree(error) => crate::convert::error::validation(py, &error, None),
+        Unreadable::Document(error) => error.to_exception(py),
+        Unreadable::Tree(error) => error.to_exception(py),
         Unreadable::Unknown => PyValueError::new_err(format!(
             "{}: not a document that turntree shows: a thread, a history of Pydantic AI, a session or a tree",
             name.unwrap_or("the input")

@@ -6,12 +6,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::data::DataClass as _;
-use crate::error::{build, class, named};
+use crate::error::{ToException, build, class, named};
 use crate::python_exception::Raised;
 use crate::records::{ToolCall, wrap_turn};
-use crate::upp::error::{raised_by_host, to_exception, upp_error};
+use crate::upp::error::{raised_by_host, upp_error};
 use turntree_agents::SessionError;
 use turntree_agents::middleware::{BudgetError, GuardrailError, Resource};
+use turntree_agents::tree::TreeError;
 use turntree_agents::types::{ApprovalRequired, approval_required, partial_turn};
 use turntree_upp::UppError;
 
@@ -88,31 +89,43 @@ fn guardrail_exception<'py>(
     class(py, "GuardrailError")?.call((message,), Some(&options))
 }
 
+/// The exception of a failed session: an exception of the application comes back as the same object.
+impl ToException for SessionError {
+    fn to_exception(&self, py: Python<'_>) -> PyErr {
+        let own = |payload: &Option<turntree_upp::error::HostPayload>| {
+            let payload = payload.as_deref()?.downcast_ref::<Raised>()?;
+            Some(payload.error(py))
+        };
+        let named = |class: &str| named(py, class, &self.to_string());
+        match self {
+            Self::Run(error) => error.to_exception(py),
+            Self::Tree(error) => error.to_exception(py),
+            Self::InvalidId { .. } => named("ValidationError"),
+            Self::Metadata(host) => own(&host.payload).unwrap_or_else(|| named("ValidationError")),
+            Self::Serialization(_) => named("SerializationError"),
+            Self::Store(store) => own(&store.payload).unwrap_or_else(|| named("StoreError")),
+            Self::NotSaved { turn, error: store } => {
+                let raised = named("StoreError");
+                raised.set_cause(py, own(&store.payload));
+                match wrap_turn(py, Arc::clone(turn)).and_then(|turn| raised.value(py).setattr("turn", turn))
+                {
+                    Ok(()) => raised,
+                    Err(failure) => failure,
+                }
+            }
+            _ => named("SessionError"),
+        }
+    }
+}
+
+/// `KeyError` for an unknown node, `ValueError` for one that cannot be removed.
+impl ToException for TreeError {
+    fn to_exception(&self, _py: Python<'_>) -> PyErr {
+        super::tree::raised(self)
+    }
+}
+
 /// A session error as Python raises it.
 pub(crate) fn session_exception(py: Python<'_>, error: &SessionError) -> PyErr {
-    let own = |payload: &Option<turntree_upp::error::HostPayload>| {
-        let payload = payload.as_deref()?.downcast_ref::<Raised>()?;
-        Some(payload.error(py))
-    };
-    match error {
-        SessionError::Run(error) => to_exception(py, error),
-        SessionError::Tree(error) => super::tree::raised(error),
-        SessionError::InvalidId { .. } => named(py, "ValidationError", &error.to_string()),
-        SessionError::Metadata(host) => {
-            own(&host.payload).unwrap_or_else(|| named(py, "ValidationError", &error.to_string()))
-        }
-        SessionError::Serialization(_) => named(py, "SerializationError", &error.to_string()),
-        SessionError::Store(store) => {
-            own(&store.payload).unwrap_or_else(|| named(py, "StoreError", &error.to_string()))
-        }
-        SessionError::NotSaved { turn, error: store } => {
-            let raised = named(py, "StoreError", &error.to_string());
-            raised.set_cause(py, own(&store.payload));
-            match wrap_turn(py, Arc::clone(turn)).and_then(|turn| raised.value(py).setattr("turn", turn)) {
-                Ok(()) => raised,
-                Err(failure) => failure,
-            }
-        }
-        _ => named(py, "SessionError", &error.to_string()),
-    }
+    error.to_exception(py)
 }

@@ -21,8 +21,8 @@ use crate::bridge::gil::{self, lock};
 use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync;
 use crate::bridge::sync::run_in_background;
+use crate::error::OrRaise;
 use crate::to_python::ToPython;
-use crate::upp::error::to_exception_held;
 use turntree_agents::LlmStream;
 use turntree_agents::driver::AgentStream as CoreStream;
 use turntree_agents::types::{
@@ -118,7 +118,7 @@ impl<R: Run> Stream for Source<R> {
                 *slot = Some(outcome.clone());
             }
         }
-        polled.map(|item| item.map(|event| event.map_err(|error| to_exception_held(&error))))
+        polled.map(|item| item.map(OrRaise::or_raise_held))
     }
 }
 

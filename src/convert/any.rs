@@ -2,11 +2,11 @@
 //!
 //! Only for values without raw JSON in them (a schema is one); those go through [`super::json`].
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+use crate::error::value_error;
 
 /// The Python value of a tree.
 pub(crate) fn tree_to_python(py: Python<'_>, tree: &serde_json::Value) -> PyResult<Py<PyAny>> {
-    let value = pythonize::pythonize(py, tree).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok(value.unbind())
+    pythonize::pythonize(py, tree).map(Bound::unbind).map_err(value_error)
 }

@@ -1,10 +1,16 @@
-//! Errors of `turntree-core` as Python exceptions: documents that cannot be read or written.
+//! Errors of `turntree-core` as Python exceptions: documents and files that cannot be read or written.
 
+use std::io::ErrorKind;
+
+use pyo3::exceptions::{
+    PyFileNotFoundError, PyIsADirectoryError, PyOSError, PyPermissionError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::error::{build, class};
+use crate::error::{ToException, build, class, named};
 use turntree_core::json::{ParseError, PathSegment};
+use turntree_core::message::files::MediaError;
 
 /// `turntree.ValidationError` for a document; `input` is the document, for the excerpt in the error.
 pub(crate) fn validation(py: Python<'_>, error: &ParseError, input: Option<&str>) -> PyErr {
@@ -44,5 +50,39 @@ fn validation_exception<'py>(
 
 /// `turntree.SerializationError`.
 pub(crate) fn serialization(py: Python<'_>, error: &serde_json::Error) -> PyErr {
-    build(class(py, "SerializationError").and_then(|class| class.call1((error.to_string(),))))
+    error.to_exception(py)
+}
+
+/// `turntree.SerializationError`.
+impl ToException for serde_json::Error {
+    fn to_exception(&self, py: Python<'_>) -> PyErr {
+        named(py, "SerializationError", &self.to_string())
+    }
+}
+
+/// `turntree.ValidationError`.
+impl ToException for ParseError {
+    fn to_exception(&self, py: Python<'_>) -> PyErr {
+        validation(py, self, None)
+    }
+
+    fn to_exception_in(&self, py: Python<'_>, input: &str) -> PyErr {
+        validation(py, self, Some(input))
+    }
+}
+
+/// The exception that Python's own file functions raise; `ValueError` for other errors.
+impl ToException for MediaError {
+    fn to_exception(&self, _py: Python<'_>) -> PyErr {
+        let message = self.to_string();
+        match self {
+            Self::NotAFile { is_directory: true, .. } => PyIsADirectoryError::new_err(message),
+            Self::Unreadable { source, .. } => match source.kind() {
+                ErrorKind::NotFound => PyFileNotFoundError::new_err(message),
+                ErrorKind::PermissionDenied => PyPermissionError::new_err(message),
+                _ => PyOSError::new_err(message),
+            },
+            _ => PyValueError::new_err(message),
+        }
+    }
 }

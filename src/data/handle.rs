@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::convert::error::serialization;
+use crate::error::OrRaise as _;
 use turntree_core::json::schema::{self, JsonSchema};
 
 /// A Rust value behind a Python handle.
@@ -59,7 +59,7 @@ impl Data {
     /// # Errors
     /// `turntree.SerializationError`.
     pub(crate) fn to_json(&self, py: Python<'_>) -> PyResult<String> {
-        self.value.json().map_err(|error| serialization(py, &error))
+        self.value.json().or_raise(py)
     }
 
     /// The value as its type.

@@ -9,18 +9,17 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use super::handle::{Data, DataClass};
-use crate::convert::error::{argument, validation};
+use crate::convert::error::argument;
 use crate::convert::json::{document_raw, limits};
+use crate::error::OrRaise as _;
 
 /// Reads a value from JSON text.
 ///
 /// # Errors
 /// `turntree.ValidationError`.
 pub(crate) fn parse<C: DataClass>(py: Python<'_>, text: &str) -> PyResult<C::Value> {
-    let value = turntree_core::json::parse::<C::Value>(text, &limits())
-        .and_then(|value| C::accept(&value).map(|()| value))
-        .map_err(|error| validation(py, &error, Some(text)))?;
-    Ok(value)
+    let value = turntree_core::json::parse::<C::Value>(text, &limits());
+    value.and_then(|value| C::accept(&value).map(|()| value)).or_raise_in(py, text)
 }
 
 /// A value from an instance of the class or from plain data.
@@ -31,7 +30,7 @@ pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyR
     if let Ok(data) = value.cast::<Data>()
         && let Some(shared) = data.get().share::<C::Value>()
     {
-        C::accept(&shared).map_err(|error| validation(value.py(), &error, None))?;
+        C::accept(&shared).or_raise(value.py())?;
         return Ok(shared);
     }
     let raw = document_raw(value, what)?;

@@ -3,17 +3,33 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::convert::error::validation;
-use crate::error::{build, class};
+use crate::error::{ToException, build, class};
 use turntree_core::json::{ParseError, PathSegment};
 use turntree_thread_protocol::ThreadError;
 
 /// `turntree.ValidationError` for an error of the core, with one entry for each place.
-pub(crate) fn to_exception(py: Python<'_>, error: &ThreadError, input: Option<&str>) -> PyErr {
-    if let ThreadError::Parse(error) = error {
-        return validation(py, error, input);
+impl ToException for ThreadError {
+    fn to_exception(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Parse(error) => error.to_exception(py),
+            error => build(exception(py, error)),
+        }
     }
-    build(exception(py, error))
+
+    fn to_exception_in(&self, py: Python<'_>, input: &str) -> PyErr {
+        match self {
+            Self::Parse(error) => error.to_exception_in(py, input),
+            error => build(exception(py, error)),
+        }
+    }
+}
+
+/// `turntree.ValidationError` for an error of the core, with one entry for each place.
+pub(crate) fn to_exception(py: Python<'_>, error: &ThreadError, input: Option<&str>) -> PyErr {
+    match input {
+        Some(input) => error.to_exception_in(py, input),
+        None => error.to_exception(py),
+    }
 }
 
 fn exception<'py>(py: Python<'py>, error: &ThreadError) -> PyResult<Bound<'py, PyAny>> {

@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 
 use crate::bridge::gc::Collect;
 use crate::bridge::gil;
-use crate::error::{build, class};
+use crate::error::{ToException, build, class};
 use crate::python_exception::Raised;
 use turntree_core::http::{HostFailure, HttpError};
 use turntree_upp::{ErrorCode, UppError};
@@ -32,19 +32,21 @@ pub(crate) fn register_converter(converter: Converter) {
 ///
 /// An exception that the application raised comes back as the same object; any other error becomes
 /// `turntree.upp.UPPError` or the class that the layer above converts it to.
-pub(crate) fn to_exception(py: Python<'_>, error: &UppError) -> PyErr {
-    if let Some(exception) = CONVERTER.get().and_then(|convert| convert(py, error)) {
-        return exception;
-    }
-    match raised_by_host(error).or_else(|| raised_by_retry_strategy(error)) {
-        Some(raised) => raised.error(py),
-        None => build(upp_error(py, error, error.cause.as_ref(), None)),
+impl ToException for UppError {
+    fn to_exception(&self, py: Python<'_>) -> PyErr {
+        if let Some(exception) = CONVERTER.get().and_then(|convert| convert(py, self)) {
+            return exception;
+        }
+        match raised_by_host(self).or_else(|| raised_by_retry_strategy(self)) {
+            Some(raised) => raised.error(py),
+            None => build(upp_error(py, self, self.cause.as_ref(), None)),
+        }
     }
 }
 
-/// As [`to_exception`], for futures that are polled with the GIL held.
-pub(crate) fn to_exception_held(error: &UppError) -> PyErr {
-    gil::require_held(|py| Ok(to_exception(py, error))).unwrap_or_else(|error| error)
+/// The exception of a failed call or run.
+pub(crate) fn to_exception(py: Python<'_>, error: &UppError) -> PyErr {
+    error.to_exception(py)
 }
 
 /// The exception of the application that an error carries.

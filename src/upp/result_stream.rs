@@ -16,7 +16,7 @@ use crate::bridge::gil::{self, lock};
 use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync;
 use crate::data::DataClass;
-use crate::upp::error::to_exception_held;
+use crate::error::OrRaise;
 use turntree_upp::result_stream::ResultStream as CoreStream;
 use turntree_upp::{Modality, UppError};
 
@@ -50,7 +50,7 @@ impl<E, R: DataClass> Stream for Source<E, R> {
                 outcome.clone().map(|value| -> Shown { Arc::new(move |py| R::wrap(py, Arc::clone(&value))) });
             lock(&self.outcome).get_or_insert(shown);
         }
-        polled.map(|item| item.map(|event| event.map_err(|error| to_exception_held(&error))))
+        polled.map(|item| item.map(OrRaise::or_raise_held))
     }
 }
 

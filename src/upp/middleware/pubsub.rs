@@ -10,9 +10,9 @@ use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil;
 use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync;
+use crate::error::{OrRaise, ToException as _};
 use crate::records::wrap_turn;
 use crate::to_python::ToPython;
-use crate::upp::error::to_exception_held;
 use turntree_core::message::StreamEvent;
 use turntree_upp::middleware::{MemoryPubsub as CorePubsub, Subscription as CoreSubscription};
 
@@ -75,7 +75,7 @@ pub(crate) struct SubscriptionCore {
 impl SubscriptionCore {
     fn new(py: Python<'_>, subscription: CoreSubscription) -> PyResult<Self> {
         let end = subscription.again();
-        let source = subscription.map(|event| event.map_err(|error| to_exception_held(&error)));
+        let source = subscription.map(OrRaise::or_raise_held);
         let show =
             |py: Python<'_>, event: Arc<StreamEvent>| (*event).clone().to_python(py).map(Bound::unbind);
         let events = PyEventStream::new(py, source, show, GcRoots::default())?;
@@ -89,7 +89,7 @@ impl SubscriptionCore {
             gil::require_held(|py| match ended {
                 Ok(Some(turn)) => wrap_turn(py, turn),
                 Ok(None) => Ok(py.None()),
-                Err(error) => Err(crate::upp::error::to_exception(py, &error)),
+                Err(error) => Err(error.to_exception(py)),
             })
         }
     }
