@@ -145,9 +145,9 @@ impl Machine {
     ///
     /// # Errors
     /// [`UnexpectedResult`] if the result does not belong to the action; the machine does not change.
-    pub fn feed(&mut self, reply: ActionResult) -> Result<(), UnexpectedResult> {
+    pub fn feed(&mut self, result: ActionResult) -> Result<(), UnexpectedResult> {
         let phase = std::mem::take(&mut self.state.phase);
-        match self.step(phase, reply) {
+        match self.step(phase, result) {
             Ok(phase) => {
                 self.state.phase = phase;
                 Ok(())
@@ -159,9 +159,9 @@ impl Machine {
         }
     }
 
-    /// One transition: the next phase, or the same one back for a reply that does not fit.
-    fn step(&mut self, phase: Phase, reply: ActionResult) -> Result<Phase, Phase> {
-        Ok(match (phase, reply) {
+    /// Applies one result: returns the next phase, or the unchanged phase if the result does not belong to it.
+    fn step(&mut self, phase: Phase, result: ActionResult) -> Result<Phase, Phase> {
+        Ok(match (phase, result) {
             (phase @ (Phase::Done(_) | Phase::Failed(_)), _) => return Err(phase),
             (phase, ActionResult::Metadata(metadata)) => {
                 self.state.metadata = metadata;
@@ -183,27 +183,7 @@ impl Machine {
             (Phase::Planned, ActionResult::Continue) => Phase::StepId,
             (Phase::Answered, ActionResult::Continue) => Phase::Act,
             (Phase::Act, ActionResult::Continue) => self.begin_round(),
-            (Phase::Tools(round), ActionResult::Tool { position, outcome }) => {
-                self.take_tool(round, position, outcome).map_err(Phase::Tools)?
-            }
-            (Phase::Tools(round), ActionResult::ApprovalNeeded { position, call }) => {
-                take_approval_request(round, position, call).map_err(Phase::Tools)?
-            }
-            (Phase::Tools(mut round), ActionResult::Returned { position, returned }) => {
-                match round.slots.get_mut(position) {
-                    Some(slot) if slot.is_open() => *slot = CallState::Returned(returned),
-                    _ => return Err(Phase::Tools(round)),
-                }
-                Phase::Tools(round)
-            }
-            (Phase::Tools(round), ActionResult::Continue) if round.unsaved => {
-                self.settle(Round { unsaved: false, ..round })
-            }
-            // A result that could not be saved ends the run like a call that failed: the others settle first.
-            (Phase::Tools(mut round), ActionResult::Failed(error)) => {
-                round.failure.get_or_insert(SavedError(error));
-                self.settle(Round { unsaved: false, ..round })
-            }
+            (Phase::Tools(round), result) => self.step_tools(round, result).map_err(Phase::Tools)?,
             (Phase::Results(round), ActionResult::Stamp(stamp)) => self.take_results(round, stamp),
             (Phase::Observe, ActionResult::Continue) => {
                 self.decide(|moves, decision| moves.observed(decision))
@@ -229,6 +209,28 @@ impl Machine {
             (phase, ActionResult::Failed(error)) if waits_for_host(&phase) => self.fail(error),
             (phase, _) => return Err(phase),
         })
+    }
+
+    /// Applies one result to a round of tool calls. Returns the unchanged round if the result does not belong to it.
+    fn step_tools(&mut self, mut round: Round, result: ActionResult) -> Result<Phase, Round> {
+        match result {
+            ActionResult::Tool { position, outcome } => self.take_tool(round, position, outcome),
+            ActionResult::ApprovalNeeded { position, call } => take_approval_request(round, position, call),
+            ActionResult::Returned { position, returned } => {
+                match round.slots.get_mut(position) {
+                    Some(slot) if slot.is_open() => *slot = CallState::Returned(returned),
+                    _ => return Err(round),
+                }
+                Ok(Phase::Tools(round))
+            }
+            ActionResult::Continue if round.unsaved => Ok(self.settle(Round { unsaved: false, ..round })),
+            // A failed save ends the run in the same way as a failed call: the other calls settle first.
+            ActionResult::Failed(error) => {
+                round.failure.get_or_insert(SavedError(error));
+                Ok(self.settle(Round { unsaved: false, ..round }))
+            }
+            _ => Err(round),
+        }
     }
 
     /// Calls the strategy and converts its transition to a phase.

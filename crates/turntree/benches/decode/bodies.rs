@@ -302,20 +302,22 @@ impl Events {
     }
 }
 
+/// Appends an event of a Messages stream.
+fn messages_event(body: &mut String, kind: &str, members: std::fmt::Arguments<'_>) {
+    let _ = write!(body, "event: {kind}\ndata: {{\"type\":\"{kind}\"{members}}}\n\n");
+}
+
 /// Messages, as Anthropic streams it.
 pub(super) fn messages() -> String {
     let mut body = String::new();
-    let event = |body: &mut String, kind: &str, members: std::fmt::Arguments<'_>| {
-        let _ = write!(body, "event: {kind}\ndata: {{\"type\":\"{kind}\"{members}}}\n\n");
-    };
     let delta = |body: &mut String, index: u32, kind: &str, member: &str, piece: &str| {
-        event(
+        messages_event(
             body,
             "content_block_delta",
             format_args!(",\"index\":{index},\"delta\":{{\"type\":\"{kind}\",\"{member}\":\"{piece}\"}}"),
         );
     };
-    event(
+    messages_event(
         &mut body,
         "message_start",
         format_args!(
@@ -325,20 +327,20 @@ pub(super) fn messages() -> String {
          \"output_tokens\":3,\"service_tier\":\"standard\"}}}}"
         ),
     );
-    event(
+    messages_event(
         &mut body,
         "content_block_start",
         format_args!(
             ",\"index\":0,\"content_block\":{{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}"
         ),
     );
-    event(&mut body, "ping", format_args!(""));
+    messages_event(&mut body, "ping", format_args!(""));
     for piece in pieces(THOUGHT_PIECES) {
         delta(&mut body, 0, "thinking_delta", "thinking", piece);
     }
     delta(&mut body, 0, "signature_delta", "signature", &"EqQBCkYIBBgCKkAbEd".repeat(20));
-    event(&mut body, "content_block_stop", format_args!(",\"index\":0"));
-    event(
+    messages_event(&mut body, "content_block_stop", format_args!(",\"index\":0"));
+    messages_event(
         &mut body,
         "content_block_start",
         format_args!(",\"index\":1,\"content_block\":{{\"type\":\"text\",\"text\":\"\"}}"),
@@ -346,8 +348,8 @@ pub(super) fn messages() -> String {
     for piece in pieces(TEXT_PIECES) {
         delta(&mut body, 1, "text_delta", "text", piece);
     }
-    event(&mut body, "content_block_stop", format_args!(",\"index\":1"));
-    event(
+    messages_event(&mut body, "content_block_stop", format_args!(",\"index\":1"));
+    messages_event(
         &mut body,
         "content_block_start",
         format_args!(
@@ -357,15 +359,15 @@ pub(super) fn messages() -> String {
     for piece in ARGUMENTS {
         delta(&mut body, 2, "input_json_delta", "partial_json", piece);
     }
-    event(&mut body, "content_block_stop", format_args!(",\"index\":2"));
-    event(
+    messages_event(&mut body, "content_block_stop", format_args!(",\"index\":2"));
+    messages_event(
         &mut body,
         "message_delta",
         format_args!(
             ",\"delta\":{{\"stop_reason\":\"tool_use\",\"stop_sequence\":null}},\"usage\":{{\"output_tokens\":492}}"
         ),
     );
-    event(&mut body, "message_stop", format_args!(""));
+    messages_event(&mut body, "message_stop", format_args!(""));
     body
 }
 

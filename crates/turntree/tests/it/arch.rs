@@ -11,6 +11,12 @@ use self::imports::{Crate, circles};
 /// Largest number of files that may import each other in a circle.
 const MAX_CIRCLE: usize = 6;
 
+/// Largest number of lines of a file.
+const MAX_FILE: usize = 600;
+
+/// Largest number of lines of a function. The lint `clippy::too_many_lines` has the same limit.
+const MAX_FUNCTION: usize = 60;
+
 /// Crates that only one place may name.
 const CRATES: &[(&str, &str)] = &[
     ("pyo3", "src/"),
@@ -55,6 +61,54 @@ fn names_crate(code: &str, name: &str) -> bool {
     })
 }
 
+/// The sources of the crates and of the extension module.
+fn all_sources() -> Vec<PathBuf> {
+    let root = root();
+    let mut files = Vec::new();
+    sources(&root.join("src"), &mut files);
+    for entry in fs::read_dir(root.join("crates")).unwrap() {
+        sources(&entry.unwrap().path().join("src"), &mut files);
+    }
+    assert!(files.len() > 300, "the sources are not where this test looks: {}", root.display());
+    files
+}
+
+/// The functions of a formatted file: line number and number of lines, with signature and braces.
+fn function_lengths(text: &str) -> Vec<(usize, usize)> {
+    let mut open: Option<(usize, &str)> = None;
+    let mut lengths = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        match open {
+            None if is_function(line.trim_start()) => open = Some((number, indent)),
+            Some((start, outer)) if indent == outer && line.trim_start().starts_with(['}', ')']) => {
+                if line.ends_with('}') {
+                    lengths.push((start + 1, number - start + 1));
+                }
+                if line.ends_with(['}', ';']) {
+                    open = None;
+                }
+            }
+            _ => {}
+        }
+        // A declaration, or a function on one line.
+        if open.is_some_and(|(start, _)| start == number) && line.ends_with([';', '}']) {
+            open = None;
+        }
+    }
+    lengths
+}
+
+/// True if a line begins a function.
+fn is_function(line: &str) -> bool {
+    let line = line.strip_prefix("pub").map_or(line, |rest| match rest.strip_prefix('(') {
+        Some(scope) => scope.split_once(')').map_or(rest, |(_, rest)| rest),
+        None => rest,
+    });
+    let modifiers = ["const", "async", "unsafe", "extern", "\"C\""];
+    line.split_whitespace().find(|word| !modifiers.contains(word)) == Some("fn")
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -67,15 +121,8 @@ fn relative(folder: &Path, path: &Path) -> String {
 #[test]
 fn crates_and_calls_stay_where_they_belong() {
     let root = root();
-    let mut files = Vec::new();
-    sources(&root.join("src"), &mut files);
-    for entry in fs::read_dir(root.join("crates")).unwrap() {
-        sources(&entry.unwrap().path().join("src"), &mut files);
-    }
-    assert!(files.len() > 300, "the sources are not where this test looks: {}", root.display());
-
     let mut found = Vec::new();
-    for path in files {
+    for path in all_sources() {
         let place = relative(&root, &path);
         let code = code(&path);
         for (name, home) in CRATES {
@@ -91,6 +138,39 @@ fn crates_and_calls_stay_where_they_belong() {
     }
 
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    let root = root();
+    let mut too_long = Vec::new();
+    let mut functions = 0;
+    for path in all_sources() {
+        let place = relative(&root, &path);
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = text.lines().count();
+        if lines > MAX_FILE {
+            too_long.push(format!("{place} has {lines} lines; split it into files of at most {MAX_FILE}"));
+        }
+        let lengths = function_lengths(&text);
+        functions += lengths.len();
+        for (line, length) in lengths.into_iter().filter(|(_, length)| *length > MAX_FUNCTION) {
+            too_long.push(format!(
+                "{place}:{line}: the function has {length} lines; split it into functions of at most {MAX_FUNCTION}"
+            ));
+        }
+    }
+
+    assert!(functions > 3000, "the test found only {functions} functions");
+    assert!(too_long.is_empty(), "{}", too_long.join("\n"));
+}
+
+#[test]
+fn function_lengths_include_the_signature_and_nested_blocks() {
+    let source = "impl A {\n    pub(crate) async fn a(\n        &self,\n    ) -> u8 {\n        loop {\n        }\n    }\n    \
+                  fn b();\n    fn c() {}\n}\nfn d() {\n    e();\n}\n";
+
+    assert_eq!(function_lengths(source), [(2, 6), (11, 3)]);
 }
 
 /// `cargo test -p turntree --test it no_import_circle -- --nocapture` prints the largest circle of each crate.

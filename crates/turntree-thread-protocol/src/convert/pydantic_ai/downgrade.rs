@@ -152,7 +152,7 @@ impl Downgrader {
             out.push(part);
             return;
         }
-        let replaced = self.replace(&class, message, part, pointer);
+        let replaced = self.replacements(&class, message, part, pointer);
         let why = since.map_or_else(
             || format!("no known version has parts of kind \"{class}\""),
             |since| format!("\"{class}\" parts came with {since}"),
@@ -167,64 +167,25 @@ impl Downgrader {
         out.extend(replaced);
     }
 
-    /// Rewrites a later part for the version; no parts if that is impossible.
-    fn replace<'a>(
-        &mut self,
+    /// The parts of the older version that replace a later part; empty if there are none.
+    fn replacements<'a>(
+        &self,
         class: &str,
         message: &ModelMessage<'a>,
         part: &Part<'a>,
         pointer: &str,
     ) -> Vec<Part<'a>> {
-        let timestamp = message.members.get("timestamp").filter(|time| !time.is_null()).cloned();
-        let prompt = |content: Value<'a>| {
-            let mut prompt = Object::with_capacity(3);
-            prompt.push("content", content);
-            if let Some(timestamp) = timestamp.clone() {
-                prompt.push("timestamp", timestamp);
-            }
-            prompt.push("part_kind", Value::text("user-prompt"));
-            prompt
-        };
-        let text =
-            |key: &str| part.get(key).filter(|value| value.as_text().is_some_and(|text| !text.is_empty()));
         match (class, &message.kind) {
-            ("retry-feedback", _) => {
-                let mut retry = Object::with_capacity(4);
-                retry.push("content", retry_content(part));
-                retry.push("tool_name", Value::NULL);
-                retry.push("tool_call_id", Value::Text(Cow::Owned(made_up_id(pointer, part))));
-                if let Some(time) = part.get("timestamp") {
-                    retry.push("timestamp", time.clone());
-                }
-                retry.push("part_kind", Value::text("retry-prompt"));
-                vec![retry]
+            ("retry-feedback", _) => vec![retry_of_feedback(pointer, part)],
+            // The summarized messages are gone: without the summary their content is lost.
+            ("compaction", Kind::Request) => {
+                let summary = non_empty_text(part, "content");
+                summary.map(|summary| user_prompt(message, summary.clone())).into_iter().collect()
             }
-            // The summarized messages are gone, so the summary must be kept.
-            ("compaction", Kind::Request) => text("content").cloned().map(prompt).into_iter().collect(),
-            ("speech", Kind::Request) => {
-                let audio = part.get("audio").filter(|audio| !audio.is_null());
-                match (text("transcript"), audio) {
-                    (Some(transcript), None) => vec![prompt(transcript.clone())],
-                    (transcript, Some(audio)) => {
-                        vec![prompt(Value::List(transcript.into_iter().chain([audio]).cloned().collect()))]
-                    }
-                    (None, None) => Vec::new(),
-                }
-            }
+            ("speech", Kind::Request) => speech_prompt(message, part).into_iter().collect(),
             ("speech", _) => {
-                let of = |class: &'static str, content: &Value<'a>| {
-                    let mut part = Object::with_capacity(2);
-                    part.push("content", content.clone());
-                    part.push("part_kind", Value::text(class));
-                    part
-                };
-                let audio = part.get("audio").filter(|audio| !audio.is_null());
-                let message_text = text("transcript").map(|transcript| of("text", transcript));
                 let has_files = class_since("file").is_some_and(|since| since <= self.to);
-                message_text
-                    .into_iter()
-                    .chain(audio.filter(|_| has_files).map(|audio| of("file", audio)))
-                    .collect()
+                speech_parts(part, has_files)
             }
             _ => Vec::new(),
         }
@@ -336,6 +297,50 @@ impl Downgrader {
     }
 }
 
+/// A string member of a part that is not empty.
+fn non_empty_text<'p, 'a>(part: &'p Part<'a>, key: &str) -> Option<&'p Value<'a>> {
+    part.get(key).filter(|value| value.as_text().is_some_and(|text| !text.is_empty()))
+}
+
+/// A user prompt with the timestamp of its message.
+fn user_prompt<'a>(message: &ModelMessage<'a>, content: Value<'a>) -> Part<'a> {
+    let mut prompt = Object::with_capacity(3);
+    prompt.push("content", content);
+    if let Some(timestamp) = message.members.get("timestamp").filter(|time| !time.is_null()) {
+        prompt.push("timestamp", timestamp.clone());
+    }
+    prompt.push("part_kind", Value::text("user-prompt"));
+    prompt
+}
+
+/// The audio of a speech part.
+fn speech_audio<'p, 'a>(part: &'p Part<'a>) -> Option<&'p Value<'a>> {
+    part.get("audio").filter(|audio| !audio.is_null())
+}
+
+/// Speech of the user as a prompt: the transcript, the audio, or both.
+fn speech_prompt<'a>(message: &ModelMessage<'a>, part: &Part<'a>) -> Option<Part<'a>> {
+    let content = match (non_empty_text(part, "transcript"), speech_audio(part)) {
+        (Some(transcript), None) => transcript.clone(),
+        (transcript, Some(audio)) => Value::List(transcript.into_iter().chain([audio]).cloned().collect()),
+        (None, None) => return None,
+    };
+    Some(user_prompt(message, content))
+}
+
+/// Speech of the model as a text part and, if the version has files, a file part.
+fn speech_parts<'a>(part: &Part<'a>, has_files: bool) -> Vec<Part<'a>> {
+    let part_of = |class: &'static str, content: &Value<'a>| {
+        let mut part = Object::with_capacity(2);
+        part.push("content", content.clone());
+        part.push("part_kind", Value::text(class));
+        part
+    };
+    let text = non_empty_text(part, "transcript").map(|transcript| part_of("text", transcript));
+    let file = speech_audio(part).filter(|_| has_files).map(|audio| part_of("file", audio));
+    text.into_iter().chain(file).collect()
+}
+
 /// True if a tool search result lacks fields that the first versions require.
 fn is_short_search(class: &str, part: &Part<'_>) -> bool {
     #[derive(serde::Deserialize)]
@@ -385,6 +390,19 @@ fn retry_content<'a>(part: &Part<'a>) -> Value<'a> {
         Some(other) => Value::Text(Cow::Owned(other.to_json().into_owned())),
         None => Value::text(""),
     }
+}
+
+/// The retry that older versions use instead of retry feedback.
+fn retry_of_feedback<'a>(pointer: &str, part: &Part<'a>) -> Part<'a> {
+    let mut retry = Object::with_capacity(5);
+    retry.push("content", retry_content(part));
+    retry.push("tool_name", Value::NULL);
+    retry.push("tool_call_id", Value::Text(Cow::Owned(made_up_id(pointer, part))));
+    if let Some(time) = part.get("timestamp") {
+        retry.push("timestamp", time.clone());
+    }
+    retry.push("part_kind", Value::text("retry-prompt"));
+    retry
 }
 
 /// The retry that older versions use instead of a return.

@@ -96,11 +96,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
             return Ok(0);
         }
         if builder.actions.is_empty() {
-            let data = RawJson::from_str_value(message.kind.name());
-            let data = RawJson::from_text(format!("{{\"kind\":{data}}}")).unwrap_or_default();
-            let timestamp = message.text("timestamp");
-            let timestamp = timestamp.as_deref().unwrap_or(&self.timestamp);
-            builder.annotate(system(MESSAGE, timestamp, data));
+            builder.annotate(self.empty_message(message));
         }
         let fragment = self.message_fragment(index, message, &mut builder);
         let mut actions = std::mem::take(&mut builder.actions);
@@ -122,12 +118,8 @@ impl<'o, 'a> Encoder<'o, 'a> {
                     MessageSource::Text(text) => Cow::Borrowed(text),
                     MessageSource::Written => Cow::Owned(message_to_json(message)),
                 };
-                let text = &*text;
-                let raw = if text.contains(['\n', '\r']) {
-                    Cow::Owned(normalize(text))
-                } else {
-                    Cow::Borrowed(text)
-                };
+                let raw =
+                    if text.contains(['\n', '\r']) { normalize(&text).into() } else { Cow::Borrowed(&*text) };
                 Self::set_metadata(&mut actions, &builder.fragments, index, &fragment, Some(&raw));
                 text.len()
             }
@@ -139,6 +131,14 @@ impl<'o, 'a> Encoder<'o, 'a> {
             self.push(action);
         }
         Ok(length)
+    }
+
+    /// The action of a message that has no other action.
+    fn empty_message(&self, message: &ModelMessage<'_>) -> Action {
+        let kind = RawJson::from_str_value(message.kind.name());
+        let data = RawJson::from_text(format!("{{\"kind\":{kind}}}")).unwrap_or_default();
+        let timestamp = message.text("timestamp");
+        system(MESSAGE, timestamp.as_deref().unwrap_or(&self.timestamp), data)
     }
 
     /// Decodes the message and returns the length of its text; `None` if it differs.

@@ -210,69 +210,106 @@ pub const fn code_of_status(status: u16) -> ErrorCode {
     }
 }
 
+/// The error types and error codes of vendors, in lower case.
+const KINDS: [(ErrorCode, &[&str]); 9] = [
+    (
+        ErrorCode::AuthenticationFailed,
+        &[
+            "authentication_error",
+            "permission_error",
+            "permission_denied",
+            "unauthenticated",
+            "invalid_api_key",
+            "unauthorized",
+            "invalid_authentication_error",
+            "permission_denied_error",
+            "wrong_api_key",
+            "account_deactivated",
+        ],
+    ),
+    (
+        ErrorCode::RateLimited,
+        &[
+            "rate_limit_error",
+            "rate_limit_exceeded",
+            "rate_limited",
+            "too_many_requests",
+            "overloaded_error",
+            "resource_exhausted",
+            "engine_overloaded_error",
+            "rate_limit_reached_error",
+            "tokens",
+            "requests",
+        ],
+    ),
+    (
+        ErrorCode::ContextLengthExceeded,
+        &[
+            "context_length_exceeded",
+            "request_too_large",
+            "string_above_max_length",
+            "context_window_exceeded",
+        ],
+    ),
+    (
+        ErrorCode::ModelNotFound,
+        &["model_not_found", "not_found_error", "not_found", "resource_not_found_error", "invalid_model"],
+    ),
+    (
+        ErrorCode::InvalidRequest,
+        &[
+            "invalid_request_error",
+            "invalid_request",
+            "invalid_argument",
+            "failed_precondition",
+            "bad_request",
+            "badrequesterror",
+            "invalid_prompt",
+            "tool_use_failed",
+            "json_validate_failed",
+        ],
+    ),
+    (
+        ErrorCode::ContentFiltered,
+        &[
+            "content_filter",
+            "content_policy_violation",
+            "responsibleaipolicyviolation",
+            "content_filtered",
+            "moderation_error",
+            "safety",
+        ],
+    ),
+    (
+        ErrorCode::QuotaExceeded,
+        &[
+            "insufficient_quota",
+            "billing_error",
+            "billing_hard_limit_reached",
+            "quota_exceeded",
+            "insufficient_balance",
+            "exceeded_current_quota_error",
+        ],
+    ),
+    (ErrorCode::Timeout, &["timeout_error", "timeout", "deadline_exceeded", "request_timeout"]),
+    (
+        ErrorCode::ProviderError,
+        &[
+            "api_error",
+            "server_error",
+            "internal_error",
+            "internal",
+            "unavailable",
+            "service_unavailable",
+            "internal_server_error",
+        ],
+    ),
+];
+
 /// The code of a vendor's error type or error code; `None` if it is unknown.
 pub fn code_of_kind(kind: &str) -> Option<ErrorCode> {
-    Some(match kind.to_ascii_lowercase().as_str() {
-        "authentication_error"
-        | "permission_error"
-        | "permission_denied"
-        | "unauthenticated"
-        | "invalid_api_key"
-        | "unauthorized"
-        | "invalid_authentication_error"
-        | "permission_denied_error"
-        | "wrong_api_key"
-        | "account_deactivated" => ErrorCode::AuthenticationFailed,
-        "rate_limit_error"
-        | "rate_limit_exceeded"
-        | "rate_limited"
-        | "too_many_requests"
-        | "overloaded_error"
-        | "resource_exhausted"
-        | "engine_overloaded_error"
-        | "rate_limit_reached_error"
-        | "tokens"
-        | "requests" => ErrorCode::RateLimited,
-        "context_length_exceeded"
-        | "request_too_large"
-        | "string_above_max_length"
-        | "context_window_exceeded" => ErrorCode::ContextLengthExceeded,
-        "model_not_found"
-        | "not_found_error"
-        | "not_found"
-        | "resource_not_found_error"
-        | "invalid_model" => ErrorCode::ModelNotFound,
-        "invalid_request_error"
-        | "invalid_request"
-        | "invalid_argument"
-        | "failed_precondition"
-        | "bad_request"
-        | "badrequesterror"
-        | "invalid_prompt"
-        | "tool_use_failed"
-        | "json_validate_failed" => ErrorCode::InvalidRequest,
-        "content_filter"
-        | "content_policy_violation"
-        | "responsibleaipolicyviolation"
-        | "content_filtered"
-        | "moderation_error"
-        | "safety" => ErrorCode::ContentFiltered,
-        "insufficient_quota"
-        | "billing_error"
-        | "billing_hard_limit_reached"
-        | "quota_exceeded"
-        | "insufficient_balance"
-        | "exceeded_current_quota_error" => ErrorCode::QuotaExceeded,
-        "timeout_error" | "timeout" | "deadline_exceeded" | "request_timeout" => ErrorCode::Timeout,
-        "api_error"
-        | "server_error"
-        | "internal_error"
-        | "internal"
-        | "unavailable"
-        | "service_unavailable"
-        | "internal_server_error" => ErrorCode::ProviderError,
-        _ => return None,
-    })
+    let kind = kind.to_ascii_lowercase();
+    KINDS.iter().find(|(_, kinds)| kinds.contains(&kind.as_str())).map(|(code, _)| *code)
 }
 
 /// Matches the message, for vendors without a code for this error.

@@ -257,59 +257,20 @@ impl<'a> Encoder<'a> {
             .collect();
         let is_foreign = self.signs_calls && signatures.iter().all(Option::is_none);
         let foreign = std::iter::once(is_foreign.then_some(Signature::Foreign(FOREIGN_CALL)));
-        let mut calls_left = calls.iter().zip(signatures).zip(foreign.chain(std::iter::repeat(None))).map(
+        let call_parts = calls.iter().zip(signatures).zip(foreign.chain(std::iter::repeat(None))).map(
             |((call, signature), foreign)| {
                 let call = Call::from(call);
                 Part::new(Data::Call { call }).signed(signature.or(foreign))
             },
         );
 
-        let (mut thoughts, mut texts, mut media) = (Vec::new(), Vec::new(), Vec::new());
-        for block in content {
-            match block {
-                ContentBlock::Reasoning(block) => thoughts.push(block.text.as_str()),
-                ContentBlock::Text(block) => texts.push(block.text.as_str()),
-                _ => media.extend(media_part(block)),
-            }
-        }
-        let counts = [thoughts.len(), texts.len(), media.len(), calls.len()];
+        let blocks = AssistantBlocks::of(content);
+        let counts = [blocks.thoughts.len(), blocks.texts.len(), blocks.media.len(), calls.len()];
         let Some(order) = stored_metadata.order(counts) else {
-            return plain_parts(content, stored_metadata.text_signature())
-                .into_iter()
-                .chain(calls_left)
-                .collect();
+            let parts = plain_parts(content, stored_metadata.text_signature());
+            return parts.into_iter().chain(call_parts).collect();
         };
-        let (mut thoughts, mut texts, mut media) =
-            (thoughts.into_iter(), texts.into_iter(), media.into_iter());
-        let mut parts = Vec::new();
-        for entry in order {
-            match entry {
-                StoredOrderEntry::Thought(signatures) => {
-                    let text = thoughts.next().unwrap_or_default();
-                    parts.extend(signed_pieces(text, &signatures, true).filter(Part::is_signed));
-                }
-                StoredOrderEntry::Text(signatures) => {
-                    let text = texts.next().unwrap_or_default();
-                    parts.extend(signed_pieces(text, &signatures, false));
-                }
-                StoredOrderEntry::Media(signatures) => {
-                    let signature = signatures.first().map(|(_, signature)| Signature::Vendor(signature));
-                    parts.extend(media.next().map(|part| part.signed(signature)));
-                }
-                StoredOrderEntry::Call => parts.extend(calls_left.next()),
-                StoredOrderEntry::Verbatim { part, is_shown } => {
-                    if is_shown {
-                        texts.next();
-                    }
-                    parts.push(if stored_metadata.is_foreign() {
-                        unsigned(part)
-                    } else {
-                        Part::Verbatim(part)
-                    });
-                }
-            }
-        }
-        parts
+        blocks.parts_in(order, call_parts, stored_metadata.is_foreign())
     }
 
     fn tool_result(&self, place: usize, result: &'a ToolResult) -> Result<Part<'a>, UppError> {
@@ -349,6 +310,65 @@ impl<'a> From<&'a ToolCall> for Call<'a> {
 impl Part<'_> {
     const fn is_signed(&self) -> bool {
         matches!(self, Self::Known { signature: Some(_), .. })
+    }
+}
+
+/// The content of an assistant message, by kind.
+#[derive(Default)]
+struct AssistantBlocks<'a> {
+    thoughts: Vec<&'a str>,
+    texts: Vec<&'a str>,
+    media: Vec<Part<'a>>,
+}
+
+impl<'a> AssistantBlocks<'a> {
+    fn of(content: &'a [ContentBlock]) -> Self {
+        let mut blocks = Self::default();
+        for block in content {
+            match block {
+                ContentBlock::Reasoning(block) => blocks.thoughts.push(&block.text),
+                ContentBlock::Text(block) => blocks.texts.push(&block.text),
+                _ => blocks.media.extend(media_part(block)),
+            }
+        }
+        blocks
+    }
+
+    /// The parts in the order of the response. Removes the signatures of verbatim parts if `is_foreign` is true.
+    fn parts_in(
+        self,
+        order: Vec<StoredOrderEntry<'a>>,
+        mut calls: impl Iterator<Item = Part<'a>>,
+        is_foreign: bool,
+    ) -> Vec<Part<'a>> {
+        let mut thoughts = self.thoughts.into_iter();
+        let mut texts = self.texts.into_iter();
+        let mut media = self.media.into_iter();
+        let mut parts = Vec::new();
+        for entry in order {
+            match entry {
+                StoredOrderEntry::Thought(signatures) => {
+                    let text = thoughts.next().unwrap_or_default();
+                    parts.extend(signed_pieces(text, &signatures, true).filter(Part::is_signed));
+                }
+                StoredOrderEntry::Text(signatures) => {
+                    let text = texts.next().unwrap_or_default();
+                    parts.extend(signed_pieces(text, &signatures, false));
+                }
+                StoredOrderEntry::Media(signatures) => {
+                    let signature = signatures.first().map(|(_, signature)| Signature::Vendor(signature));
+                    parts.extend(media.next().map(|part| part.signed(signature)));
+                }
+                StoredOrderEntry::Call => parts.extend(calls.next()),
+                StoredOrderEntry::Verbatim { part, is_shown } => {
+                    if is_shown {
+                        texts.next();
+                    }
+                    parts.push(if is_foreign { unsigned(part) } else { Part::Verbatim(part) });
+                }
+            }
+        }
+        parts
     }
 }
 

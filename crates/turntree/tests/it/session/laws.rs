@@ -181,69 +181,9 @@ impl Pair {
             Step::Run(rounds) => self.run(&rounds.to_string(), None)?,
             Step::Fail(rounds) => self.run(&format!("{rounds}!"), None)?,
             Step::Drop(rounds, polls) => self.run(&rounds.to_string(), Some(polls))?,
-            Step::Abort(rounds, polls) => {
-                let (known, before) = (self.world.session.checkpoints().len(), self.history());
-                // What was restored elsewhere is not seen here.
-                let current = self.world.session.tree().snapshot().current().clone();
-                let left = self.world.session.unfinished().filter(|left| {
-                    left.restored
-                        && left.position.node == current.id
-                        && left.position.length == Some(current.thread.messages.len())
-                });
-                let beside = left.map(|left| ids_of(&left.messages())).unwrap_or_default();
-                let mut stream = self.world.session.stream(rounds.to_string(), self.world.context()).unwrap();
-                let _ended = poll_at_most(Box::pin(stream.turn()).as_mut(), polls);
-                stream.abort();
-                let turn = block_on(stream.turn()).unwrap();
-                let said = ids_of(&turn.messages.iter().cloned().collect());
-                if self.world.session.unfinished().is_none() {
-                    prop_assert_eq!(self.history(), [&before[..], &beside, &said].concat());
-                }
-                self.note(known, &before, &beside, true);
-            }
-            Step::Resume => {
-                let known = self.world.session.checkpoints().len();
-                let Some(left) =
-                    self.world.session.unfinished().filter(|_| self.world.session.is_resumable())
-                else {
-                    let refused = block_on(self.world.session.resume(self.world.context()));
-                    let is_refused = matches!(refused, Err(SessionError::NothingToResume { .. }));
-                    prop_assert!(is_refused);
-                    return Ok(());
-                };
-                let tree = self.world.session.tree().snapshot();
-                let node = tree.node(left.position.node.as_str()).unwrap();
-                let after = node.thread.messages.len() - left.position.length.unwrap();
-                let whole = ids_of(&tree.history_of(node.id.as_str()).unwrap());
-                let history = whole[..whole.len() - after].to_vec();
-                let ended = block_on(self.world.session.resume(self.world.context()));
-                if let Err(error) = &ended {
-                    // Only what a person has to decide about holds a run up here.
-                    prop_assert!(
-                        matches!(error, SessionError::Run(error) if approval_required(error).is_some())
-                    );
-                    prop_assert!(!self.world.session.pending().is_empty());
-                    prop_assert_eq!(
-                        ids_of(&self.world.session.tree().snapshot().history_of(node.id.as_str()).unwrap()),
-                        whole
-                    );
-                }
-                let beside = ids_of(&left.uncommitted);
-                self.note(known, &history, &beside, ended.is_ok());
-            }
-            Step::Restore(number) => {
-                let points = self.world.session.checkpoints();
-                if points.is_empty() {
-                    return Ok(());
-                }
-                let id = points[number % points.len()].id.to_string();
-                let everything = reachable(&self.world.session);
-                block_on(self.world.session.restore(&id)).unwrap();
-                let found = Promise { history: self.history(), pending: self.pending() };
-                prop_assert_eq!(&found, &self.promises[&id]);
-                prop_assert_eq!(&*self.world.session.current_checkpoint().unwrap().id, id.as_str());
-                prop_assert_eq!(reachable(&self.world.session), everything);
-            }
+            Step::Abort(rounds, polls) => self.abort(rounds, polls)?,
+            Step::Resume => self.resume()?,
+            Step::Restore(number) => self.restore(number)?,
             Step::Fork(number) => {
                 self.world.session.fork(&self.node(number)).unwrap();
             }
@@ -257,6 +197,71 @@ impl Pair {
             }
             Step::Reload => self.world.session = self.world.reloaded(),
         }
+        Ok(())
+    }
+
+    fn abort(&mut self, rounds: u8, polls: usize) -> Result<(), TestCaseError> {
+        let (known, before) = (self.world.session.checkpoints().len(), self.history());
+        // What was restored elsewhere is not seen here.
+        let current = self.world.session.tree().snapshot().current().clone();
+        let left = self.world.session.unfinished().filter(|left| {
+            left.restored
+                && left.position.node == current.id
+                && left.position.length == Some(current.thread.messages.len())
+        });
+        let beside = left.map(|left| ids_of(&left.messages())).unwrap_or_default();
+        let mut stream = self.world.session.stream(rounds.to_string(), self.world.context()).unwrap();
+        let _ended = poll_at_most(Box::pin(stream.turn()).as_mut(), polls);
+        stream.abort();
+        let turn = block_on(stream.turn()).unwrap();
+        let said = ids_of(&turn.messages.iter().cloned().collect());
+        if self.world.session.unfinished().is_none() {
+            prop_assert_eq!(self.history(), [&before[..], &beside, &said].concat());
+        }
+        self.note(known, &before, &beside, true);
+        Ok(())
+    }
+
+    fn resume(&mut self) -> Result<(), TestCaseError> {
+        let known = self.world.session.checkpoints().len();
+        let Some(left) = self.world.session.unfinished().filter(|_| self.world.session.is_resumable()) else {
+            let refused = block_on(self.world.session.resume(self.world.context()));
+            let is_refused = matches!(refused, Err(SessionError::NothingToResume { .. }));
+            prop_assert!(is_refused);
+            return Ok(());
+        };
+        let tree = self.world.session.tree().snapshot();
+        let node = tree.node(left.position.node.as_str()).unwrap();
+        let after = node.thread.messages.len() - left.position.length.unwrap();
+        let whole = ids_of(&tree.history_of(node.id.as_str()).unwrap());
+        let history = whole[..whole.len() - after].to_vec();
+        let ended = block_on(self.world.session.resume(self.world.context()));
+        if let Err(error) = &ended {
+            // Only what a person has to decide about holds a run up here.
+            prop_assert!(matches!(error, SessionError::Run(error) if approval_required(error).is_some()));
+            prop_assert!(!self.world.session.pending().is_empty());
+            prop_assert_eq!(
+                ids_of(&self.world.session.tree().snapshot().history_of(node.id.as_str()).unwrap()),
+                whole
+            );
+        }
+        let beside = ids_of(&left.uncommitted);
+        self.note(known, &history, &beside, ended.is_ok());
+        Ok(())
+    }
+
+    fn restore(&mut self, number: usize) -> Result<(), TestCaseError> {
+        let points = self.world.session.checkpoints();
+        if points.is_empty() {
+            return Ok(());
+        }
+        let id = points[number % points.len()].id.to_string();
+        let everything = reachable(&self.world.session);
+        block_on(self.world.session.restore(&id)).unwrap();
+        let found = Promise { history: self.history(), pending: self.pending() };
+        prop_assert_eq!(&found, &self.promises[&id]);
+        prop_assert_eq!(&*self.world.session.current_checkpoint().unwrap().id, id.as_str());
+        prop_assert_eq!(reachable(&self.world.session), everything);
         Ok(())
     }
 

@@ -80,6 +80,7 @@ fn cut_frames_are_no_answer() {
 type Vendor<'a> = (&'a dyn Dialect, &'a str, &'a [&'a str], [u8; 4]);
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of vendors")]
 fn each_vendor_has_its_endpoint_its_key_and_its_senses() {
     let senses = |capabilities: Capabilities| {
         [
