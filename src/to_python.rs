@@ -27,7 +27,7 @@ macro_rules! plain {
     };
 }
 
-plain!(bool, u32, u64, i64, f64);
+plain!(bool, u32, u64, usize, i64, f64);
 
 impl ToPython for str {
     fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -108,6 +108,13 @@ impl<T: ToPython> ToPython for Vec<T> {
     }
 }
 
+impl<T: ToPython + Clone> ToPython for imbl::Vector<T> {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let items = self.iter().map(|item| item.to_python(py)).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyList::new(py, items)?.into_any())
+    }
+}
+
 /// Defines a Python data class over one type of value. Its attributes are fields of the value.
 ///
 /// Further methods follow the attributes, as in `#[pymethods]`.
@@ -166,3 +173,20 @@ macro_rules! data_class {
     };
 }
 pub(crate) use data_class;
+
+/// Defines read-only attributes of a class as a table: `name = value;`. `$slf` is the instance in the values.
+macro_rules! attributes {
+    ($class:ident($slf:ident) { $( $(#[doc = $doc:literal])* $name:ident = $value:expr; )* }) => {
+        #[pymethods]
+        impl $class {
+            $(
+                $(#[doc = $doc])*
+                #[getter]
+                fn $name<'py>($slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                    $crate::to_python::ToPython::to_python(&$value, $slf.py())
+                }
+            )*
+        }
+    };
+}
+pub(crate) use attributes;

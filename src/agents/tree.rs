@@ -2,39 +2,81 @@
 //!
 //! Spec: UAP-1.0 §7.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::bridge::gil::lock;
 use crate::convert::json::to_raw_object;
 use crate::data::{Data, DataClass, extract, value_of};
 use crate::records::Turn;
 use crate::thread::{NodeThread, SharedThread, Thread, history_from};
-use crate::to_python::{ToPython, data_class};
+use crate::to_python::{ToPython, attributes, data_class};
 use turntree_agents::tree::{
-    NodeId, SharedTree, ThreadDiff as CoreDiff, ThreadNode as CoreNode, ThreadNodeJson,
+    NodeHandle, NodeId, SharedTree, ThreadDiff as CoreDiff, ThreadNode as CoreNode, ThreadNodeJson,
     ThreadTree as CoreTree, ThreadTreeJson, TreeError,
 };
 use turntree_core::ids::RandomIds;
+use turntree_core::json::ParseError;
 use turntree_core::json::schema::{Definitions, JsonSchema};
-use turntree_core::json::{ParseError, RawObject};
-use turntree_core::message::message::History;
 use turntree_core::message::{Message, Thread as CoreThread};
 use turntree_core::time::SystemClock;
 
 /// The default number of lines of a drawing. `draw` has the same default.
 const LINES: usize = 40;
 
-/// A tree, or the validation error of its document with its path.
-pub(crate) struct TreeValue(Result<Arc<SharedTree>, ParseError>);
+/// A value, or the validation error of its document with its path.
+pub(crate) struct Validated<T>(Result<Arc<T>, ParseError>);
 
-impl TreeValue {
-    fn shared(&self, py: Python<'_>) -> PyResult<&Arc<SharedTree>> {
-        self.0.as_ref().map_err(|error| crate::convert::error::validation(py, error, None))
+/// A value that is read from JSON in two steps: the types of the members, then the rules of the document.
+pub(crate) trait Document: Sized {
+    /// The document before its validation.
+    type Json: DeserializeOwned;
+
+    /// Validates the document.
+    fn validated(json: Self::Json) -> Result<Self, ParseError>;
+}
+
+impl Document for SharedTree {
+    type Json = ThreadTreeJson;
+
+    fn validated(json: ThreadTreeJson) -> Result<Self, ParseError> {
+        json.into_tree().map(Self::new)
+    }
+}
+
+impl Document for NodeHandle {
+    type Json = ThreadNodeJson;
+
+    fn validated(json: ThreadNodeJson) -> Result<Self, ParseError> {
+        json.into_node().map(Self::from)
+    }
+}
+
+impl<T: PartialEq> PartialEq for Validated<T> {
+    fn eq(&self, other: &Self) -> bool {
+        matches!((&self.0, &other.0), (Ok(one), Ok(two)) if one == two)
+    }
+}
+
+impl<T: Serialize> Serialize for Validated<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_ref().map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de, T: Document> Deserialize<'de> for Validated<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(T::validated(T::Json::deserialize(deserializer)?).map(Arc::new)))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Validated<T> {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        T::schema(definitions)
     }
 }
 
@@ -43,132 +85,20 @@ impl TreeValue {
 /// # Errors
 /// Only if Python fails, for example out of memory.
 pub(crate) fn wrap_tree(py: Python<'_>, tree: Arc<SharedTree>) -> PyResult<Py<PyAny>> {
-    ThreadTree::wrap(py, Arc::new(TreeValue(Ok(tree))))
+    ThreadTree::wrap(py, Arc::new(Validated(Ok(tree))))
 }
 
-impl PartialEq for TreeValue {
-    fn eq(&self, other: &Self) -> bool {
-        matches!((&self.0, &other.0), (Ok(one), Ok(two)) if one == two)
-    }
-}
-
-impl Serialize for TreeValue {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.as_ref().map_err(serde::ser::Error::custom)?.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for TreeValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let tree = ThreadTreeJson::deserialize(deserializer)?.into_tree();
-        Ok(Self(tree.map(|tree| Arc::new(SharedTree::new(tree)))))
-    }
-}
-
-impl JsonSchema for TreeValue {
-    fn schema(definitions: &mut Definitions) -> serde_json::Value {
-        CoreTree::schema(definitions)
-    }
-}
-
-/// The node of a handle: part of a tree, or a separate node that was read or copied.
-pub(crate) enum NodeSource {
-    InTree(Arc<SharedTree>, NodeId),
-    Separate(Mutex<Arc<CoreNode>>),
-}
-
-impl NodeSource {
-    /// Returns the current state of the node.
-    pub(crate) fn node(&self) -> PyResult<Arc<CoreNode>> {
-        match self {
-            Self::InTree(tree, id) => {
-                let node = tree.lock().node(id.as_str()).map(Arc::clone);
-                node.ok_or_else(|| raised(&TreeError::UnknownNode { id: id.to_string() }))
-            }
-            Self::Separate(node) => Ok(Arc::clone(&lock(node))),
-        }
-    }
-
-    fn rename(&self, name: Option<String>) -> PyResult<()> {
-        match self {
-            Self::InTree(tree, id) => done(tree.lock().rename(id.as_str(), name)),
-            Self::Separate(node) => {
-                Arc::make_mut(&mut lock(node)).name = name;
-                Ok(())
-            }
-        }
-    }
-
-    fn set_metadata(&self, metadata: RawObject) -> PyResult<()> {
-        match self {
-            Self::InTree(tree, id) => done(tree.lock().set_metadata(id.as_str(), metadata)),
-            Self::Separate(node) => done(Arc::make_mut(&mut lock(node)).set_metadata(metadata)),
-        }
-    }
-}
-
-impl NodeThread for NodeSource {
+impl NodeThread for NodeHandle {
     fn thread(&self) -> PyResult<CoreThread> {
-        Ok(self.node()?.thread.clone())
+        Ok(done(self.node())?.thread.clone())
     }
 
     fn push(&self, messages: Vec<Arc<Message>>) -> PyResult<()> {
-        match self {
-            Self::InTree(tree, id) => done(tree.lock().push_to(id.as_str(), messages, &SystemClock)),
-            Self::Separate(node) => {
-                Arc::make_mut(&mut lock(node)).thread.push(messages, &SystemClock);
-                Ok(())
-            }
-        }
+        done(self.push(messages, &SystemClock))
     }
 
     fn clear(&self) -> PyResult<()> {
-        match self {
-            Self::InTree(tree, id) => done(tree.lock().clear(id.as_str(), &SystemClock)),
-            Self::Separate(node) => {
-                Arc::make_mut(&mut lock(node)).thread.clear(&SystemClock);
-                Ok(())
-            }
-        }
-    }
-}
-
-/// A node, or the validation error of its document.
-pub(crate) struct NodeValue(Result<Arc<NodeSource>, ParseError>);
-
-impl NodeValue {
-    fn source(&self, py: Python<'_>) -> PyResult<&Arc<NodeSource>> {
-        self.0.as_ref().map_err(|error| crate::convert::error::validation(py, error, None))
-    }
-
-    fn node(&self) -> Option<Arc<CoreNode>> {
-        self.0.as_ref().ok().and_then(|source| source.node().ok())
-    }
-}
-
-impl PartialEq for NodeValue {
-    fn eq(&self, other: &Self) -> bool {
-        self.node() == other.node()
-    }
-}
-
-impl Serialize for NodeValue {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let source = self.0.as_ref().map_err(serde::ser::Error::custom)?;
-        source.node().map_err(serde::ser::Error::custom)?.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for NodeValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let node = ThreadNodeJson::deserialize(deserializer)?.into_node();
-        Ok(Self(node.map(|node| Arc::new(NodeSource::Separate(Mutex::new(Arc::new(node)))))))
-    }
-}
-
-impl JsonSchema for NodeValue {
-    fn schema(definitions: &mut Definitions) -> serde_json::Value {
-        CoreNode::schema(definitions)
+        done(self.clear(&SystemClock))
     }
 }
 
@@ -184,8 +114,10 @@ fn done<T>(result: Result<T, TreeError>) -> PyResult<T> {
     result.map_err(|error| raised(&error))
 }
 
-fn list<'py>(py: Python<'py>, messages: &History) -> PyResult<Bound<'py, PyAny>> {
-    messages.iter().cloned().collect::<Vec<_>>().to_python(py)
+impl ToPython for NodeId {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.as_str().to_python(py)
+    }
 }
 
 /// A conversation with branches.
@@ -223,36 +155,34 @@ data_class! {
 }
 
 macro_rules! handle_class {
-    ($class:ident over $value:ty, $accept:expr) => {
+    ($class:ident over $value:ty) => {
         impl DataClass for $class {
-            type Value = $value;
+            type Value = Validated<$value>;
             const FROZEN: bool = false;
-            fn wrap(py: Python<'_>, value: Arc<$value>) -> PyResult<Py<PyAny>> {
+            fn wrap(py: Python<'_>, value: Arc<Self::Value>) -> PyResult<Py<PyAny>> {
                 Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
             }
-            fn accept(value: &$value) -> Result<(), ParseError> {
-                $accept(value)
+            fn accept(value: &Self::Value) -> Result<(), ParseError> {
+                value.0.as_ref().map(drop).map_err(Clone::clone)
+            }
+        }
+
+        impl $class {
+            fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Arc<$value>> {
+                let value = value_of::<Validated<$value>>(slf.as_super())?;
+                value.0.as_ref().map_err(|error| crate::convert::error::validation(slf.py(), error, None))
             }
         }
     };
 }
 
-handle_class!(ThreadTree over TreeValue, |value: &TreeValue| value.0.as_ref().map(|_| ()).map_err(Clone::clone));
-handle_class!(ThreadNode over NodeValue, |value: &NodeValue| value.0.as_ref().map(|_| ()).map_err(Clone::clone));
+handle_class!(ThreadTree over SharedTree);
+handle_class!(ThreadNode over NodeHandle);
 
 impl ThreadTree {
-    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Arc<SharedTree>> {
-        value_of::<TreeValue>(slf.as_super())?.shared(slf.py())
-    }
-
     fn node<'py>(slf: &Bound<'py, Self>, id: &NodeId) -> PyResult<Bound<'py, PyAny>> {
-        let source = NodeSource::InTree(Arc::clone(Self::of(slf)?), id.clone());
-        Ok(ThreadNode::wrap(slf.py(), Arc::new(NodeValue(Ok(Arc::new(source)))))?.into_bound(slf.py()))
-    }
-
-    fn known(slf: &Bound<'_, Self>, id: &str) -> PyResult<NodeId> {
-        let node = Self::of(slf)?.lock().node(id).map(|node| node.id.clone());
-        node.ok_or_else(|| raised(&TreeError::UnknownNode { id: id.to_owned() }))
+        let handle = NodeHandle::InTree(Arc::clone(Self::of(slf)?), id.clone());
+        Ok(ThreadNode::wrap(slf.py(), Arc::new(Validated(Ok(Arc::new(handle)))))?.into_bound(slf.py()))
     }
 }
 
@@ -276,7 +206,7 @@ impl ThreadTree {
             Some(given) => CoreTree::new(first_thread(given)?, &RandomIds),
             None => CoreTree::empty(&RandomIds, &SystemClock),
         };
-        let value = TreeValue(Ok(Arc::new(SharedTree::new(tree))));
+        let value = Validated(Ok(Arc::new(SharedTree::new(tree))));
         Ok(PyClassInitializer::from(Data::new(Arc::new(value))).add_subclass(Self))
     }
 
@@ -361,7 +291,7 @@ impl ThreadTree {
             Some(id) => done(tree.history_of(id))?,
             None => tree.history(),
         };
-        list(slf.py(), &history)
+        history.to_python(slf.py())
     }
 
     /// Return the nodes without branches, in order of creation.
@@ -408,8 +338,8 @@ impl ThreadTree {
     }
 
     fn __getitem__<'py>(slf: &Bound<'py, Self>, id: &str) -> PyResult<Bound<'py, PyAny>> {
-        let id = Self::known(slf, id)?;
-        Self::node(slf, &id)
+        let node = done(Self::of(slf)?.lock().require_node(id).map(Arc::clone))?;
+        Self::node(slf, &node.id)
     }
 
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -420,7 +350,7 @@ impl ThreadTree {
     /// Return a separate tree that shares the messages.
     fn __copy__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let copy = SharedTree::new(Self::of(slf)?.snapshot());
-        Self::wrap(slf.py(), Arc::new(TreeValue(Ok(Arc::new(copy)))))
+        wrap_tree(slf.py(), Arc::new(copy))
     }
 
     #[pyo3(signature = (_memo = None))]
@@ -444,73 +374,53 @@ impl ThreadTree {
 }
 
 impl ThreadNode {
-    fn source<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Arc<NodeSource>> {
-        value_of::<NodeValue>(slf.as_super())?.source(slf.py())
-    }
-
-    fn of(slf: &Bound<'_, Self>) -> PyResult<Arc<CoreNode>> {
-        Self::source(slf)?.node()
+    fn node(slf: &Bound<'_, Self>) -> PyResult<Arc<CoreNode>> {
+        done(Self::of(slf)?.node())
     }
 }
 
-#[pymethods]
-impl ThreadNode {
+attributes! { ThreadNode(slf) {
     /// The id: a UUIDv4, or any text if the tree was read from JSON.
-    #[getter]
-    fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.id.to_string())
-    }
+    id = Self::node(slf)?.id;
 
     /// The id of the node that it branches from; None for the root.
-    #[getter]
-    fn parent_id(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
-        Ok(Self::of(slf)?.parent_id.as_ref().map(ToString::to_string))
-    }
+    parent_id = Self::node(slf)?.parent_id;
 
     /// The number of messages of the parent's thread that belong to the node's history; None for the root.
-    #[getter]
-    fn branch_point(slf: &Bound<'_, Self>) -> PyResult<Option<usize>> {
-        Ok(Self::of(slf)?.branch_point)
-    }
-
-    /// The node's own messages, without those of its parent. Messages added to it are added to the tree.
-    #[getter]
-    fn thread(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Thread::wrap(slf.py(), Arc::new(SharedThread::OfNode(Self::source(slf)?.clone())))
-    }
+    branch_point = Self::node(slf)?.branch_point;
 
     /// A name for display. May be assigned.
-    #[getter]
-    fn name(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
-        Ok(Self::of(slf)?.name.clone())
-    }
-
-    #[setter]
-    fn set_name(slf: &Bound<'_, Self>, name: Option<String>) -> PyResult<()> {
-        Self::source(slf)?.rename(name)
-    }
+    name = Self::node(slf)?.name;
 
     /// Metadata of the node, as a new dict. Assign a dict to change it.
     ///
     /// ``mergedFrom`` lists the ids of the nodes that were merged into this one.
+    metadata = Self::node(slf)?.metadata;
+
+    /// The ids of the branches that start here, oldest first.
+    children = Self::node(slf)?.children;
+} }
+
+#[pymethods]
+impl ThreadNode {
+    /// The node's own messages, without those of its parent. Messages added to it are added to the tree.
     #[getter]
-    fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.metadata.to_python(slf.py())
+    fn thread(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Thread::wrap(slf.py(), Arc::new(SharedThread::OfNode(Arc::clone(Self::of(slf)?) as _)))
+    }
+
+    #[setter]
+    fn set_name(slf: &Bound<'_, Self>, name: Option<String>) -> PyResult<()> {
+        done(Self::of(slf)?.rename(name))
     }
 
     #[setter]
     fn set_metadata(slf: &Bound<'_, Self>, metadata: &Bound<'_, PyAny>) -> PyResult<()> {
-        Self::source(slf)?.set_metadata(to_raw_object(metadata, "metadata")?)
-    }
-
-    /// The ids of the branches that start here, oldest first.
-    #[getter]
-    fn children(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
-        Ok(Self::of(slf)?.children.iter().map(ToString::to_string).collect())
+        done(Self::of(slf)?.set_metadata(to_raw_object(metadata, "metadata")?))
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
-        let node = Self::of(slf)?;
+        let node = Self::node(slf)?;
         let name = node.name.as_ref().map_or_else(String::new, |name| format!(", name={name:?}"));
         let (messages, children) = (node.thread.messages.len(), node.children.len());
         Ok(format!("ThreadNode(id={:?}{name}, messages={messages}, children={children})", node.id.as_str()))

@@ -22,6 +22,7 @@
 //! | [`drawing`] | the tree as text and HTML |
 //! | [`json`] | the JSON of trees, and its validation |
 //! | [`shared_tree`] | a tree with several owners |
+//! | [`node_handle`] | a handle to a node of a shared tree |
 //!
 //! Spec: UAP-1.0 §7, §13.2.
 
@@ -31,6 +32,7 @@ pub mod drawing;
 pub mod json;
 pub mod merge;
 pub mod node;
+pub mod node_handle;
 mod nodes;
 pub mod position;
 pub mod shared_tree;
@@ -41,6 +43,7 @@ pub use diff::ThreadDiff;
 pub use drawing::Drawing;
 pub use json::{ThreadNodeJson, ThreadTreeJson};
 pub use node::{NodeId, ThreadNode};
+pub use node_handle::NodeHandle;
 pub use position::TreePosition;
 pub use shared_tree::SharedTree;
 pub use thread_tree::{ThreadTree, TreeError};

@@ -153,6 +153,14 @@ impl ThreadTree {
         self.indexes.get(id).map(|index| self.at(*index))
     }
 
+    /// Returns the node with this id, which must exist.
+    ///
+    /// # Errors
+    /// [`TreeError::UnknownNode`].
+    pub fn require_node(&self, id: &str) -> Result<&Arc<ThreadNode>, TreeError> {
+        Ok(self.at(self.index_of(id)?))
+    }
+
     /// Returns the number of messages of all nodes.
     pub fn message_count(&self) -> usize {
         self.nodes.iter().map(|node| node.thread.messages.len()).sum()

@@ -1,6 +1,7 @@
 //! Trees of threads: branch, checkout, merge, history, and their JSON. UAP-1.0 §7 and §13.2.
 
 mod laws;
+mod node_handle;
 
 use std::sync::Arc;
 
