@@ -1,5 +1,5 @@
-//! Hostile documents: deep, long, many, twice, huge, half. Whatever reads text from outside stays within its limits,
-//! answers in time, and says what is wrong.
+//! Hostile documents: deep nesting, long texts, many members, duplicates, huge numbers, truncated text. Every reader of
+//! external text respects its limits, takes linear time and reports an error.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -18,17 +18,17 @@ use turntree::upp::providers::ollama::ollama;
 
 use crate::support::dialect::{clock, hello};
 
-/// Far past any stack, were anything to recurse.
-const BOMB: usize = 100_000;
+/// Enough levels to overflow the stack of a recursive reader.
+const DEEP_LEVELS: usize = 100_000;
 
-/// What the slowest of these may take in a debug build; what is quadratic takes hours.
-const IN_TIME: Duration = Duration::from_secs(20);
+/// Time limit of a debug build; a quadratic algorithm takes hours.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 fn nested(levels: usize) -> String {
     "[".repeat(levels) + &"]".repeat(levels)
 }
 
-/// Documents of every type with `value` in every place where a value of any shape may stand.
+/// Documents of every type with `value` at every position that accepts any JSON value.
 fn documents_with(value: &str) -> Vec<(&'static str, String)> {
     let message = format!(
         r#"{{"id":"m","type":"assistant","timestamp":"2024-01-15T10:30:00Z","content":[{{"new":{value},"type":"text","text":"t","later":{value}}},{{"type":"hologram","beam":{value}}}],"metadata":{{"host":{value}}},"toolCalls":[{{"toolCallId":"c","toolName":"t","arguments":{value}}}],"x":{value}}}"#
@@ -41,7 +41,7 @@ fn documents_with(value: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Reads a document as its type; the error's kind.
+/// Reads a document as its type; returns the kind of the error.
 fn read(kind: &str, text: &str, limits: &Limits) -> Result<(), ParseErrorKind> {
     fn of<T: DeserializeOwned>(text: &str, limits: &Limits) -> Result<(), ParseErrorKind> {
         parse::<T>(text, limits).map(drop).map_err(|error| error.kind)
@@ -62,27 +62,27 @@ fn chat() -> ChatDialect {
     ChatDialect::new(ChatOptions::new("host", "http://localhost"))
 }
 
-/// What the dialects say to a body and to a frame.
-fn answers_of(text: &str) -> Vec<Result<(), UppError>> {
+/// The results of decoding a text as body and as frame, in two dialects.
+fn decode_everywhere(text: &str) -> Vec<Result<(), UppError>> {
     let (ids, clock) = (CountingIds::default(), clock());
     let sources = Sources { ids: &ids, clock: &clock };
     let dialects: [Box<dyn Dialect>; 2] = [Box::new(chat()), Box::new(ollama())];
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     for dialect in dialects {
-        answers.push(dialect.decode(text, &hello(), sources).map(drop));
-        answers.push(dialect.stream_decoder(&hello()).frame(None, text, &mut Vec::new()));
+        results.push(dialect.decode(text, &hello(), sources).map(drop));
+        results.push(dialect.stream_decoder(&hello()).frame(None, text, &mut Vec::new()));
         assert!(dialect.error_of_body(400, text).is_some());
     }
-    answers
+    results
 }
 
 #[test]
-fn documents_nested_up_to_the_limit_are_read_and_deeper_ones_are_refused() {
+fn documents_nested_deeper_than_the_limit_are_refused() {
     let limits = Limits::default();
     for (kind, text) in documents_with(&nested(240)) {
         assert_eq!(read(kind, &text, &limits), Ok(()), "{kind}");
     }
-    for levels in [256, BOMB] {
+    for levels in [256, DEEP_LEVELS] {
         for (kind, text) in documents_with(&nested(levels)) {
             assert_eq!(read(kind, &text, &limits), Err(ParseErrorKind::Limit), "{kind} with {levels} levels");
         }
@@ -90,30 +90,32 @@ fn documents_nested_up_to_the_limit_are_read_and_deeper_ones_are_refused() {
 }
 
 #[test]
-fn without_a_depth_limit_nothing_recurses_either() {
+fn reading_without_a_depth_limit_does_not_recurse() {
     let limits = Limits { depth: usize::MAX, ..Limits::default() };
-    let deep = "{\"a\":[".repeat(BOMB) + &"]}".repeat(BOMB);
+    let deep = "{\"a\":[".repeat(DEEP_LEVELS) + &"]}".repeat(DEEP_LEVELS);
 
     for (kind, text) in documents_with(&deep) {
         assert_eq!(read(kind, &text, &limits), Ok(()), "{kind}");
     }
-    for half in [&deep[..deep.len() / 2], &nested(BOMB)[1..]] {
+    for half in [&deep[..deep.len() / 2], &nested(DEEP_LEVELS)[1..]] {
         assert!(read("event", &format!(r#"{{"type":"new","x":{half}}}"#), &limits).is_err());
     }
     let one = raw(&deep);
-    assert_eq!(one.reader().count(), 5 * BOMB);
+    assert_eq!(one.reader().count(), 5 * DEEP_LEVELS);
     assert_eq!(one, raw(&deep.replace(':', " : ")));
     assert_ne!(one, raw(&deep.replacen('a', "b", 1)));
-    assert!(one.to::<serde_json::Value>().is_err(), "a tree of it would break the stack");
+    assert!(one.to::<serde_json::Value>().is_err(), "a tree of it would overflow the stack");
 }
 
 #[test]
-fn vendors_are_held_to_their_limits() {
-    for deep in
-        [nested(BOMB), "{\"choices\":".repeat(BOMB), "{\"error\":".repeat(BOMB) + "1" + &"}".repeat(BOMB)]
-    {
-        for answer in answers_of(&deep) {
-            let words = answer.unwrap_err().to_string();
+fn responses_of_vendors_nested_too_deep_are_refused() {
+    for deep in [
+        nested(DEEP_LEVELS),
+        "{\"choices\":".repeat(DEEP_LEVELS),
+        "{\"error\":".repeat(DEEP_LEVELS) + "1" + &"}".repeat(DEEP_LEVELS),
+    ] {
+        for result in decode_everywhere(&deep) {
+            let words = result.unwrap_err().to_string();
             assert!(words.contains("nested deeper than 160 levels"), "{words}");
         }
     }
@@ -122,12 +124,12 @@ fn vendors_are_held_to_their_limits() {
             r#"{{"choices":[{{"message":{{"content":[{value},{{"type":"text","text":"t"}}]}},"finish_reason":{value}}}],"message":{{"content":"t","new":{value}}},"logprobs":[{value}],"new":{value}}}"#
         )
     };
-    assert!(answers_of(&body(&nested(150))).iter().all(Result::is_ok));
-    assert!(answers_of(&body(&nested(160))).iter().all(Result::is_err));
+    assert!(decode_everywhere(&body(&nested(150))).iter().all(Result::is_ok));
+    assert!(decode_everywhere(&body(&nested(160))).iter().all(Result::is_err));
 }
 
 #[test]
-fn answers_have_few_choices_and_calls() {
+fn responses_with_too_many_choices_or_calls_are_refused() {
     let choices = |count: usize| format!(r#"{{"choices":[{}]}}"#, vec![r#"{"message":{}}"#; count].join(","));
     let (ids, clock) = (CountingIds::default(), clock());
     let decode = |text: &str| chat().decode(text, &hello(), Sources { ids: &ids, clock: &clock });
@@ -146,15 +148,15 @@ fn answers_have_few_choices_and_calls() {
     assert!(refused.unwrap().to_string().contains("more than 1024 tool calls"));
 }
 
-/// Brackets within a text pass the limit of the frame they came in.
+/// The depth limit of a frame does not count brackets inside strings.
 #[test]
-fn arguments_that_no_document_could_hold_become_an_empty_object() {
+fn tool_arguments_nested_too_deep_become_an_empty_object() {
     let deep = |levels: usize| format!("{{\"a\":{}}}", nested(levels));
 
     assert_eq!(arguments_of(deep(159)).get(), deep(159));
     assert_eq!(arguments_of(deep(160)).get(), "{}");
-    assert_eq!(arguments_of(deep(BOMB)).get(), "{}");
-    let arguments = serde_json::to_string(&deep(BOMB)).unwrap();
+    assert_eq!(arguments_of(deep(DEEP_LEVELS)).get(), "{}");
+    let arguments = serde_json::to_string(&deep(DEEP_LEVELS)).unwrap();
     let call = format!(r#"[{{"id":"c","index":0,"function":{{"name":"t","arguments":{arguments}}}}}]"#);
     let body = format!(r#"{{"choices":[{{"message":{{"content":"","tool_calls":{call}}}}}]}}"#);
     let (ids, clock) = (CountingIds::default(), clock());
@@ -163,7 +165,7 @@ fn arguments_that_no_document_could_hold_become_an_empty_object() {
 }
 
 #[test]
-fn long_texts_are_read_whole() {
+fn long_texts_are_read_completely() {
     let text = "x\\n\u{e9}\\u00e9".repeat(1_000_000);
     let document = format!(
         r#"{{"id":"m","type":"user","timestamp":"2024-01-15T10:30:00Z","content":"{text}","x":["{text}"]}}"#
@@ -178,7 +180,7 @@ fn long_texts_are_read_whole() {
 }
 
 #[test]
-fn many_commas_are_counted_before_anything_is_read() {
+fn the_number_of_values_is_checked_before_parsing() {
     let limits = Limits { values: 100_000, ..Limits::default() };
     for commas in [",".repeat(200_000), format!("[{}1]", "1,".repeat(200_000))] {
         for (kind, text) in documents_with(&commas) {
@@ -186,8 +188,8 @@ fn many_commas_are_counted_before_anything_is_read() {
         }
     }
     let body = format!(r#"{{"choices":[{}{{}}]}}"#, "{},".repeat(4_000_001));
-    for answer in answers_of(&body) {
-        let words = answer.unwrap_err().to_string();
+    for result in decode_everywhere(&body) {
+        let words = result.unwrap_err().to_string();
         assert!(words.contains("more than 4000000 values"), "{words}");
     }
 }
@@ -211,16 +213,16 @@ fn many_unknown_members_are_read_in_linear_time() {
     let message: Message = parse(&text, &Limits::default()).unwrap();
     let written = serde_json::to_string(&message).unwrap();
 
-    assert_eq!(message.extra.iter().count(), COUNT, "of members that come twice the last one counts");
+    assert_eq!(message.extra.iter().count(), COUNT, "the last of duplicate members wins");
     assert_eq!(parse::<Message>(&written, &Limits::default()).unwrap(), message);
     let metadata = message.metadata.unwrap();
     let backwards: Vec<_> = metadata.iter().map(|(key, value)| (key, value.clone())).collect();
     assert_eq!(metadata, backwards.into_iter().rev().collect::<RawObject>());
-    assert!(started.elapsed() < IN_TIME, "{:?}", started.elapsed());
+    assert!(started.elapsed() < TIME_LIMIT, "{:?}", started.elapsed());
 }
 
 #[test]
-fn of_members_that_come_twice_the_last_one_counts() {
+fn the_last_of_duplicate_members_wins() {
     let message: Message = parse(
         r#"{"id":"1","type":"user","x":1,"y":2,"x":3,"id":"2","timestamp":"2024-01-15T10:30:00Z","content":[{"text":"a","type":"text","text":"b"},{"type":"new","type":"newer","k":1,"k":2}],"metadata":{"h":1,"h":2}}"#,
         &Limits::default(),
@@ -236,7 +238,7 @@ fn of_members_that_come_twice_the_last_one_counts() {
 }
 
 #[test]
-fn numbers_of_any_size_are_carried_and_refused_where_they_must_fit() {
+fn numbers_of_any_size_are_preserved_and_refused_in_integer_fields() {
     let long = "9".repeat(100_000);
     for number in ["1e400", "-1e-400", "1e99999999999999999999", "18446744073709551616", "-0.0", &long] {
         for (kind, text) in documents_with(number) {
@@ -246,14 +248,14 @@ fn numbers_of_any_size_are_carried_and_refused_where_they_must_fit() {
             r#"{{"type":"image","source":{{"type":"url","url":"u"}},"mimeType":"","width":{number}}}"#
         );
         assert!(parse::<ContentBlock>(&width, &Limits::default()).is_err(), "{number}");
-        assert!(answers_of(&format!(r#"{{"usage":{{"prompt_tokens":{number}}}}}"#)).len() == 4);
+        assert!(decode_everywhere(&format!(r#"{{"usage":{{"prompt_tokens":{number}}}}}"#)).len() == 4);
     }
     assert_eq!(serde_json::from_str::<Count>("1e30").unwrap(), Count(u64::MAX));
     assert!(serde_json::from_str::<Count>("1e400").is_err());
 }
 
 #[test]
-fn bytes_that_are_not_json_are_refused_by_name() {
+fn invalid_json_is_refused_with_the_kind_of_error() {
     let document = |text: &str| parse::<Message>(text, &Limits::default()).unwrap_err().kind;
     for text in [
         "\u{feff}{}",
@@ -284,7 +286,7 @@ fn bytes_that_are_not_json_are_refused_by_name() {
 }
 
 #[test]
-fn half_surrogate_pairs_and_nul_are_carried_and_never_become_nothing() {
+fn lone_surrogates_and_nul_characters_are_preserved() {
     let halves = r#""a\ud800b\udc00\ud83d\ude00\u0000""#;
     for (kind, text) in documents_with(halves) {
         assert_eq!(read(kind, &text, &Limits::default()), Ok(()), "{kind}");
@@ -296,13 +298,17 @@ fn half_surrogate_pairs_and_nul_are_carried_and_never_become_nothing() {
     assert_ne!(raw(r#"{"\ud800":1,"\ud801":2}"#), raw(r#"{"\ud801":1,"\ud800":2}"#));
     assert_eq!(raw(r#"{"\ud800":1,"\ud801":2}"#), raw(r#"{"\ud801":2,"\ud800":1}"#));
     let text = format!(r#"{{"type":"text","text":{halves}}}"#);
-    assert!(parse::<ContentBlock>(&text, &Limits::default()).is_err(), "a text of ours is Unicode");
+    assert!(parse::<ContentBlock>(&text, &Limits::default()).is_err(), "a text block is Unicode");
     assert!(!serde_json::from_str::<LenientText<'_>>("\"\\u0000\"").unwrap().is_empty());
 }
 
 #[test]
-fn errors_of_vendors_are_read_however_deep_they_lie() {
-    for text in ["{\"error\":".repeat(BOMB) + "\"x\"" + &"}".repeat(BOMB), nested(BOMB), "[".repeat(BOMB)] {
+fn vendor_errors_are_read_without_recursion() {
+    for text in [
+        "{\"error\":".repeat(DEEP_LEVELS) + "\"x\"" + &"}".repeat(DEEP_LEVELS),
+        nested(DEEP_LEVELS),
+        "[".repeat(DEEP_LEVELS),
+    ] {
         assert_eq!(VendorError::of_body(&text), VendorError::default());
     }
     let message = VendorError::of_body(r#"{"error":{"error":{"message":"found"}}}"#).message;

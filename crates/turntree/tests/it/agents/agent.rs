@@ -1,4 +1,4 @@
-//! Agents, driven: hooks in order, tools at once, refusals, drops, resumes. UAP-1.0 §4, §5.2, §11.
+//! Runs of agents: order of hooks, concurrent tools, errors, dropped runs, resumed runs. UAP-1.0 §4, §5.2, §11.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,11 +19,11 @@ use turntree::upp::{Capabilities, ErrorCode, UppError};
 
 use crate::support::agents::{
     Answer, ScriptModel, TestHost, agent, assert_valid_history, block_on, clock, one_round, raw, records,
-    run, told, tool,
+    run, tool, tool_results,
 };
 
 #[test]
-fn hooks_come_in_the_documented_order() {
+fn hooks_run_in_the_documented_order() {
     let host = Arc::new(TestHost { after: Some(raw("7")), ..TestHost::with_hooks() });
 
     let turn = run(&one_round("guarded"), &host).unwrap();
@@ -50,11 +50,11 @@ fn hooks_come_in_the_documented_order() {
         ]
     );
     assert_eq!(records(&turn), [("call-1-0", "7", false, Some(true))]);
-    assert_eq!(told(&turn), ["7"]);
+    assert_eq!(tool_results(&turn), ["7"]);
 }
 
 #[test]
-fn hooks_that_a_host_does_not_name_are_not_called() {
+fn hooks_outside_the_hook_set_are_not_called() {
     let host = Arc::new(TestHost::default());
 
     let turn = run(&one_round("echo"), &host).unwrap();
@@ -64,7 +64,7 @@ fn hooks_that_a_host_does_not_name_are_not_called() {
 }
 
 #[test]
-fn calls_of_one_answer_run_at_once_and_answer_in_call_order() {
+fn tool_calls_of_one_response_run_concurrently_and_results_keep_call_order() {
     let host = Arc::new(TestHost::default());
     let script = [Answer::calls(&["slow", "echo", "slow", "owl"]), Answer::text("Done.")];
 
@@ -73,23 +73,23 @@ fn calls_of_one_answer_run_at_once_and_answer_in_call_order() {
     assert_eq!(host.most_running.load(Ordering::Relaxed), 3);
     let finished: Vec<_> = records(&turn).iter().map(|record| record.0).collect();
     assert_eq!(finished, ["call-1-3", "call-1-1", "call-1-0", "call-1-2"]);
-    assert_eq!(told(&turn), ["{}", "{}", "{}", r#""Tool 'owl' not found""#]);
+    assert_eq!(tool_results(&turn), ["{}", "{}", "{}", r#""Tool 'owl' not found""#]);
 }
 
 #[test]
-fn failures_become_results_that_the_model_can_read() {
+fn tool_failures_become_error_results() {
     let host = Arc::new(TestHost { hooks: HookSet::TOOL_ERROR, ..TestHost::default() });
     let script = [Answer::calls(&["fail", "picky"]), Answer::text("I see.")];
 
     let turn = run(&script, &host).unwrap();
 
-    assert_eq!(told(&turn), [r#""it broke""#, r#""days: expected an integer""#]);
+    assert_eq!(tool_results(&turn), [r#""it broke""#, r#""days: expected an integer""#]);
     assert!(turn.messages[2].results().iter().all(turntree::message::ToolResult::failed));
     assert!(host.log().contains(&"on_tool_error call-1-0 it broke".to_owned()));
 }
 
 #[test]
-fn before_call_replaces_arguments_for_everything_after_it_or_skips() {
+fn on_before_call_replaces_arguments_or_skips_the_call() {
     let replaced = raw(r#"{"city":"Oslo"}"#);
     let hooks = HookSet::BEFORE_CALL;
     let host = TestHost { hooks, before: BeforeCall::ProceedWith(replaced.clone()), ..TestHost::default() };
@@ -106,21 +106,21 @@ fn before_call_replaces_arguments_for_everything_after_it_or_skips() {
 }
 
 #[test]
-fn a_denied_call_is_recorded_and_the_model_is_told() {
+fn a_denied_call_is_recorded_and_becomes_an_error_result() {
     let host =
         Arc::new(TestHost { hooks: HookSet::TOOL_ERROR, approval: Approval::Denied, ..TestHost::default() });
 
     let turn = run(&one_round("guarded"), &host).unwrap();
 
     assert_eq!(records(&turn), [("call-1-0", r#""Tool execution denied""#, true, Some(false))]);
-    assert_eq!(told(&turn), [r#""Tool execution denied by approval handler""#]);
+    assert_eq!(tool_results(&turn), [r#""Tool execution denied by approval handler""#]);
     assert_eq!(host.log(), ["approve call-1-0 {}"]);
 }
 
 #[test]
-fn an_approval_that_raises_ends_the_run_after_the_others_have_settled() {
+fn a_failing_approval_handler_ends_the_run_after_the_other_calls_finish() {
     let payload: Arc<dyn std::any::Any + Send + Sync> = Arc::new("the exception");
-    let failure = HostError::raised("RuntimeError", "nobody there").with_payload(payload);
+    let failure = HostError::raised("RuntimeError", "no approver").with_payload(payload);
     let host = Arc::new(TestHost {
         hooks: HookSet::ERROR,
         failures: vec![("approve", failure)],
@@ -130,7 +130,7 @@ fn an_approval_that_raises_ends_the_run_after_the_others_have_settled() {
 
     let error = run(&script, &host).unwrap_err();
 
-    assert_eq!(error.message, "the approval handler for tool 'guarded' raised RuntimeError: nobody there");
+    assert_eq!(error.message, "the approval handler for tool 'guarded' raised RuntimeError: no approver");
     assert_eq!(error.host.as_ref().and_then(|host| host.downcast_ref()), Some(&"the exception"));
     let partial = partial_turn(&error).unwrap();
     assert_eq!(records(&partial.turn), [("call-1-1", "{}", false, None)]);
@@ -138,7 +138,7 @@ fn an_approval_that_raises_ends_the_run_after_the_others_have_settled() {
 }
 
 #[test]
-fn hooks_around_a_call_that_raise_count_as_its_failure() {
+fn a_failing_hook_around_a_call_fails_the_call() {
     for (hook, set) in [
         ("on_tool_call", HookSet::TOOL_CALL),
         ("on_before_call", HookSet::BEFORE_CALL),
@@ -152,34 +152,35 @@ fn hooks_around_a_call_that_raise_count_as_its_failure() {
 
         let turn = run(&one_round("echo"), &host).unwrap();
 
-        assert_eq!(told(&turn), [r#""oops""#], "{hook}");
+        assert_eq!(tool_results(&turn), [r#""oops""#], "{hook}");
         assert_eq!(host.log().last().unwrap(), "on_tool_error call-1-0 oops");
     }
 }
 
 #[test]
-fn errors_ask_on_error_once_and_a_turn_from_it_completes_the_run() {
-    let spare = run(&[Answer::text("Sorry.")], &Arc::default()).unwrap();
+fn on_error_is_called_once_and_its_turn_completes_the_run() {
+    let recovery_turn = run(&[Answer::text("Sorry.")], &Arc::default()).unwrap();
     for (hook, step) in [("on_step_start", "1"), ("on_step_end", "1"), ("stop_condition", "1")] {
         let failures = vec![(hook, HostError::raised("KeyError", "oops"))];
-        let host = TestHost { failures, recovery: Some(Arc::clone(&spare)), ..TestHost::with_hooks() };
+        let host =
+            TestHost { failures, recovery: Some(Arc::clone(&recovery_turn)), ..TestHost::with_hooks() };
         let host = Arc::new(host);
 
         let turn = run(&[Answer::text("Hi.")], &host).unwrap();
 
-        assert_eq!(turn, spare, "{hook} {step}");
+        assert_eq!(turn, recovery_turn, "{hook} {step}");
         assert!(host.log().ends_with(&["on_error INVALID_REQUEST".to_owned(), "on_complete 2".to_owned()]));
     }
 
     let failures = vec![("on_complete", HostError::raised("KeyError", "oops"))];
-    let host = Arc::new(TestHost { failures, recovery: Some(spare), ..TestHost::with_hooks() });
+    let host = Arc::new(TestHost { failures, recovery: Some(recovery_turn), ..TestHost::with_hooks() });
     let error = run(&[Answer::text("Hi.")], &host).unwrap_err();
     assert_eq!(error.message, "on_complete raised KeyError: oops");
     assert_eq!(host.log().iter().filter(|line| line.starts_with("on_error")).count(), 1);
 }
 
 #[test]
-fn a_model_error_propagates_with_what_the_run_had_brought() {
+fn a_model_error_carries_the_partial_turn() {
     let down = UppError::new(ErrorCode::ProviderError, "scripted", "down").with_status(503);
     let model = ScriptModel::failing([Ok(Answer::calls(&["echo"])), Err(down)]);
     let host = Arc::new(TestHost { hooks: HookSet::ERROR, ..TestHost::default() });
@@ -192,7 +193,7 @@ fn a_model_error_propagates_with_what_the_run_had_brought() {
 }
 
 #[test]
-fn the_limit_asks_its_hook_before_it_fails() {
+fn on_max_iterations_runs_before_the_limit_error() {
     let script = vec![Answer::calls(&["echo"]); 3];
     let host = Arc::new(TestHost { hooks: HookSet::MAX_ITERATIONS | HookSet::ERROR, ..TestHost::default() });
     let model = Arc::new(ScriptModel::new(script));
@@ -206,7 +207,7 @@ fn the_limit_asks_its_hook_before_it_fails() {
 }
 
 #[test]
-fn a_fatal_error_asks_nobody() {
+fn a_fatal_error_skips_on_error() {
     let fatal = HostError { kind: HostErrorKind::Fatal, ..HostError::raised("KeyboardInterrupt", "") };
     let host = Arc::new(TestHost { failures: vec![("on_before_call", fatal)], ..TestHost::with_hooks() });
     let script = [Answer::calls(&["echo", "never"]), Answer::text("never asked")];
@@ -218,7 +219,7 @@ fn a_fatal_error_asks_nobody() {
 }
 
 #[test]
-fn history_comes_first_and_is_not_part_of_the_turn() {
+fn history_precedes_the_input_and_is_not_part_of_the_turn() {
     let model = Arc::new(ScriptModel::new([Answer::text("Hi.")]));
     let before = Arc::new(Message::user("before", &CountingIds::default(), &clock()));
     let history: History = [before].into_iter().collect();
@@ -234,7 +235,7 @@ fn history_comes_first_and_is_not_part_of_the_turn() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_before_anything_is_sent() {
+fn unsupported_agents_and_inputs_are_refused_before_the_first_request() {
     let limited =
         Capabilities { streaming: false, tools: false, structured_output: false, ..Capabilities::TEXT };
     let model = Arc::new(ScriptModel { capabilities: limited, ..ScriptModel::new([]) });
@@ -272,22 +273,22 @@ fn what_cannot_work_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn an_agent_without_a_model_runs_with_that_of_its_caller() {
+fn an_agent_without_a_model_inherits_the_model_of_its_caller() {
     let model = Arc::new(ScriptModel::new([Answer::text("Hi.")]));
     let agent = Agent::new(AgentOptions::default(), &CountingIds::default());
     let params = [("max_tokens", raw("9"))].into_iter().collect();
-    let lender = Arc::clone(&model);
+    let callers_model = Arc::clone(&model);
     let context = RunContext {
         inherited_model: Some(InheritedModel { model, params: Arc::new(params) }),
         ..RunContext::new(Arc::new(FunctionHost::new(Arc::clone(agent.tools()))))
     };
 
     assert_eq!(block_on(agent.run("Hello", context)).unwrap().response().text(), "Hi.");
-    assert_eq!(lender.requests.lock().unwrap()[0].params.get("max_tokens"), Some(&raw("9")));
+    assert_eq!(callers_model.requests.lock().unwrap()[0].params.get("max_tokens"), Some(&raw("9")));
 }
 
 #[test]
-fn tools_may_be_rust_functions_and_the_tool_strategy_gives_the_limit() {
+fn tools_are_rust_functions_and_the_tool_strategy_sets_the_limit() {
     let double = tool("double").with_function(|invocation| async move {
         let number: i64 = invocation.call.arguments.to().unwrap_or_default();
         Ok(raw(&(2 * number).to_string()))
@@ -308,7 +309,7 @@ fn tools_may_be_rust_functions_and_the_tool_strategy_gives_the_limit() {
 }
 
 #[test]
-fn metadata_changed_by_a_hook_reach_the_next_one_and_the_checkpoint() {
+fn metadata_changed_by_a_hook_is_in_the_checkpoint() {
     let host = Arc::new(TestHost::with_hooks());
     *host.metadata.lock().unwrap() = Some(Arc::new([("done", raw("true"))].into_iter().collect()));
 
@@ -319,7 +320,7 @@ fn metadata_changed_by_a_hook_reach_the_next_one_and_the_checkpoint() {
 }
 
 #[test]
-fn a_saved_state_goes_on_where_it_was_and_finished_tools_do_not_run_again() {
+fn a_resumed_run_does_not_repeat_finished_tools() {
     let script = [Answer::calls(&["slow", "echo"]), Answer::text("Done.")];
     let host = Arc::new(TestHost { hooks: HookSet::CHECKPOINT_WITHIN_STEPS, ..TestHost::default() });
     let whole = run(&script, &host).unwrap();
@@ -368,7 +369,7 @@ fn dropping_a_run_drops_its_model_call() {
 }
 
 #[test]
-fn a_run_dropped_at_any_await_goes_on_from_its_machine() {
+fn a_run_dropped_at_any_await_resumes_from_its_machine() {
     let script = [Answer::calls(&["echo", "slow"]), Answer::calls(&["guarded"]), Answer::text("Done.")];
     let whole = run(&script, &Arc::new(TestHost::with_hooks())).unwrap();
     for polls in 0.. {
@@ -393,18 +394,18 @@ fn a_run_dropped_at_any_await_goes_on_from_its_machine() {
 }
 
 #[test]
-fn agents_and_streams_may_move_between_threads() {
-    fn sent<T: Send>() {}
-    fn shared<T: Send + Sync>() {}
-    sent::<AgentStream>();
-    shared::<Agent>();
-    shared::<RunContext>();
+fn agents_and_streams_are_send() {
+    fn assert_send<T: Send>() {}
+    fn assert_send_sync<T: Send + Sync>() {}
+    assert_send::<AgentStream>();
+    assert_send_sync::<Agent>();
+    assert_send_sync::<RunContext>();
 }
 
 #[path = "../../../examples/agent.rs"]
 mod example;
 
 #[test]
-fn the_example_of_an_agent_with_a_tool_runs() {
+fn the_agent_example_runs() {
     example::main().unwrap();
 }

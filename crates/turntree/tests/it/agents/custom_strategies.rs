@@ -1,4 +1,4 @@
-//! Strategies of the application. UAP-1.0 §5.5.
+//! Custom strategies, which the application implements. UAP-1.0 §5.5.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use turntree::upp::ErrorCode;
 
 use crate::support::agents::{Answer, ScriptModel, TestHost, agent_with, block_on, is_marked_aborted};
 
-/// Thinks and acts once, then runs `loop` on what came of it; fails or waits where it is told to.
+/// Runs one step of `react`, then `loop` on its messages. `Fails` returns an error, `Waits` never returns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Twice {
     Works,
@@ -50,8 +50,8 @@ impl CustomStrategy for Twice {
             let react = Strategy::React(ReactOptions { max_steps: 1, ..ReactOptions::default() });
             let input = context.state().messages.clone();
             let first = context.run(&react, History::new(), input.clone()).await.map_err(raised)?;
-            let said: History = first.messages.iter().cloned().collect();
-            let second = context.run(&Strategy::loop_(3), said, input).await.map_err(raised)?;
+            let first_messages: History = first.messages.iter().cloned().collect();
+            let second = context.run(&Strategy::loop_(3), first_messages, input).await.map_err(raised)?;
             Ok(StrategyOutcome {
                 step: 2,
                 reasoning: Some(vec!["thought".into()]),
@@ -65,9 +65,9 @@ fn script() -> [Answer; 4] {
     [Answer::text("thought"), Answer::calls(&["echo"]), Answer::text("so"), Answer::text("more")]
 }
 
-fn prepare(own: Twice, host: &Arc<TestHost>) -> (turntree::agents::Agent, RunContext) {
+fn prepare(strategy: Twice, host: &Arc<TestHost>) -> (turntree::agents::Agent, RunContext) {
     let model = Arc::new(ScriptModel::new(script()));
-    (agent_with(model, Strategy::custom(Arc::new(own)), None), RunContext::new(Arc::clone(host) as _))
+    (agent_with(model, Strategy::custom(Arc::new(strategy)), None), RunContext::new(Arc::clone(host) as _))
 }
 
 fn texts(turn: &Turn) -> Vec<String> {
@@ -75,7 +75,7 @@ fn texts(turn: &Turn) -> Vec<String> {
 }
 
 #[test]
-fn its_turn_is_that_of_the_run_and_parts_call_hooks_of_steps_alone() {
+fn a_custom_strategy_returns_the_turn_and_its_inner_runs_call_step_hooks_only() {
     let host = Arc::new(TestHost::with_hooks());
     let (agent, context) = prepare(Twice::Works, &host);
 
@@ -96,7 +96,7 @@ fn its_turn_is_that_of_the_run_and_parts_call_hooks_of_steps_alone() {
 }
 
 #[test]
-fn a_listener_hears_its_events_and_those_of_its_parts_in_order() {
+fn a_stream_has_the_events_of_the_strategy_and_of_its_inner_runs_in_order() {
     let host = Arc::new(TestHost::default());
     let (agent, context) = prepare(Twice::Works, &host);
     let mut stream = agent.stream("Hello", context).unwrap();
@@ -120,7 +120,7 @@ fn a_listener_hears_its_events_and_those_of_its_parts_in_order() {
 }
 
 #[test]
-fn its_failure_asks_on_error_and_names_it() {
+fn a_failing_strategy_calls_on_error_and_the_error_names_it() {
     let host = Arc::new(TestHost { hooks: HookSet::ERROR, ..TestHost::default() });
     let (agent, context) = prepare(Twice::Fails, &host);
 
@@ -131,7 +131,7 @@ fn its_failure_asks_on_error_and_names_it() {
 }
 
 #[test]
-fn an_abort_drops_it_and_gives_the_input() {
+fn an_abort_drops_the_strategy_and_returns_the_input() {
     let host = Arc::new(TestHost::default());
     let (agent, context) = prepare(Twice::Waits, &host);
     let mut stream = agent.stream("Hello", context).unwrap();
@@ -148,7 +148,7 @@ fn an_abort_drops_it_and_gives_the_input() {
 }
 
 #[test]
-fn a_saved_run_needs_the_strategy_that_it_was_started_with() {
+fn a_saved_run_resumes_only_with_the_strategy_that_started_it() {
     let host = Arc::new(TestHost::default());
     let (agent, context) = prepare(Twice::Works, &host);
     let (machine, _) = agent.prepare(History::new(), "Hello".into(), context.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! `llm()`: gates, inputs, the tool loop, streams, structured answers. UPP-1.2 §10 and §11.
+//! `llm()`: capability checks, inputs, the tool loop, streams, structured output. UPP-1.2 §10 and §11.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use turntree::message::{ContentBlock, Delta, Message, MessageKind, Turn};
 use turntree::upp::{Capabilities, ErrorCode, Input, UppError};
 
 use crate::support::agents::{
-    Answer, ScriptModel, TestHost, block_on, clock, one_round, raw, records, told, tool,
+    Answer, ScriptModel, TestHost, block_on, clock, one_round, raw, records, tool, tool_results,
 };
 
 const CITY: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"people":{"type":"integer","minimum":1}},"required":["name"]}"#;
@@ -63,7 +63,7 @@ fn kinds(turn: &Turn) -> Vec<&str> {
 }
 
 #[test]
-fn what_a_model_cannot_do_is_refused_when_it_is_made_and_streaming_when_it_is_asked() {
+fn unsupported_features_are_refused_at_construction_and_streaming_at_the_call() {
     let bare = || ScriptModel {
         capabilities: Capabilities {
             streaming: false,
@@ -77,11 +77,11 @@ fn what_a_model_cannot_do_is_refused_when_it_is_made_and_streaming_when_it_is_as
     let plain = LlmOptions::new(Arc::new(bare()));
     let structure = LlmOptions { structure: Some(Arc::new(raw(CITY))), ..plain.clone() };
 
-    let made = Llm::new(plain, &ids).unwrap();
+    let built = Llm::new(plain, &ids).unwrap();
     let errors = [
         Llm::new(options(bare()), &ids).unwrap_err(),
         Llm::new(structure, &ids).unwrap_err(),
-        made.stream(History::new(), ["Hello".into()], context(&host())).unwrap_err(),
+        built.stream(History::new(), ["Hello".into()], context(&host())).unwrap_err(),
     ];
 
     let words = errors.map(|error| {
@@ -94,7 +94,7 @@ fn what_a_model_cannot_do_is_refused_when_it_is_made_and_streaming_when_it_is_as
 }
 
 #[test]
-fn adjacent_texts_and_blocks_are_one_message_and_messages_stay_themselves() {
+fn adjacent_texts_and_blocks_become_one_message_and_messages_are_unchanged() {
     let llm = llm(&[Answer::text("Hi.")]);
     let own = user("own");
     let inputs: [Input; 4] =
@@ -108,7 +108,7 @@ fn adjacent_texts_and_blocks_are_one_message_and_messages_stay_themselves() {
 }
 
 #[test]
-fn a_history_alone_is_gone_on_from_and_nothing_at_all_is_refused() {
+fn a_history_without_input_is_continued_and_an_empty_call_is_refused() {
     let llm = llm(&[Answer::text("Hi.")]);
     let history: History = [user("before")].into_iter().collect();
 
@@ -121,7 +121,7 @@ fn a_history_alone_is_gone_on_from_and_nothing_at_all_is_refused() {
 }
 
 #[test]
-fn an_llm_has_no_hooks_of_steps() {
+fn an_llm_calls_tool_hooks_and_no_step_hooks() {
     let host = Arc::new(TestHost { hooks: HookSet::TOOL_CALL, ..TestHost::default() });
 
     let turn = generate(&llm(&one_round("echo")), &host).unwrap();
@@ -131,7 +131,7 @@ fn an_llm_has_no_hooks_of_steps() {
 }
 
 #[test]
-fn the_limit_counts_rounds_and_its_error_carries_the_turn() {
+fn the_iteration_limit_counts_rounds_and_its_error_carries_the_turn() {
     for (limit, calls, fails) in [(0, 1, false), (1, 2, true), (2, 3, true)] {
         let script = vec![Answer::calls(&["echo"]); 5];
         let options = LlmOptions {
@@ -155,9 +155,9 @@ fn the_limit_counts_rounds_and_its_error_carries_the_turn() {
 }
 
 #[test]
-fn an_approval_that_fails_aborts_after_the_siblings_have_settled() {
+fn a_failing_approval_handler_fails_the_call_after_the_other_tools_finish() {
     let host = Arc::new(TestHost {
-        failures: vec![("approve", HostError::raised("Lost", "nobody there"))],
+        failures: vec![("approve", HostError::raised("Lost", "no approver"))],
         ..TestHost::default()
     });
     let options = LlmOptions {
@@ -168,13 +168,13 @@ fn an_approval_that_fails_aborts_after_the_siblings_have_settled() {
 
     let error = generate(&llm, &host).unwrap_err();
 
-    assert!(error.message.contains("nobody there"));
+    assert!(error.message.contains("no approver"));
     assert_eq!(records(&partial_turn(&error).unwrap().turn).len(), 1);
     assert_eq!(host.dropped_tools.load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn a_denied_call_is_told_and_recorded_and_the_call_goes_on() {
+fn a_denied_tool_call_is_recorded_and_the_call_continues() {
     let host = Arc::new(TestHost { approval: Approval::Denied, ..TestHost::default() });
     let script = [Answer::calls(&["guarded"]), Answer::text("Well.")];
     let options = LlmOptions {
@@ -185,12 +185,12 @@ fn a_denied_call_is_told_and_recorded_and_the_call_goes_on() {
 
     let turn = generate(&llm, &host).unwrap();
 
-    assert_eq!(told(&turn), [r#""Tool execution denied by approval handler""#]);
+    assert_eq!(tool_results(&turn), [r#""Tool execution denied by approval handler""#]);
     assert_eq!(turn.tool_executions[0].approved, Some(false));
 }
 
 #[test]
-fn a_stream_tells_of_models_and_tools_only_and_gives_the_turn_of_generate() {
+fn a_stream_has_model_and_tool_events_and_the_same_turn_as_generate() {
     let mut stream = stream(&llm(&one_round("echo")), &host());
 
     let events: Vec<_> =
@@ -202,7 +202,7 @@ fn a_stream_tells_of_models_and_tools_only_and_gives_the_turn_of_generate() {
 }
 
 #[test]
-fn an_abort_is_an_error_with_what_had_arrived_wherever_it_comes() {
+fn an_abort_is_an_error_with_the_partial_turn() {
     for script in
         [vec![Answer::text("one two three")], one_round("never").to_vec(), one_round("echo").to_vec()]
     {
@@ -223,7 +223,7 @@ fn an_abort_is_an_error_with_what_had_arrived_wherever_it_comes() {
 }
 
 #[test]
-fn an_abort_before_the_start_sends_nothing_and_after_the_end_does_nothing() {
+fn an_abort_before_the_start_sends_no_request_and_after_the_end_has_no_effect() {
     let model = Arc::new(ScriptModel::new([Answer::text("Hi.")]));
     let llm = Llm::new(LlmOptions::new(Arc::clone(&model) as _), &CountingIds::default()).unwrap();
 
@@ -239,7 +239,7 @@ fn an_abort_before_the_start_sends_nothing_and_after_the_end_does_nothing() {
 }
 
 #[test]
-fn a_stream_that_fails_after_its_first_event_says_so_once() {
+fn a_stream_that_fails_after_its_first_event_returns_its_error_once() {
     let model = ScriptModel::failing([Err(UppError::new(ErrorCode::ProviderError, "scripted", "down"))]);
     let llm = Llm::new(LlmOptions::new(Arc::new(model)), &CountingIds::default()).unwrap();
     let mut stream = stream(&llm, &host());
@@ -251,7 +251,7 @@ fn a_stream_that_fails_after_its_first_event_says_so_once() {
 }
 
 #[test]
-fn an_answer_is_held_to_its_schema() {
+fn structured_output_is_validated_against_its_schema() {
     let fits = Answer::text("…").with_data(r#"{"name":"Tokyo","people":14}"#);
     let breaks = Answer::text("…").with_data(r#"{"people":0}"#);
 
@@ -270,7 +270,7 @@ fn an_answer_is_held_to_its_schema() {
 }
 
 #[test]
-fn a_repair_may_use_tools_and_the_limit_holds_for_all_of_it() {
+fn a_repair_may_call_tools() {
     let fits = Answer::text("…").with_data(r#"{"name":"Tokyo"}"#);
     let script = [Answer::calls(&["echo"]), Answer::text("no"), Answer::calls(&["echo"]), fits.clone()];
 
@@ -281,7 +281,7 @@ fn a_repair_may_use_tools_and_the_limit_holds_for_all_of_it() {
 }
 
 #[test]
-fn a_schema_that_is_none_is_refused_before_anything_is_sent() {
+fn an_invalid_schema_is_refused_before_the_first_request() {
     for (schema, words) in [
         (r#"{"type":"objekt"}"#, "objekt"),
         (r#"{"type":"object","$ref":"https://example.com/schema"}"#, "example.com"),
@@ -298,7 +298,7 @@ fn a_schema_that_is_none_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn what_is_no_object_is_asked_for_inside_one_and_given_without_it() {
+fn a_schema_that_is_not_an_object_is_wrapped_and_the_result_is_unwrapped() {
     let schema = r##"{"type":"array","items":{"$ref":"#/$defs/N"},"$defs":{"N":{"type":"integer"}}}"##;
     let answer = |data: &str| [Answer::text(data).with_data(data)];
 
@@ -316,7 +316,7 @@ fn what_is_no_object_is_asked_for_inside_one_and_given_without_it() {
 }
 
 #[test]
-fn a_type_that_contains_itself_keeps_an_object_at_its_root() {
+fn a_recursive_schema_has_an_object_at_its_root() {
     let schema = r##"{"$ref":"#/$defs/Node","$defs":{"Node":{"type":"object","properties":{"next":{"$ref":"#/$defs/Node"}}}}}"##;
 
     let structure = Structure::new(&Arc::new(raw(schema)));
@@ -329,7 +329,7 @@ fn a_type_that_contains_itself_keeps_an_object_at_its_root() {
 }
 
 #[test]
-fn the_object_so_far_grows_with_the_events_and_begins_anew_with_each_message() {
+fn the_partial_object_grows_with_each_delta_and_resets_with_each_message() {
     let text = r#"{"name": "Tokyo", "people": 14}"#;
     let model = turntree::upp::providers::scripted::Scripted::new(["{\"name\": 1}", text]);
     let options = LlmOptions {
@@ -340,7 +340,7 @@ fn the_object_so_far_grows_with_the_events_and_begins_anew_with_each_message() {
     let llm = Llm::new(options, &CountingIds::default()).unwrap();
     let mut stream = stream(&llm, &host());
     let (mut seen, mut texts, mut objects) = (Vec::new(), String::new(), String::new());
-    let (mut last, mut made, mut pieces) = (None, 0, 0);
+    let (mut last, mut changes, mut deltas) = (None, 0, 0);
 
     assert_eq!(stream.answer().read(), None);
     while let Some(event) = block_on_runtime(stream.next()) {
@@ -354,7 +354,7 @@ fn the_object_so_far_grows_with_the_events_and_begins_anew_with_each_message() {
             Delta::Object(delta) => {
                 objects.push_str(&delta.text);
                 assert_eq!(texts, objects);
-                pieces += 1;
+                deltas += 1;
                 seen.push(stream.answer().read().unwrap().value.get().to_owned());
             }
             _ => {}
@@ -364,13 +364,13 @@ fn the_object_so_far_grows_with_the_events_and_begins_anew_with_each_message() {
             if let Some(read) = &read
                 && !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, read))
             {
-                made += 1;
+                changes += 1;
             }
             last = read.or(last);
         }
     }
 
-    assert_eq!(made, pieces, "made anew only for a piece that came");
+    assert_eq!(changes, deltas, "a new value exists only after a new delta");
     assert_eq!(seen.last().unwrap(), text);
     assert!(seen.iter().any(|value| value == r#"{"name": "Tokyo"}"#), "{seen:?}");
     let turn = block_on_runtime(stream.turn()).unwrap();

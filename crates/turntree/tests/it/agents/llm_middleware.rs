@@ -1,4 +1,4 @@
-//! Calls of `Llm` through middleware: nothing changes unless a hook changes it, and what a hook changes takes effect.
+//! Middleware around calls of `Llm`: hooks that change nothing, hooks that change the request or the outcome.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,11 +20,11 @@ use turntree::upp::{Capabilities, ErrorCode, Input, ModelRequest, UppError};
 
 use crate::support::agents::{block_on, clock, raw};
 
-/// Has these hooks, and does nothing in them.
+/// Middleware with these hooks, all of them the defaults.
 #[derive(Debug)]
-struct Nothing(Hooks);
+struct Noop(Hooks);
 
-impl Middleware for Nothing {
+impl Middleware for Noop {
     fn hooks(&self) -> Hooks {
         self.0
     }
@@ -50,7 +50,7 @@ fn script(replies: &[bool]) -> Scripted {
     Scripted::new(replies).with_sources(Arc::new(CountingIds::default()), Arc::new(clock()))
 }
 
-fn made(model: Scripted, middleware: MiddlewareStack) -> (Llm, RunContext) {
+fn llm_with(model: Scripted, middleware: MiddlewareStack) -> (Llm, RunContext) {
     let options = LlmOptions { tools: vec![doubling()], middleware, ..LlmOptions::new(Arc::new(model)) };
     let llm = Llm::new(options, &RandomIds).unwrap();
     let host = FunctionHost::new(Arc::clone(llm.tools()))
@@ -59,16 +59,16 @@ fn made(model: Scripted, middleware: MiddlewareStack) -> (Llm, RunContext) {
 }
 
 fn generate(model: Scripted, middleware: MiddlewareStack) -> Result<Arc<Turn>, UppError> {
-    let (llm, context) = made(model, middleware);
+    let (llm, context) = llm_with(model, middleware);
     block_on(llm.generate(History::new(), [Input::from("Double 4")], context))
 }
 
 fn stream(model: Scripted, middleware: MiddlewareStack) -> LlmStream {
-    let (llm, context) = made(model, middleware);
+    let (llm, context) = llm_with(model, middleware);
     llm.stream(History::new(), [Input::from("Double 4")], context).unwrap()
 }
 
-async fn drained(mut stream: LlmStream) -> (Vec<StreamEvent>, Arc<Turn>) {
+async fn read_all(mut stream: LlmStream) -> (Vec<StreamEvent>, Arc<Turn>) {
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
         events.push(event.unwrap());
@@ -96,27 +96,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn middleware_that_changes_nothing_changes_nothing(
+    fn middleware_without_changes_does_not_change_events_or_turn(
         hooks in proptest::collection::vec(any_hooks(), 0..4),
         replies in proptest::collection::vec(any::<bool>(), 0..4),
     ) {
         let replies: Vec<bool> = replies.into_iter().take_while(|calls| *calls).collect();
-        let chain = || hooks.iter().map(|hooks| Arc::new(Nothing(*hooks)) as Arc<dyn Middleware>).collect();
+        let chain = || hooks.iter().map(|hooks| Arc::new(Noop(*hooks)) as Arc<dyn Middleware>).collect();
 
         let with = generate(script(&replies), chain()).unwrap();
         let without = generate(script(&replies), MiddlewareStack::default()).unwrap();
         prop_assert_eq!(with, without);
-        let with = block_on(drained(stream(script(&replies), chain())));
-        let without = block_on(drained(stream(script(&replies), MiddlewareStack::default())));
+        let with = block_on(read_all(stream(script(&replies), chain())));
+        let without = block_on(read_all(stream(script(&replies), MiddlewareStack::default())));
         prop_assert_eq!(with, without);
     }
 }
 
-/// Writes down endings.
+/// Records which of the three final hooks runs.
 #[derive(Debug, Default)]
-struct Endings(Mutex<Vec<&'static str>>);
+struct Outcomes(Mutex<Vec<&'static str>>);
 
-impl Endings {
+impl Outcomes {
     fn note(&self, what: &'static str) -> HookFuture<'static> {
         self.0.lock().unwrap().push(what);
         Box::pin(std::future::ready(Ok(())))
@@ -127,7 +127,7 @@ impl Endings {
     }
 }
 
-impl Middleware for Endings {
+impl Middleware for Outcomes {
     fn on_end<'a>(&'a self, _: &'a Arc<CallContext>) -> HookFuture<'a> {
         self.note("end")
     }
@@ -140,18 +140,18 @@ impl Middleware for Endings {
 }
 
 #[test]
-fn a_stream_ends_once_when_it_is_read_and_its_turn_is_awaited() {
-    let endings = Arc::new(Endings::default());
+fn on_end_runs_once_when_a_stream_is_read_and_its_turn_awaited() {
+    let outcomes = Arc::new(Outcomes::default());
 
-    block_on(drained(stream(script(&[true]), endings.chain())));
+    block_on(read_all(stream(script(&[true]), outcomes.chain())));
 
-    assert_eq!(*endings.0.lock().unwrap(), ["end"]);
+    assert_eq!(*outcomes.0.lock().unwrap(), ["end"]);
 }
 
 #[test]
-fn a_stream_that_is_aborted_before_its_last_event_was_taken_is_aborted() {
-    let endings = Arc::new(Endings::default());
-    let mut stream = stream(script(&[]), endings.chain());
+fn a_stream_aborted_before_its_last_event_is_read_calls_on_abort() {
+    let outcomes = Arc::new(Outcomes::default());
+    let mut stream = stream(script(&[]), outcomes.chain());
 
     let outcome = block_on(async {
         stream.next().await.unwrap().unwrap();
@@ -160,40 +160,40 @@ fn a_stream_that_is_aborted_before_its_last_event_was_taken_is_aborted() {
     });
 
     assert_eq!(outcome.unwrap_err().code, ErrorCode::Cancelled);
-    assert_eq!(*endings.0.lock().unwrap(), ["abort"]);
+    assert_eq!(*outcomes.0.lock().unwrap(), ["abort"]);
 }
 
 #[test]
-fn a_stream_that_is_dropped_is_aborted_once() {
-    let endings = Arc::new(Endings::default());
-    let mut stream = stream(script(&[]), endings.chain());
+fn a_dropped_stream_calls_on_abort_once() {
+    let outcomes = Arc::new(Outcomes::default());
+    let mut stream = stream(script(&[]), outcomes.chain());
 
     block_on(stream.next()).unwrap().unwrap();
     drop(stream);
 
-    assert_eq!(*endings.0.lock().unwrap(), ["abort"]);
+    assert_eq!(*outcomes.0.lock().unwrap(), ["abort"]);
 }
 
 #[test]
-fn a_stream_that_fails_has_one_error() {
-    let endings = Arc::new(Endings::default());
+fn a_failed_stream_calls_on_error_once() {
+    let outcomes = Arc::new(Outcomes::default());
     let broken = Scripted::new([UppError::new(ErrorCode::RateLimited, "scripted", "slow down")]);
-    let mut stream = stream(broken, endings.chain());
+    let mut stream = stream(broken, outcomes.chain());
 
     assert_eq!(block_on(stream.turn()).unwrap_err().code, ErrorCode::RateLimited);
-    assert_eq!(*endings.0.lock().unwrap(), ["error"]);
+    assert_eq!(*outcomes.0.lock().unwrap(), ["error"]);
 }
 
-/// Does one thing in `on_request`.
-struct Editing<F>(F);
+/// Changes the request in `on_request`.
+struct EditRequest<F>(F);
 
-impl<F> std::fmt::Debug for Editing<F> {
+impl<F> std::fmt::Debug for EditRequest<F> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Editing")
+        formatter.write_str("EditRequest")
     }
 }
 
-impl<F: Fn(&mut ModelRequest) + Send + Sync> Middleware for Editing<F> {
+impl<F: Fn(&mut ModelRequest) + Send + Sync> Middleware for EditRequest<F> {
     fn hooks(&self) -> Hooks {
         Hooks::REQUEST
     }
@@ -205,14 +205,14 @@ impl<F: Fn(&mut ModelRequest) + Send + Sync> Middleware for Editing<F> {
     }
 }
 
-fn editing(edit: impl Fn(&mut ModelRequest) + Send + Sync + 'static) -> MiddlewareStack {
-    [Arc::new(Editing(edit)) as Arc<dyn Middleware>].into_iter().collect()
+fn edit_request(edit: impl Fn(&mut ModelRequest) + Send + Sync + 'static) -> MiddlewareStack {
+    [Arc::new(EditRequest(edit)) as Arc<dyn Middleware>].into_iter().collect()
 }
 
 #[test]
 fn every_part_of_a_request_can_be_changed() {
     let model = script(&[true]);
-    let chain = editing(|request| {
+    let chain = edit_request(|request| {
         request.messages.push_front(Arc::new(Message::user("before", &RandomIds, &clock())));
         request.system = Some(Arc::new(turntree::upp::System::Text("Be brief.".to_owned())));
         Arc::make_mut(&mut request.params).insert("seed", raw("1"));
@@ -229,19 +229,19 @@ fn every_part_of_a_request_can_be_changed() {
 }
 
 #[test]
-fn a_tool_that_is_hidden_is_neither_offered_nor_called() {
+fn a_tool_removed_from_the_request_is_not_sent_and_not_called() {
     let model = script(&[true]);
 
-    let turn = generate(model.clone(), editing(|request| request.tools = Arc::default())).unwrap();
+    let turn = generate(model.clone(), edit_request(|request| request.tools = Arc::default())).unwrap();
 
     assert!(model.requests().iter().all(|request| request.tools.is_empty()));
     assert_eq!(turn.tool_executions[0].result.get(), r#""Tool 'double' not found""#);
 }
 
 #[test]
-fn media_are_checked_when_the_request_is_as_it_will_be_sent() {
+fn media_capabilities_are_checked_after_on_request() {
     let media = |chain| {
-        let (llm, context) = made(script(&[]).with_capabilities(Capabilities::TEXT), chain);
+        let (llm, context) = llm_with(script(&[]).with_capabilities(Capabilities::TEXT), chain);
         let image =
             raw(r#"{"type": "image", "source": {"type": "url", "url": "x"}, "mimeType": "image/png"}"#);
         block_on(llm.generate(
@@ -251,8 +251,8 @@ fn media_are_checked_when_the_request_is_as_it_will_be_sent() {
         ))
     };
 
-    let refused = media(editing(|_| {})).unwrap_err();
-    let stripped = media(editing(|request| {
+    let refused = media(edit_request(|_| {})).unwrap_err();
+    let stripped = media(edit_request(|request| {
         request.messages = [Arc::new(Message::user("See", &RandomIds, &clock()))].into_iter().collect();
     }));
 
@@ -261,7 +261,7 @@ fn media_are_checked_when_the_request_is_as_it_will_be_sent() {
 }
 
 #[test]
-fn a_turn_that_a_hook_fails_after_is_attached_to_the_error() {
+fn the_error_of_a_failing_on_turn_hook_carries_the_turn() {
     #[derive(Debug)]
     struct Failing;
     impl Middleware for Failing {
@@ -277,7 +277,7 @@ fn a_turn_that_a_hook_fails_after_is_attached_to_the_error() {
 }
 
 #[test]
-fn a_failing_event_hook_ends_the_stream_also_at_a_tools_event() {
+fn a_failing_event_hook_ends_the_stream_at_a_tool_event() {
     #[derive(Debug)]
     struct Failing;
     impl Middleware for Failing {
@@ -296,10 +296,10 @@ fn a_failing_event_hook_ends_the_stream_also_at_a_tools_event() {
 }
 
 #[test]
-fn arguments_of_tools_are_read_while_they_arrive() {
+fn tool_arguments_are_parsed_while_they_stream() {
     let chain = [Arc::new(ParsedObject::default()) as Arc<dyn Middleware>].into_iter().collect();
 
-    let (events, _) = block_on(drained(stream(script(&[true, true]), chain)));
+    let (events, _) = block_on(read_all(stream(script(&[true, true]), chain)));
 
     let parsed = |event: &StreamEvent| match &event.delta {
         turntree::message::Delta::ToolCall(delta) => {

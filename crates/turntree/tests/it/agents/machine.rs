@@ -1,4 +1,4 @@
-//! The machine alone: a script of replies, no I/O. UAP-1.0 §5.2, UPP-1.2 §10.2–10.4.
+//! The state machine of a run, fed with scripted results and without I/O. UAP-1.0 §5.2, UPP-1.2 §10.2–10.4.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use turntree::upp::{ErrorCode, UppError};
 
 use crate::support::agents::{Answer, assert_valid_history, clock, is_marked_aborted, raw, tool};
 
-/// What happens outside a machine, decided beforehand.
+/// The scripted environment of a machine: model responses, tool results, approvals.
 #[derive(Debug, Clone)]
-struct World {
+struct Scenario {
     strategy: Strategy,
     structured: bool,
     repair: bool,
     answers: Vec<Answer>,
-    /// Which of the waiting calls finishes next.
+    /// The indexes of the waiting calls in the order in which they finish.
     order: Vec<usize>,
     stop_after: Option<u32>,
     failing_approval: bool,
 }
 
-impl World {
+impl Scenario {
     fn new(limit: u32, answers: &[Answer]) -> Self {
         let answers = answers.to_vec();
         let (structured, repair, failing_approval) = (false, false, false);
@@ -66,15 +66,16 @@ impl World {
         Machine::new(self.setup(), RunState::new(&self.strategy, input, Arc::default())).unwrap()
     }
 
-    /// What the world replies to the `number`th action. `None` at the end.
+    /// The result of the `number`th action, or `None` if the run has ended.
     fn reply(&self, number: usize, action: &Action, machine: &Machine) -> Option<ActionResult> {
         Some(match action {
             Action::Stamp => ActionResult::Stamp(stamp(number)),
             Action::CallModel(request) => {
-                let answers = request.messages.iter().filter(|said| said.kind() == MessageKind::Assistant);
-                let asked = answers.count() + 1;
-                match self.answers.get(asked - 1) {
-                    Some(answer) => ActionResult::Answer(Ok(answer.response(asked))),
+                let answers =
+                    request.messages.iter().filter(|message| message.kind() == MessageKind::Assistant);
+                let number = answers.count() + 1;
+                match self.answers.get(number - 1) {
+                    Some(answer) => ActionResult::Answer(Ok(answer.response(number))),
                     None => {
                         ActionResult::Answer(Err(UppError::new(ErrorCode::ProviderError, "scripted", "down")))
                     }
@@ -84,7 +85,7 @@ impl World {
             Action::EvaluateStopCondition => {
                 ActionResult::Stop(self.stop_after == Some(machine.state().step()))
             }
-            // In this world an answer is an object.
+            // This scenario accepts every JSON object.
             Action::CheckAnswer(answer) if answer.is_object() => ActionResult::Checked(Vec::new()),
             Action::CheckAnswer(_) => {
                 ActionResult::Checked(vec![Violation::new("", "type", "it is no object")])
@@ -103,7 +104,7 @@ impl World {
             (None, name) => (RawJson::from_str_value(&format!("Tool '{name}' not found")), true),
             (_, "fail") => (RawJson::from_str_value("it broke"), true),
             (_, "guarded") if self.failing_approval => {
-                let error = UppError::invalid_request("scripted", "nobody there");
+                let error = UppError::invalid_request("scripted", "no approver");
                 return ActionResult::Tool { position, outcome: Err(error) };
             }
             _ => (call.arguments.clone(), false),
@@ -126,19 +127,19 @@ fn stamp(number: usize) -> Stamp {
     Stamp { id: format!("stamp-{number}"), at: clock().now() }
 }
 
-/// A run that was written down: at each boundary the state as JSON, the action, and what was replied.
+/// A recorded run: at each boundary the state as JSON, the action and its result.
 struct Recording {
     boundaries: Vec<(String, String, Option<ActionResult>)>,
     end: Result<Arc<Turn>, UppError>,
 }
 
-fn record(world: &World) -> Recording {
-    let mut machine = world.machine();
+fn record(scenario: &Scenario) -> Recording {
+    let mut machine = scenario.machine();
     let mut boundaries = Vec::new();
     loop {
         let action = machine.next();
         let state = serde_json::to_string(&machine).unwrap();
-        let reply = world.reply(boundaries.len(), &action, &machine);
+        let reply = scenario.reply(boundaries.len(), &action, &machine);
         boundaries.push((state, format!("{action:?}"), reply.clone()));
         match (reply, action) {
             (Some(reply), _) => machine.feed(reply).unwrap(),
@@ -149,11 +150,11 @@ fn record(world: &World) -> Recording {
     }
 }
 
-fn restore(world: &World, state: &str) -> Machine {
-    Machine::new(world.setup(), serde_json::from_str::<RunState>(state).unwrap()).unwrap()
+fn restore(scenario: &Scenario, state: &str) -> Machine {
+    Machine::new(scenario.setup(), serde_json::from_str::<RunState>(state).unwrap()).unwrap()
 }
 
-fn end_of(machine: &Machine) -> Result<Arc<Turn>, UppError> {
+fn outcome_of(machine: &Machine) -> Result<Arc<Turn>, UppError> {
     match machine.next() {
         Action::Done(turn) => Ok(turn),
         Action::Failed(error) => Err(error),
@@ -167,19 +168,19 @@ fn partial(end: &Result<Arc<Turn>, UppError>) -> Option<&Turn> {
 }
 
 #[test]
-fn a_plain_answer_is_two_messages_and_one_cycle() {
-    let turn = record(&World::new(10, &[Answer::text("Hi.")])).end.unwrap();
+fn a_response_without_tool_calls_ends_the_run_after_one_cycle() {
+    let turn = record(&Scenario::new(10, &[Answer::text("Hi.")])).end.unwrap();
 
     assert_eq!((turn.messages.len(), turn.cycles, turn.response().text().as_str()), (2, 1, "Hi."));
     assert_eq!(turn.messages[0].text(), "Hello");
 }
 
 #[test]
-fn a_tool_round_is_four_messages_with_results_in_call_order_and_records_as_they_finished() {
-    let mut world = World::new(10, &[Answer::calls(&["echo", "fail", "owl"]), Answer::text("Done.")]);
-    world.order = vec![1];
+fn a_tool_round_orders_results_by_call_and_records_by_completion() {
+    let mut scenario = Scenario::new(10, &[Answer::calls(&["echo", "fail", "owl"]), Answer::text("Done.")]);
+    scenario.order = vec![1];
 
-    let turn = record(&world).end.unwrap();
+    let turn = record(&scenario).end.unwrap();
 
     let kinds: Vec<_> = turn.messages.iter().map(|message| message.kind().as_str()).collect();
     assert_eq!(kinds, ["user", "assistant", "tool_result", "assistant"]);
@@ -193,11 +194,11 @@ fn a_tool_round_is_four_messages_with_results_in_call_order_and_records_as_they_
 }
 
 #[test]
-fn limits_are_those_of_the_table() {
+fn iteration_limits_match_the_table_of_the_specification() {
     // M, model calls, tool rounds, whether it ends with an error. UPP-1.2 §10.3.
     let greedy = vec![Answer::calls(&["echo"]); 5];
     for (limit, calls, rounds, fails) in [(0, 1, 0, false), (1, 2, 1, true), (2, 3, 2, true)] {
-        let recording = record(&World::new(limit, &greedy));
+        let recording = record(&Scenario::new(limit, &greedy));
 
         let of_kind = |start: &str| {
             let actions = recording.boundaries.iter().map(|(_, action, _)| action);
@@ -220,34 +221,34 @@ fn limits_are_those_of_the_table() {
 
 #[test]
 fn tool_calls_without_tools_end_the_run() {
-    let world = World::new(10, &[Answer::calls(&["echo"])]);
-    let setup = Setup { tools: Arc::default(), ..world.setup() };
-    let mut machine = Machine::new(setup, world.machine().state().clone()).unwrap();
+    let scenario = Scenario::new(10, &[Answer::calls(&["echo"])]);
+    let setup = Setup { tools: Arc::default(), ..scenario.setup() };
+    let mut machine = Machine::new(setup, scenario.machine().state().clone()).unwrap();
 
     for number in 0.. {
-        let Some(reply) = world.reply(number, &machine.next(), &machine) else { break };
+        let Some(reply) = scenario.reply(number, &machine.next(), &machine) else { break };
         machine.feed(reply).unwrap();
     }
 
-    assert!(end_of(&machine).unwrap().response().has_tool_calls());
+    assert!(outcome_of(&machine).unwrap().response().has_tool_calls());
 }
 
 #[test]
-fn data_counts_only_where_a_structure_was_set_and_the_last_one_wins() {
+fn data_requires_a_structure_and_the_last_response_sets_it() {
     let answers = [Answer::calls(&["echo"]).with_data("1"), Answer::text("x").with_data(r#"{"a":2}"#)];
-    let mut world = World::new(10, &answers);
+    let mut scenario = Scenario::new(10, &answers);
 
-    assert_eq!(record(&world).end.unwrap().data, None);
-    world.structured = true;
-    assert_eq!(record(&world).end.unwrap().data, Some(raw(r#"{"a":2}"#)));
+    assert_eq!(record(&scenario).end.unwrap().data, None);
+    scenario.structured = true;
+    assert_eq!(record(&scenario).end.unwrap().data, Some(raw(r#"{"a":2}"#)));
 }
 
 #[test]
-fn a_stop_after_tools_gives_the_calling_answer_with_its_results() {
-    let mut world = World::new(10, &[Answer::calls(&["echo"]), Answer::text("never asked")]);
-    world.stop_after = Some(1);
+fn a_stop_condition_after_tools_returns_the_tool_calls_and_results() {
+    let mut scenario = Scenario::new(10, &[Answer::calls(&["echo"]), Answer::text("never asked")]);
+    scenario.stop_after = Some(1);
 
-    let turn = record(&world).end.unwrap();
+    let turn = record(&scenario).end.unwrap();
 
     assert!(turn.response().has_tool_calls());
     assert_eq!(turn.messages.len(), 3);
@@ -255,39 +256,39 @@ fn a_stop_after_tools_gives_the_calling_answer_with_its_results() {
 }
 
 #[test]
-fn a_failing_call_ends_the_run_after_the_others_have_settled() {
-    let mut world = World::new(10, &[Answer::calls(&["guarded", "echo", "fail"])]);
-    world.failing_approval = true;
+fn a_failing_call_ends_the_run_after_the_other_calls_finish() {
+    let mut scenario = Scenario::new(10, &[Answer::calls(&["guarded", "echo", "fail"])]);
+    scenario.failing_approval = true;
 
-    let end = record(&world).end;
+    let end = record(&scenario).end;
 
-    assert_eq!(end.as_ref().unwrap_err().message, "nobody there");
+    assert_eq!(end.as_ref().unwrap_err().message, "no approver");
     assert_eq!(partial(&end).unwrap().tool_executions.len(), 2);
 }
 
 #[test]
-fn a_recovery_completes_and_a_second_failure_is_final() {
-    let world = World::new(10, &[]);
-    let mut machine = world.machine();
+fn a_recovery_turn_completes_the_run_and_a_second_failure_ends_it() {
+    let scenario = Scenario::new(10, &[]);
+    let mut machine = scenario.machine();
     while !matches!(machine.next(), Action::RequestRecovery(_)) {
-        let reply = world.reply(0, &machine.next(), &machine).unwrap();
+        let reply = scenario.reply(0, &machine.next(), &machine).unwrap();
         machine.feed(reply).unwrap();
     }
-    let saved = record(&World::new(1, &[Answer::text("Saved.")])).end.unwrap();
+    let saved = record(&Scenario::new(1, &[Answer::text("Saved.")])).end.unwrap();
     machine.feed(ActionResult::Recovery(Some(Arc::clone(&saved)))).unwrap();
 
     let mut completing = machine.clone();
     assert!(matches!(completing.next(), Action::Notify(Notification::Complete)));
     completing.feed(ActionResult::Continue).unwrap();
-    assert_eq!(end_of(&completing).unwrap(), saved);
+    assert_eq!(outcome_of(&completing).unwrap(), saved);
 
     machine.feed(ActionResult::Failed(UppError::invalid_request("scripted", "again"))).unwrap();
-    assert_eq!(end_of(&machine).unwrap_err().message, "again");
+    assert_eq!(outcome_of(&machine).unwrap_err().message, "again");
 }
 
 #[test]
-fn a_reply_that_does_not_fit_changes_nothing() {
-    let mut machine = World::new(10, &[]).machine();
+fn an_unexpected_result_is_refused_and_leaves_the_state_unchanged() {
+    let mut machine = Scenario::new(10, &[]).machine();
     let before = serde_json::to_string(&machine).unwrap();
 
     assert!(machine.feed(ActionResult::Continue).is_err());
@@ -297,9 +298,9 @@ fn a_reply_that_does_not_fit_changes_nothing() {
 }
 
 #[test]
-fn states_that_contradict_themselves_are_refused() {
-    let world = World::new(10, &[Answer::calls(&["echo", "echo"])]);
-    let recording = record(&world);
+fn inconsistent_states_are_refused() {
+    let scenario = Scenario::new(10, &[Answer::calls(&["echo", "echo"])]);
+    let recording = record(&scenario);
     let (tools, ..) =
         recording.boundaries.iter().find(|(_, action, _)| action.starts_with("RunTools")).unwrap();
     let cases = [
@@ -316,13 +317,13 @@ fn states_that_contradict_themselves_are_refused() {
     for (text, expected) in cases {
         assert_ne!(&text, tools);
         let state: RunState = serde_json::from_str(&text).unwrap();
-        assert_eq!(Machine::new(world.setup(), state).unwrap_err(), expected);
+        assert_eq!(Machine::new(scenario.setup(), state).unwrap_err(), expected);
     }
 }
 
 #[test]
-fn metadata_survives_in_the_state() {
-    let mut machine = World::new(10, &[]).machine();
+fn metadata_is_part_of_the_saved_state() {
+    let mut machine = Scenario::new(10, &[]).machine();
     let metadata = [("taskComplete", raw("true"))].into_iter().collect();
 
     machine.feed(ActionResult::Metadata(Arc::new(metadata))).unwrap();
@@ -337,15 +338,15 @@ fn metadata_survives_in_the_state() {
 }
 
 #[test]
-fn an_answer_that_does_not_fit_fails_with_the_rule_and_the_turn() {
+fn output_that_violates_the_schema_fails_with_the_violation_and_the_turn() {
     for (answer, rule) in [
         (Answer::text("I do not know."), "the answer: it is not JSON (json)"),
         (Answer::text("[1]").with_data("[1]"), "the answer: it is no object (type)"),
     ] {
-        let mut world = World::new(10, &[answer.clone(), Answer::text("{}").with_data("{}")]);
-        world.structured = true;
+        let mut scenario = Scenario::new(10, &[answer.clone(), Answer::text("{}").with_data("{}")]);
+        scenario.structured = true;
 
-        let end = record(&world).end;
+        let end = record(&scenario).end;
 
         let error = end.as_ref().unwrap_err();
         assert_eq!(error.code, ErrorCode::InvalidResponse);
@@ -355,12 +356,12 @@ fn an_answer_that_does_not_fit_fails_with_the_rule_and_the_turn() {
 }
 
 #[test]
-fn one_repair_tells_the_model_what_is_wrong_and_counts_both_calls() {
+fn a_repair_sends_the_violations_and_counts_both_model_calls() {
     let answers = [Answer::text("[1]").with_data("[1]"), Answer::text("{}").with_data("{}")];
-    let mut world = World::new(10, &answers);
-    (world.structured, world.repair) = (true, true);
+    let mut scenario = Scenario::new(10, &answers);
+    (scenario.structured, scenario.repair) = (true, true);
 
-    let turn = record(&world).end.unwrap();
+    let turn = record(&scenario).end.unwrap();
 
     assert_eq!((turn.data.as_ref(), turn.cycles, turn.usage.output_tokens), (Some(&raw("{}")), 2, 3));
     let asked = &turn.messages[2];
@@ -371,26 +372,26 @@ fn one_repair_tells_the_model_what_is_wrong_and_counts_both_calls() {
 }
 
 #[test]
-fn a_second_answer_that_does_not_fit_is_final() {
-    let mut world = World::new(10, &[Answer::text("one"), Answer::text("two"), Answer::text("{}")]);
-    (world.structured, world.repair) = (true, true);
+fn a_second_schema_violation_ends_the_run() {
+    let mut scenario = Scenario::new(10, &[Answer::text("one"), Answer::text("two"), Answer::text("{}")]);
+    (scenario.structured, scenario.repair) = (true, true);
 
-    let end = record(&world).end;
+    let end = record(&scenario).end;
 
     assert_eq!(end.as_ref().unwrap_err().code, ErrorCode::InvalidResponse);
     assert_eq!(partial(&end).unwrap().cycles, 2);
 }
 
 #[test]
-fn a_structured_run_without_an_answer_gives_its_turn() {
-    // Calls that are left to the caller, a stop after tools: nothing claims to be the answer.
+fn a_structured_run_that_ends_in_tool_calls_returns_its_turn() {
+    // Tool calls returned to the caller, and a stop after tools: neither response is the structured answer.
     let calling = Answer::calls(&["echo"]).with_data("[1]");
-    let mut disabled = World::new(0, std::slice::from_ref(&calling));
-    let mut stopped = World::new(10, &[calling]);
+    let mut disabled = Scenario::new(0, std::slice::from_ref(&calling));
+    let mut stopped = Scenario::new(10, &[calling]);
     (disabled.structured, stopped.structured, stopped.stop_after) = (true, true, Some(1));
 
-    for world in [disabled, stopped] {
-        let turn = record(&world).end.unwrap();
+    for scenario in [disabled, stopped] {
+        let turn = record(&scenario).end.unwrap();
         assert!(turn.response().has_tool_calls());
         assert_eq!(turn.data, None);
     }
@@ -412,7 +413,7 @@ fn any_answer() -> impl Strategy_<Value = Answer> {
     })
 }
 
-/// Plans, most of them good.
+/// Plans, most of them valid.
 fn any_plan() -> impl Strategy_<Value = Option<RawJson>> {
     let step = (
         0..6_u8,
@@ -448,12 +449,12 @@ fn any_strategy() -> impl Strategy_<Value = Strategy> {
     prop_oneof![(0..5_u32).prop_map(Strategy::loop_), react, plan]
 }
 
-fn any_world() -> impl Strategy_<Value = World> {
+fn any_scenario() -> impl Strategy_<Value = Scenario> {
     let answers = proptest::collection::vec(any_answer(), 0..9);
     let order = proptest::collection::vec(0..4_usize, 1..8);
     let stop = prop_oneof![3 => Just(None), 1 => (1..4_u32).prop_map(Some)];
     (any_strategy(), any::<(bool, bool)>(), answers, order, stop, proptest::bool::weighted(0.2)).prop_map(
-        |(strategy, (structured, repair), answers, order, stop_after, failing_approval)| World {
+        |(strategy, (structured, repair), answers, order, stop_after, failing_approval)| Scenario {
             strategy,
             structured,
             repair,
@@ -470,10 +471,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn replays_any_run_from_any_boundary(world in any_world()) {
-        let recording = record(&world);
+    fn a_run_replayed_from_any_boundary_ends_the_same(scenario in any_scenario()) {
+        let recording = record(&scenario);
         for start in 0..recording.boundaries.len() {
-            let mut machine = restore(&world, &recording.boundaries[start].0);
+            let mut machine = restore(&scenario, &recording.boundaries[start].0);
             for (state, action, reply) in &recording.boundaries[start..] {
                 prop_assert_eq!(&format!("{:?}", machine.next()), action);
                 prop_assert_eq!(&serde_json::to_string(&machine).unwrap(), state);
@@ -481,7 +482,7 @@ proptest! {
                     machine.feed(reply.clone()).unwrap();
                 }
             }
-            let end = end_of(&machine);
+            let end = outcome_of(&machine);
             prop_assert_eq!(partial(&end), partial(&recording.end));
             match (&end, &recording.end) {
                 (Ok(turn), Ok(expected)) => prop_assert_eq!(turn, expected),
@@ -492,10 +493,10 @@ proptest! {
     }
 
     #[test]
-    fn an_abort_at_any_boundary_leaves_a_valid_history(world in any_world(), arrived in "[a-z]{0,5}") {
-        let recording = record(&world);
+    fn an_abort_at_any_boundary_leaves_a_valid_history(scenario in any_scenario(), arrived in "[a-z]{0,5}") {
+        let recording = record(&scenario);
         for (state, action, _) in &recording.boundaries {
-            let mut machine = restore(&world, state);
+            let mut machine = restore(&scenario, state);
             let content = if arrived.is_empty() { Vec::new() } else { vec![ContentBlock::text(&*arrived)] };
             let partial = Folded { content, tool_calls: Vec::new() };
             let abort = Abort { partial, results: stamp(1000), response: stamp(1001) };
@@ -506,7 +507,7 @@ proptest! {
                 prop_assert!(fed.is_err());
                 continue;
             }
-            let turn = end_of(&machine).unwrap();
+            let turn = outcome_of(&machine).unwrap();
             prop_assert_eq!(turn.messages[0].text(), "Hello");
             if action.starts_with("Notify(Complete") {
                 continue;
@@ -514,15 +515,15 @@ proptest! {
             assert_valid_history(&turn.messages);
             prop_assert!(is_marked_aborted(&turn) && !turn.response().has_tool_calls());
             prop_assert_eq!(turn.messages.last(), Some(turn.response()));
-            // What arrives of a thought is no answer.
-            let is_answer = !action.starts_with("CallModel") || world.strategy.name() == "loop";
+            // The partial text of a thought is not part of the answer.
+            let is_answer = !action.starts_with("CallModel") || scenario.strategy.name() == "loop";
             prop_assert!(!is_answer || arrived.is_empty() || turn.response().text() == arrived);
         }
     }
 
     #[test]
-    fn a_turn_has_the_input_first_everything_once_and_counts_every_call(world in any_world()) {
-        let recording = record(&world);
+    fn a_turn_begins_with_the_input_has_unique_messages_and_counts_every_model_call(scenario in any_scenario()) {
+        let recording = record(&scenario);
         let of_kind = |start: &str| {
             recording.boundaries.iter().filter(|(_, action, _)| action.starts_with(start)).count()
         };
@@ -536,6 +537,6 @@ proptest! {
         ids.dedup();
         prop_assert_eq!(ids.len(), turn.messages.len());
         let users = turn.messages.iter().filter(|message| message.kind() == MessageKind::User);
-        prop_assert!(users.count() <= 1 + usize::from(world.repair));
+        prop_assert!(users.count() <= 1 + usize::from(scenario.repair));
     }
 }

@@ -1,4 +1,4 @@
-//! Middleware around the runs of agents: order, endings, what may be replaced, and the four that come with turntree.
+//! Middleware agent_with_middleware runs of agents: order of hooks, outcomes, replaced values; logging, guardrails, budgets and memory.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,11 +26,11 @@ use turntree::upp::middleware::Level;
 use turntree::upp::{ErrorCode, ModelRequest, UppError};
 
 use crate::support::agents::{
-    Answer, ScriptModel, TestHost, agent, assert_valid_history, block_on, clock, give_way, is_marked_aborted,
-    one_round, raw,
+    Answer, ScriptModel, TestHost, agent, assert_valid_history, block_on, clock, is_marked_aborted,
+    one_round, raw, yield_times,
 };
 
-/// Writes down what is called, and fails or recovers where it is told to.
+/// Records its hooks; fails in the hook `fails_in`, recovers with the turn `recovers`.
 struct Recorder {
     name: &'static str,
     log: Arc<Mutex<Vec<String>>>,
@@ -45,10 +45,10 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    fn told<T: Send + 'static>(&self, hook: &'static str, value: T) -> HookFuture<'_, T> {
+    fn record<T: Send + 'static>(&self, hook: &'static str, value: T) -> HookFuture<'_, T> {
         Box::pin(async move {
             self.log.lock().unwrap().push(format!("{}:{hook}", self.name));
-            give_way(1).await;
+            yield_times(1).await;
             match self.fails_in {
                 Some(failing) if failing == hook => {
                     Err(UppError::invalid_request("", format!("{hook} fails")))
@@ -69,11 +69,11 @@ impl Middleware for Recorder {
     }
 
     fn before<'a>(&'a self, _: &'a Arc<MiddlewareContext>) -> HookFuture<'a, ()> {
-        self.told("before", ())
+        self.record("before", ())
     }
 
     fn after<'a>(&'a self, _: &'a Arc<MiddlewareContext>, turn: Arc<Turn>) -> HookFuture<'a, Arc<Turn>> {
-        self.told("after", turn)
+        self.record("after", turn)
     }
 
     fn on_error<'a>(
@@ -81,16 +81,16 @@ impl Middleware for Recorder {
         _: &'a Arc<MiddlewareContext>,
         _: &'a UppError,
     ) -> HookFuture<'a, Option<Arc<Turn>>> {
-        self.told("on_error", self.recovers.clone())
+        self.record("on_error", self.recovers.clone())
     }
 }
 
-/// Never begins.
+/// Its `before` never returns.
 #[derive(Debug)]
-struct Waits;
-impl Middleware for Waits {
+struct PendingBefore;
+impl Middleware for PendingBefore {
     fn name(&self) -> &'static str {
-        "waits"
+        "pending_before"
     }
 
     fn hooks(&self) -> Hooks {
@@ -102,13 +102,13 @@ impl Middleware for Waits {
     }
 }
 
-/// Gives another turn.
+/// ReplaceInput the turn in `after`.
 #[derive(Debug)]
-struct Gives(Arc<Turn>);
+struct ReplaceTurn(Arc<Turn>);
 
-impl Middleware for Gives {
+impl Middleware for ReplaceTurn {
     fn name(&self) -> &'static str {
-        "gives"
+        "replace_turn"
     }
 
     fn hooks(&self) -> Hooks {
@@ -126,7 +126,10 @@ fn recorder(log: &Log, name: &'static str) -> Recorder {
     Recorder { name, log: Arc::clone(log), fails_in: None, recovers: None }
 }
 
-fn around(model: ScriptModel, middleware: Vec<Arc<dyn Middleware>>) -> (Agent, Arc<ScriptModel>) {
+fn agent_with_middleware(
+    model: ScriptModel,
+    middleware: Vec<Arc<dyn Middleware>>,
+) -> (Agent, Arc<ScriptModel>) {
     let model = Arc::new(model);
     let base = agent(Arc::clone(&model) as _, 10);
     let options = AgentOptions {
@@ -154,10 +157,10 @@ fn entries(log: &Log) -> Vec<String> {
 }
 
 #[test]
-fn hooks_run_in_order_and_back() {
+fn before_runs_in_order_and_after_in_reverse_order() {
     let log = Log::default();
     let list: Vec<Arc<dyn Middleware>> = vec![Arc::new(recorder(&log, "a")), Arc::new(recorder(&log, "b"))];
-    let (agent, _) = around(ScriptModel::new([Answer::text("Hi.")]), list);
+    let (agent, _) = agent_with_middleware(ScriptModel::new([Answer::text("Hi.")]), list);
 
     let turn = block_on(agent.run("Hello", context())).unwrap();
 
@@ -166,7 +169,7 @@ fn hooks_run_in_order_and_back() {
 }
 
 #[test]
-fn errors_go_outwards_through_those_that_were_entered_until_one_recovers() {
+fn on_error_runs_outwards_through_entered_middleware_until_one_recovers() {
     let cases = [
         ("before", None, vec!["a:before", "b:before", "b:on_error", "a:on_error"]),
         (
@@ -195,7 +198,7 @@ fn errors_go_outwards_through_those_that_were_entered_until_one_recovers() {
             Recorder { fails_in: Some(fails_in), recovers: recovers.map(turn_of), ..recorder(&log, "b") };
         let list: Vec<Arc<dyn Middleware>> =
             vec![Arc::new(recorder(&log, "a")), Arc::new(failing), Arc::new(recorder(&log, "c"))];
-        let (agent, _) = around(ScriptModel::new([Answer::text("Hi.")]), list);
+        let (agent, _) = agent_with_middleware(ScriptModel::new([Answer::text("Hi.")]), list);
 
         let outcome = block_on(agent.run("Hello", context()));
 
@@ -205,10 +208,10 @@ fn errors_go_outwards_through_those_that_were_entered_until_one_recovers() {
 }
 
 #[test]
-fn an_error_after_the_run_carries_its_turn() {
+fn an_error_of_after_carries_the_turn() {
     let log = Log::default();
     let failing = Recorder { fails_in: Some("after"), ..recorder(&log, "a") };
-    let (agent, _) = around(ScriptModel::new([Answer::text("Hi.")]), vec![Arc::new(failing)]);
+    let (agent, _) = agent_with_middleware(ScriptModel::new([Answer::text("Hi.")]), vec![Arc::new(failing)]);
 
     let error = block_on(agent.run("Hello", context())).unwrap_err();
 
@@ -216,18 +219,18 @@ fn an_error_after_the_run_carries_its_turn() {
 }
 
 #[test]
-fn a_run_dropped_anywhere_tells_its_middleware_once_or_never() {
+fn a_dropped_run_calls_on_error_exactly_once_if_it_was_started() {
     for polls in 0..40 {
         let log = Log::default();
         let list: Vec<Arc<dyn Middleware>> =
             vec![Arc::new(recorder(&log, "a")), Arc::new(recorder(&log, "b"))];
-        let (agent, _) = around(ScriptModel::new(one_round("echo")), list);
+        let (agent, _) = agent_with_middleware(ScriptModel::new(one_round("echo")), list);
         let mut running = Box::pin(agent.run("Hello", context()));
         let ended =
             (0..polls).any(|_| running.poll_unpin(&mut Context::from_waker(Waker::noop())).is_ready());
         drop(running);
 
-        // What waits goes on in the background.
+        // The hooks of a dropped run continue in the background.
         let begun = polls > 0;
         for _ in 0..200 {
             if !begun || ended || log.lock().unwrap().iter().any(|line| line == "a:on_error") {
@@ -235,20 +238,20 @@ fn a_run_dropped_anywhere_tells_its_middleware_once_or_never() {
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        let told = entries(&log);
-        let count = |line: &str| told.iter().filter(|known| *known == line).count();
+        let lines = entries(&log);
+        let count = |line: &str| lines.iter().filter(|other| *other == line).count();
 
-        assert_eq!(count("a:on_error"), usize::from(begun && !ended), "{polls} polls: {told:?}");
+        assert_eq!(count("a:on_error"), usize::from(begun && !ended), "{polls} polls: {lines:?}");
         assert!(count("a:after") <= 1);
     }
 }
 
 #[test]
-fn aborting_in_before_gives_a_turn_without_asking_the_model() {
+fn aborting_in_before_returns_a_turn_without_a_model_call() {
     let log = Log::default();
     let list: Vec<Arc<dyn Middleware>> =
-        vec![Arc::new(recorder(&log, "a")), Arc::new(Waits), Arc::new(recorder(&log, "c"))];
-    let (agent, model) = around(ScriptModel::new([Answer::text("never")]), list);
+        vec![Arc::new(recorder(&log, "a")), Arc::new(PendingBefore), Arc::new(recorder(&log, "c"))];
+    let (agent, model) = agent_with_middleware(ScriptModel::new([Answer::text("never")]), list);
     let mut stream = agent.stream("Hello", context()).unwrap();
     for _ in 0..5 {
         assert!(stream.poll_next_unpin(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -262,13 +265,13 @@ fn aborting_in_before_gives_a_turn_without_asking_the_model() {
     assert_eq!(entries(&log), ["a:before", "a:after"]);
 }
 
-/// Replaces input and history.
+/// ReplaceInput the input and the history in `before`.
 #[derive(Debug)]
-struct Replaces(History);
+struct ReplaceInput(History);
 
-impl Middleware for Replaces {
+impl Middleware for ReplaceInput {
     fn name(&self) -> &'static str {
-        "replaces"
+        "replace_input"
     }
 
     fn hooks(&self) -> Hooks {
@@ -284,10 +287,11 @@ impl Middleware for Replaces {
 }
 
 #[test]
-fn what_before_replaces_is_what_the_machine_starts_from() {
+fn the_run_starts_with_the_input_and_history_that_before_sets() {
     let history: History =
         [Arc::new(Message::user("old", &CountingIds::default(), &clock()))].into_iter().collect();
-    let (agent, model) = around(ScriptModel::new([Answer::text("Hi.")]), vec![Arc::new(Replaces(history))]);
+    let (agent, model) =
+        agent_with_middleware(ScriptModel::new([Answer::text("Hi.")]), vec![Arc::new(ReplaceInput(history))]);
 
     let turn = block_on(agent.run("Hello", context())).unwrap();
 
@@ -300,14 +304,14 @@ fn what_before_replaces_is_what_the_machine_starts_from() {
 // logging
 
 #[test]
-fn logging_writes_the_lines_of_the_specification() {
+fn logging_writes_the_documented_lines() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
     let mut logging = Logging::new(Arc::new(move |line: &LogRecord<'_>| {
         sink.lock().unwrap().push(format!("{:?} {}", line.level, line.message));
     }));
     logging.level = Level::Debug;
-    let (agent, _) = around(ScriptModel::new(one_round("echo")), vec![Arc::new(logging)]);
+    let (agent, _) = agent_with_middleware(ScriptModel::new(one_round("echo")), vec![Arc::new(logging)]);
 
     block_on(agent.run("Hello", context())).unwrap();
 
@@ -336,14 +340,14 @@ fn rewriting(word: &'static str) -> Rule {
 }
 
 #[test]
-fn held_text_comes_rewritten_and_in_its_place() {
+fn a_guardrail_rewrites_streamed_text_and_keeps_the_order_of_events() {
     let guard = Guardrails { output: vec![rewriting("done")], ..Guardrails::default() };
-    let (agent, _) = around(ScriptModel::new(one_round("echo")), vec![Arc::new(guard)]);
+    let (agent, _) = agent_with_middleware(ScriptModel::new(one_round("echo")), vec![Arc::new(guard)]);
     let stream = agent.stream("Hello", context()).unwrap();
 
     let events: Vec<_> = block_on(stream.collect::<Vec<_>>()).into_iter().map(Result::unwrap).collect();
 
-    let told: Vec<String> = events
+    let described: Vec<String> = events
         .iter()
         .map(|event| match event {
             AgentStreamEvent::Uap(event) => event.data.kind().to_owned(),
@@ -354,17 +358,20 @@ fn held_text_comes_rewritten_and_in_its_place() {
             AgentStreamEvent::SubAgent(sub_agent) => format!("inside {}", sub_agent.run.agent_id),
         })
         .collect();
-    assert_eq!(told[..5], ["step_start", "message_start", "tool_call_delta", "message_stop", "action"]);
-    assert_eq!(told[9..], ["step_start", "message_start", "text \"All - now.\"", "message_stop", "step_end"]);
+    assert_eq!(described[..5], ["step_start", "message_start", "tool_call_delta", "message_stop", "action"]);
+    assert_eq!(
+        described[9..],
+        ["step_start", "message_start", "text \"All - now.\"", "message_stop", "step_end"]
+    );
 }
 
 #[test]
-fn a_rule_of_data_judges_what_stands_inside_a_wrapped_answer() {
+fn a_data_rule_checks_the_unwrapped_value() {
     let rule = Rule::of_data("small", raw(r#"{"type":"integer","maximum":3}"#)).unwrap();
     let guard = || Guardrails { output: vec![rule.clone()], ..Guardrails::default() };
     let run = |answer: &str| {
         let script = ScriptModel::new([Answer::text(answer).with_data(answer)]);
-        let (base, _) = around(script, vec![Arc::new(guard())]);
+        let (base, _) = agent_with_middleware(script, vec![Arc::new(guard())]);
         let structure = Some(Arc::new(raw(r#"{"type":"integer"}"#)));
         let agent = Agent::new(AgentOptions { structure, ..base.options().clone() }, &CountingIds::default());
         block_on(agent.run("Hello", context()))
@@ -379,15 +386,17 @@ fn a_rule_of_data_judges_what_stands_inside_a_wrapped_answer() {
 }
 
 #[test]
-fn a_thought_that_would_be_rewritten_is_left_out() {
+fn a_guardrail_removes_reasoning_that_it_would_rewrite() {
     let ids = CountingIds::default();
     let content = vec![ContentBlock::reasoning("secret thought"), ContentBlock::text("fine")];
     let thinking = Arc::new(Message::new(Body::Assistant { content, tool_calls: None }, &ids, &clock()));
     let turn = Turn::new(vec![thinking], Vec::new(), TokenUsage::default(), 1, None).unwrap();
     let guard = Guardrails { output: vec![rewriting("secret")], ..Guardrails::default() };
-    let given = Arc::new(turn);
-    let (agent, _) =
-        around(ScriptModel::new([Answer::text("x")]), vec![Arc::new(guard), Arc::new(Gives(given))]);
+    let replacement = Arc::new(turn);
+    let (agent, _) = agent_with_middleware(
+        ScriptModel::new([Answer::text("x")]),
+        vec![Arc::new(guard), Arc::new(ReplaceTurn(replacement))],
+    );
 
     let turn = block_on(agent.run("Hello", context())).unwrap();
 
@@ -397,9 +406,9 @@ fn a_thought_that_would_be_rewritten_is_left_out() {
 // budget
 
 #[test]
-fn a_budget_ends_the_run_with_what_it_has() {
+fn an_exceeded_budget_ends_the_run_with_its_partial_turn() {
     let budget = Budget { steps: Some(1), ..Budget::default() };
-    let (agent, model) = around(ScriptModel::new(one_round("echo")), vec![Arc::new(budget)]);
+    let (agent, model) = agent_with_middleware(ScriptModel::new(one_round("echo")), vec![Arc::new(budget)]);
 
     let error = block_on(agent.run("Hello", context())).unwrap_err();
 
@@ -412,9 +421,12 @@ fn a_budget_ends_the_run_with_what_it_has() {
 }
 
 #[test]
-fn what_a_session_has_spent_is_in_its_json() {
+fn the_spent_budget_of_a_session_is_in_its_json() {
     let budget = Budget { tokens: Some(1000), by_session: true, ..Budget::default() };
-    let (agent, _) = around(ScriptModel::new([Answer::text("1"), Answer::text("2")]), vec![Arc::new(budget)]);
+    let (agent, _) = agent_with_middleware(
+        ScriptModel::new([Answer::text("1"), Answer::text("2")]),
+        vec![Arc::new(budget)],
+    );
     let session = Session::new(agent, SessionOptions::default()).unwrap();
     block_on(session.run("one", context())).unwrap();
     block_on(session.run("two", context())).unwrap();
@@ -431,39 +443,39 @@ fn what_a_session_has_spent_is_in_its_json() {
 // memory
 
 #[derive(Debug, Clone)]
-enum Said {
+enum Exchange {
     User(usize),
     Answer(usize),
     Tools(usize, usize),
     UserBetween(usize),
 }
 
-fn said() -> impl Strategy<Value = Vec<Said>> {
+fn any_exchanges() -> impl Strategy<Value = Vec<Exchange>> {
     let one = prop_oneof![
-        4 => (0..60_usize).prop_map(Said::User),
-        4 => (0..60_usize).prop_map(Said::Answer),
-        3 => (1..4_usize, 0..60_usize).prop_map(|(calls, words)| Said::Tools(calls, words)),
-        1 => (0..9_usize).prop_map(Said::UserBetween),
+        4 => (0..60_usize).prop_map(Exchange::User),
+        4 => (0..60_usize).prop_map(Exchange::Answer),
+        3 => (1..4_usize, 0..60_usize).prop_map(|(calls, words)| Exchange::Tools(calls, words)),
+        1 => (0..9_usize).prop_map(Exchange::UserBetween),
     ];
     proptest::collection::vec(one, 0..30)
 }
 
-/// Histories as agents make them, and some that people put together: a user who speaks before the tools have answered.
-fn history_of(said: &[Said]) -> History {
+/// Histories as agents make them; `UserBetween` adds a user message between tool calls and their results.
+fn history_of(exchanges: &[Exchange]) -> History {
     let (ids, clock) = (CountingIds::default(), clock());
     let mut history = History::new();
-    for (place, one) in said.iter().enumerate() {
-        match one {
-            Said::User(words) => {
+    for (place, exchange) in exchanges.iter().enumerate() {
+        match exchange {
+            Exchange::User(words) => {
                 history.push_back(Arc::new(Message::user("w ".repeat(*words), &ids, &clock)))
             }
-            Said::Answer(words) => {
+            Exchange::Answer(words) => {
                 history.push_back(Arc::new(Message::assistant("w ".repeat(*words), &ids, &clock)));
             }
-            Said::Tools(count, words) => {
+            Exchange::Tools(count, words) => {
                 push_tools(&mut history, place, *count, *words, false);
             }
-            Said::UserBetween(words) => push_tools(&mut history, place, 1, *words, true),
+            Exchange::UserBetween(words) => push_tools(&mut history, place, 1, *words, true),
         }
     }
     history
@@ -488,13 +500,13 @@ fn push_tools(history: &mut History, place: usize, count: usize, words: usize, i
     history.push_back(Arc::new(Message::tool_results(results, &ids, &clock)));
 }
 
-/// No result without its call, and a user who begins.
-fn assert_whole(messages: &History, start: usize) {
+/// Fails if a result lacks its call, or if a cut window does not begin with a user message.
+fn assert_valid_window(messages: &History, start: usize) {
     let mut called = HashSet::new();
     for message in messages {
         called.extend(message.tool_calls().iter().map(|call| call.tool_call_id.clone()));
         for result in message.results() {
-            assert!(called.contains(&result.tool_call_id), "a result has lost its call");
+            assert!(called.contains(&result.tool_call_id), "a result without its call");
         }
     }
     if start > 0 {
@@ -502,7 +514,7 @@ fn assert_whole(messages: &History, start: usize) {
     }
 }
 
-/// Whether a user begins to speak here and everything from here on is whole.
+/// True if a user turn begins here and every later result has its call.
 fn is_boundary(messages: &History, place: usize) -> bool {
     let is_user = |place: usize| messages[place].kind() == MessageKind::User;
     let mut called = HashSet::new();
@@ -513,19 +525,19 @@ fn is_boundary(messages: &History, place: usize) -> bool {
     whole && is_user(place) && !is_user(place - 1)
 }
 
-fn counted(message: &Arc<Message>) -> Result<u64, UppError> {
+fn count_tokens(message: &Arc<Message>) -> Result<u64, UppError> {
     count_message(message, None)
 }
 
 proptest! {
     #[test]
-    fn a_cut_is_a_whole_end_of_the_history_within_its_limit(
-        said in said(),
-        run in said(),
+    fn a_window_is_the_longest_valid_end_of_the_history_within_its_limits(
+        past in any_exchanges(),
+        run in any_exchanges(),
         tokens in proptest::option::of(0..400_u64),
         turns in proptest::option::of(1..6_usize),
     ) {
-        let mut messages = history_of(&said);
+        let mut messages = history_of(&past);
         let begins = messages.len();
         messages.push_back(Arc::new(Message::user("now", &CountingIds::default(), &clock())));
         let mut rest = history_of(&run);
@@ -533,42 +545,42 @@ proptest! {
         rest.retain(|message| message.kind() == MessageKind::Assistant && !message.has_tool_calls());
         messages.extend(rest);
 
-        let window = cut(&messages, begins, Limit { tokens, turns }, counted).unwrap();
+        let window = cut(&messages, begins, Limit { tokens, turns }, count_tokens).unwrap();
 
-        let kept = messages.clone().skip(window.start);
-        assert_whole(&kept, window.start);
+        let window_messages = messages.clone().skip(window.start);
+        assert_valid_window(&window_messages, window.start);
         prop_assert!(window.start <= begins);
-        let sum: u64 = kept.iter().map(|message| counted(message).unwrap()).sum();
+        let sum: u64 = window_messages.iter().map(|message| count_tokens(message).unwrap()).sum();
         if let Some(most) = tokens {
             prop_assert_eq!(window.tokens, sum);
             prop_assert_eq!(window.overflows, sum > most);
             if window.overflows {
-                // Nothing but the turn that runs, and what it cannot be parted from.
-                let next = cut(&messages, begins, Limit { tokens: Some(0), turns: Some(1) }, counted).unwrap();
+                // The window has only the current turn and the messages that its results need.
+                let next = cut(&messages, begins, Limit { tokens: Some(0), turns: Some(1) }, count_tokens).unwrap();
                 prop_assert_eq!(window.start, next.start);
             }
         }
         if let (Some(most), true) = (turns, window.start > 0) {
-            let starts = kept.iter().enumerate().filter(|(place, message)| {
-                let before = place.checked_sub(1).and_then(|before| kept.get(before));
+            let starts = window_messages.iter().enumerate().filter(|(place, message)| {
+                let before = place.checked_sub(1).and_then(|before| window_messages.get(before));
                 message.kind() == MessageKind::User && before.is_none_or(|before| before.kind() != MessageKind::User)
             });
-            // A user who speaks between a call and its result begins no turn.
-            let between = said.iter().filter(|one| matches!(one, Said::UserBetween(_))).count();
+            // A user message between a call and its result does not begin a turn.
+            let between = past.iter().filter(|exchange| matches!(exchange, Exchange::UserBetween(_))).count();
             prop_assert!(starts.count() <= most + between);
         }
-        // One turn more would be too much.
+        // One more turn would exceed a limit.
         if window.start > 0 && !window.overflows {
             let wider = (0..window.start).rev().find(|place| *place == 0 || is_boundary(&messages, *place));
             let wider = wider.unwrap();
-            let sum: u64 = messages.clone().skip(wider).iter().map(|message| counted(message).unwrap()).sum();
+            let sum: u64 = messages.clone().skip(wider).iter().map(|message| count_tokens(message).unwrap()).sum();
             let too_many = turns.is_some();
             prop_assert!(too_many || sum > tokens.unwrap_or(u64::MAX), "there was room from {wider} on");
         }
     }
 
     #[test]
-    fn an_estimate_grows_with_its_text(text in "\\PC{0,80}", more in "\\PC{0,20}") {
+    fn a_token_estimate_is_monotonic_and_subadditive(text in "\\PC{0,80}", more in "\\PC{0,20}") {
         let whole = format!("{text}{more}");
         prop_assert!(tokens_of(&whole) >= tokens_of(&text));
         prop_assert!(tokens_of(&whole) <= tokens_of(&text) + tokens_of(&more));
@@ -576,12 +588,15 @@ proptest! {
 }
 
 #[test]
-fn memory_changes_what_is_sent_and_nothing_else() {
-    let history = history_of(&[Said::User(9), Said::Answer(9), Said::User(9), Said::Answer(9)]);
+fn memory_changes_the_request_and_not_the_turn() {
+    let history =
+        history_of(&[Exchange::User(9), Exchange::Answer(9), Exchange::User(9), Exchange::Answer(9)]);
     let mut memory = Memory::default();
     memory.max_turns = Some(2);
-    let (agent, model) =
-        around(ScriptModel::new([Answer::text("x"), Answer::text("y")]), vec![Arc::new(memory)]);
+    let (agent, model) = agent_with_middleware(
+        ScriptModel::new([Answer::text("x"), Answer::text("y")]),
+        vec![Arc::new(memory)],
+    );
 
     let turn = block_on(agent.run_with_history(history.clone(), "now", context())).unwrap();
 

@@ -1,4 +1,4 @@
-//! `plan`: plans, their rules, their order, and what happens when a step fails. UAP-1.0 §5.4, decisions A26–A39.
+//! The strategy `plan`: validation of plans, order of steps, failed steps, new plans. UAP-1.0 §5.4, decisions A26–A39.
 
 use std::sync::Arc;
 
@@ -31,14 +31,14 @@ fn plan(steps: &[String]) -> Answer {
     Answer::text(&text).with_data(&text)
 }
 
-/// One run, with what it asked and what it saved.
-struct Ran {
+/// A finished run with its model, which recorded the requests, and its host, which recorded the checkpoints.
+struct PlanRun {
     outcome: Result<Arc<Turn>, UppError>,
     model: Arc<ScriptModel>,
     host: Arc<TestHost>,
 }
 
-impl Ran {
+impl PlanRun {
     fn new(strategy: Strategy, script: impl IntoIterator<Item = Result<Answer, UppError>>) -> Self {
         let (model, host) = (Arc::new(ScriptModel::failing(script)), Arc::new(TestHost::with_hooks()));
         let agent = agent_with(Arc::clone(&model) as _, strategy, None);
@@ -46,13 +46,13 @@ impl Ran {
         Self { outcome, model, host }
     }
 
-    /// What the model was told last before each call.
+    /// The text of the last message of each request.
     fn prompts(&self) -> Vec<String> {
         let requests = self.model.requests.lock().unwrap();
         requests.iter().map(|request| request.messages.last().unwrap().text()).collect()
     }
 
-    /// The plan as it was saved last.
+    /// The plan of the last checkpoint.
     fn plan(&self) -> Vec<(String, PlanStatus)> {
         let saved = self.host.saved.lock().unwrap();
         let plan = saved.last().unwrap().1.execution_state().plan.unwrap();
@@ -69,23 +69,23 @@ fn statuses(plan: &[(String, PlanStatus)]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn the_plan_is_a_structured_answer_without_tools_and_its_steps_follow_in_order() {
+fn the_plan_is_structured_output_without_tools_and_its_steps_run_in_order() {
     let planned = plan(&[step("b", None, &["a"]), step("a", Some("echo"), &[]), step("c", None, &["b"])]);
     let script = [planned, Answer::calls(&["echo"]), Answer::text("a done"), Answer::text("b done")];
 
-    let ran = Ran::new(strategy(), ok(script.into_iter().chain([Answer::text("c done")])));
+    let run = PlanRun::new(strategy(), ok(script.into_iter().chain([Answer::text("c done")])));
 
-    let turn = ran.outcome.as_ref().unwrap();
-    let requests = ran.model.requests.lock().unwrap();
+    let turn = run.outcome.as_ref().unwrap();
+    let requests = run.model.requests.lock().unwrap();
     assert!(requests[0].tools.is_empty());
     let schema = requests[0].structure.as_ref().unwrap().get().to_owned();
     assert!(schema.contains(r#""maxItems":10"#) && schema.contains(r#""enum":["echo","fail""#), "{schema}");
     assert!(requests[1..].iter().all(|request| request.structure.is_none() && !request.tools.is_empty()));
     drop(requests);
-    let prompts = ran.prompts();
+    let prompts = run.prompts();
     assert!(prompts[0].starts_with("Make a plan") && prompts[0].contains("- echo:"));
     assert!(prompts[1].starts_with("Carry out the step \"a\" of the plan: do a\nUse the tool \"echo\"."));
-    assert_eq!(prompts[2], "{}", "a prompt between a tool and what the model makes of it");
+    assert_eq!(prompts[2], "{}", "a prompt between tool results and the next response");
     assert!(prompts[3].starts_with("Carry out the step \"b\"") && !prompts[3].contains("last step"));
     assert!(prompts[4].starts_with("Carry out the step \"c\"") && prompts[4].contains("last step"));
     let kinds: Vec<_> = turn.messages.iter().map(|message| message.kind().as_str()).collect();
@@ -93,15 +93,15 @@ fn the_plan_is_a_structured_answer_without_tools_and_its_steps_follow_in_order()
     assert_valid_history(&turn.messages);
     assert_eq!((turn.cycles, turn.usage.input_tokens), (5, 50));
     assert_eq!(turn.response().text(), "c done");
-    assert_eq!(statuses(&ran.plan()), [("a", "completed"), ("b", "completed"), ("c", "completed")]);
+    assert_eq!(statuses(&run.plan()), [("a", "completed"), ("b", "completed"), ("c", "completed")]);
 }
 
 #[test]
-fn a_plan_is_saved_before_its_first_step_and_hooks_see_its_statuses() {
-    let ran = Ran::new(strategy(), ok([plan(&[step("a", None, &[])]), Answer::text("done")]));
+fn a_plan_is_saved_before_its_first_step() {
+    let run = PlanRun::new(strategy(), ok([plan(&[step("a", None, &[])]), Answer::text("done")]));
 
     assert_eq!(
-        ran.host.log(),
+        run.host.log(),
         [
             "checkpoint Planned 0",
             "on_step_start 1",
@@ -111,14 +111,14 @@ fn a_plan_is_saved_before_its_first_step_and_hooks_see_its_statuses() {
             "on_complete 2",
         ]
     );
-    let saved = ran.host.saved.lock().unwrap();
+    let saved = run.host.saved.lock().unwrap();
     let first = saved[0].1.execution_state().plan.unwrap();
     assert_eq!((saved[0].0, first[0].status), (Boundary::Planned, PlanStatus::Pending));
     assert!(saved[0].1.execution_state().reasoning.is_none());
 }
 
 #[test]
-fn a_plan_that_breaks_a_rule_is_asked_for_once_more() {
+fn an_invalid_plan_is_requested_once_more_with_the_violations() {
     let cases = [
         (
             plan(&[step("a", None, &["b"]), step("b", None, &["a"])]),
@@ -134,20 +134,20 @@ fn a_plan_that_breaks_a_rule_is_asked_for_once_more() {
     ];
     for (broken, words) in cases {
         let good = plan(&[step("a", None, &[])]);
-        let ran = Ran::new(strategy(), ok([broken.clone(), good, Answer::text("done")]));
-        let prompts = ran.prompts();
+        let run = PlanRun::new(strategy(), ok([broken.clone(), good, Answer::text("done")]));
+        let prompts = run.prompts();
         assert!(prompts[1].contains(words), "{} lacks {words}", prompts[1]);
-        assert_eq!(ran.outcome.unwrap().cycles, 3);
+        assert_eq!(run.outcome.unwrap().cycles, 3);
 
-        let ran = Ran::new(strategy(), ok([broken.clone(), broken]));
-        let error = ran.outcome.unwrap_err();
+        let run = PlanRun::new(strategy(), ok([broken.clone(), broken]));
+        let error = run.outcome.unwrap_err();
         assert_eq!(error.code, ErrorCode::InvalidResponse);
         assert!(error.message.contains(words), "{error}");
     }
 }
 
 #[test]
-fn a_step_whose_tool_fails_is_kept_and_the_rest_is_planned_anew() {
+fn a_failed_step_stays_in_the_plan_and_the_rest_is_replanned() {
     let first = plan(&[step("a", None, &[]), step("b", Some("fail"), &["a"]), step("c", None, &["b"])]);
     let second = plan(&[step("d", None, &["a"])]);
     let script = [
@@ -159,21 +159,21 @@ fn a_step_whose_tool_fails_is_kept_and_the_rest_is_planned_anew() {
         Answer::text("d done"),
     ];
 
-    let ran = Ran::new(strategy(), ok(script));
+    let run = PlanRun::new(strategy(), ok(script));
 
-    let turn = ran.outcome.as_ref().unwrap();
+    let turn = run.outcome.as_ref().unwrap();
     assert_eq!((turn.cycles, turn.response().text().as_str()), (6, "d done"));
-    assert_eq!(statuses(&ran.plan()), [("a", "completed"), ("b", "failed"), ("d", "completed")]);
-    let told = &ran.prompts()[4];
-    assert!(told.contains("\"a\" (completed)") && told.contains("\"b\" (failed)"));
-    assert!(told.contains("What went wrong: it broke") && !told.contains("\"c\""));
-    // A plan that builds on what failed, or takes the id of a step that is over, is refused.
-    let requests = ran.model.requests.lock().unwrap();
+    assert_eq!(statuses(&run.plan()), [("a", "completed"), ("b", "failed"), ("d", "completed")]);
+    let prompt = &run.prompts()[4];
+    assert!(prompt.contains("\"a\" (completed)") && prompt.contains("\"b\" (failed)"));
+    assert!(prompt.contains("What went wrong: it broke") && !prompt.contains("\"c\""));
+    // The new plan is requested as structured output.
+    let requests = run.model.requests.lock().unwrap();
     assert!(requests[4].structure.is_some());
 }
 
 #[test]
-fn a_new_plan_may_not_reuse_ids_or_build_on_a_failure() {
+fn a_new_plan_that_reuses_an_id_or_depends_on_a_failed_step_is_refused() {
     for (again, words) in [
         (step("b", None, &[]), "\"b\" is a step that is over"),
         (step("d", None, &["b"]), "\"b\" has failed and cannot be built on"),
@@ -187,81 +187,81 @@ fn a_new_plan_may_not_reuse_ids_or_build_on_a_failure() {
             Answer::text("e done"),
         ];
 
-        let ran = Ran::new(strategy(), ok(script));
+        let run = PlanRun::new(strategy(), ok(script));
 
-        assert!(ran.prompts()[4].contains(words), "{}", ran.prompts()[4]);
-        assert_eq!(statuses(&ran.plan()), [("b", "failed"), ("e", "completed")]);
+        assert!(run.prompts()[4].contains(words), "{}", run.prompts()[4]);
+        assert_eq!(statuses(&run.plan()), [("b", "failed"), ("e", "completed")]);
     }
 }
 
 #[test]
-fn a_call_that_fails_fails_its_step() {
+fn a_failed_model_call_fails_its_step() {
     let down = || Err(UppError::new(ErrorCode::ProviderError, "scripted", "down"));
     let first = || Ok(plan(&[step("a", None, &[])]));
 
-    let ran = Ran::new(strategy(), [first(), down()]);
-    // The script answers by the number of answers: planning anew is down as well, and that ends the run.
-    assert_eq!(ran.outcome.unwrap_err().message, "down");
-    assert_eq!(ran.model.requests.lock().unwrap().len(), 3);
-    assert_eq!(statuses(&Ran { outcome: Err(UppError::cancelled("")), ..ran }.plan()), [("a", "failed")]);
+    let run = PlanRun::new(strategy(), [first(), down()]);
+    // The script counts answers, so that the call for a new plan fails too and ends the run.
+    assert_eq!(run.outcome.unwrap_err().message, "down");
+    assert_eq!(run.model.requests.lock().unwrap().len(), 3);
+    assert_eq!(statuses(&PlanRun { outcome: Err(UppError::cancelled("")), ..run }.plan()), [("a", "failed")]);
 
     let options = PlanOptions { allow_replan: false, ..PlanOptions::default() };
-    let ran = Ran::new(Strategy::Plan(options), [first(), down()]);
-    assert_eq!(ran.outcome.unwrap_err().message, "down");
-    assert!(ran.host.log().contains(&"on_error PROVIDER_ERROR".to_owned()));
-    assert_eq!(ran.model.requests.lock().unwrap().len(), 2);
+    let run = PlanRun::new(Strategy::Plan(options), [first(), down()]);
+    assert_eq!(run.outcome.unwrap_err().message, "down");
+    assert!(run.host.log().contains(&"on_error PROVIDER_ERROR".to_owned()));
+    assert_eq!(run.model.requests.lock().unwrap().len(), 2);
 }
 
 #[test]
-fn without_replanning_what_does_not_depend_on_the_failure_goes_on() {
+fn without_replanning_steps_that_do_not_depend_on_the_failure_still_run() {
     let planned = plan(&[step("a", Some("fail"), &[]), step("b", None, &["a"]), step("c", None, &[])]);
     let script = [planned, Answer::calls(&["fail"]), Answer::text("no"), Answer::text("c done")];
     for options in [
         PlanOptions { allow_replan: false, ..PlanOptions::default() },
         PlanOptions { max_replans: 0, ..PlanOptions::default() },
     ] {
-        let ran = Ran::new(Strategy::Plan(options), ok(script.clone()));
+        let run = PlanRun::new(Strategy::Plan(options), ok(script.clone()));
 
-        assert_eq!(ran.outcome.as_ref().unwrap().response().text(), "c done");
-        assert_eq!(statuses(&ran.plan()), [("a", "failed"), ("b", "pending"), ("c", "completed")]);
+        assert_eq!(run.outcome.as_ref().unwrap().response().text(), "c done");
+        assert_eq!(statuses(&run.plan()), [("a", "failed"), ("b", "pending"), ("c", "completed")]);
     }
 }
 
 #[test]
-fn replans_are_bounded() {
+fn the_number_of_replans_is_limited() {
     let again =
         |id: &str| [plan(&[step(id, Some("fail"), &[])]), Answer::calls(&["fail"]), Answer::text("no")];
     let script: Vec<_> = ["a", "b", "c", "d"].iter().flat_map(|id| again(id)).collect();
     let options = PlanOptions { max_replans: 2, ..PlanOptions::default() };
 
-    let ran = Ran::new(Strategy::Plan(options), ok(script));
+    let run = PlanRun::new(Strategy::Plan(options), ok(script));
 
-    assert_eq!(ran.outcome.as_ref().unwrap().cycles, 9);
-    assert_eq!(statuses(&ran.plan()), [("a", "failed"), ("b", "failed"), ("c", "failed")]);
+    assert_eq!(run.outcome.as_ref().unwrap().cycles, 9);
+    assert_eq!(statuses(&run.plan()), [("a", "failed"), ("b", "failed"), ("c", "failed")]);
 }
 
 #[test]
-fn an_empty_plan_is_answered_at_once() {
-    let ran = Ran::new(strategy(), ok([plan(&[]), Answer::text("Easy.")]));
+fn an_empty_plan_is_followed_by_the_response() {
+    let run = PlanRun::new(strategy(), ok([plan(&[]), Answer::text("Easy.")]));
 
-    let turn = ran.outcome.as_ref().unwrap();
+    let turn = run.outcome.as_ref().unwrap();
     assert_eq!((turn.messages.len(), turn.cycles, turn.response().text().as_str()), (2, 2, "Easy."));
-    assert_eq!(ran.plan(), []);
+    assert_eq!(run.plan(), []);
 }
 
 #[test]
-fn steps_beyond_the_limit_are_cut_off_after_they_were_put_in_order() {
+fn steps_beyond_the_limit_are_dropped_after_sorting() {
     let planned = plan(&[step("c", None, &["b"]), step("b", None, &["a"]), step("a", None, &[])]);
     let options = PlanOptions { max_plan_steps: 2, ..PlanOptions::default() };
 
-    let ran = Ran::new(Strategy::Plan(options), ok([planned, Answer::text("1"), Answer::text("2")]));
+    let run = PlanRun::new(Strategy::Plan(options), ok([planned, Answer::text("1"), Answer::text("2")]));
 
-    assert_eq!(statuses(&ran.plan()), [("a", "completed"), ("b", "completed")]);
-    assert_eq!(ran.outcome.unwrap().response().text(), "2");
+    assert_eq!(statuses(&run.plan()), [("a", "completed"), ("b", "completed")]);
+    assert_eq!(run.outcome.unwrap().response().text(), "2");
 }
 
 #[test]
-fn the_last_step_carries_the_structure() {
+fn only_the_last_step_requests_structured_output() {
     let planned = plan(&[step("a", None, &[]), step("b", None, &[])]);
     let answer = Answer::text("{}").with_data(r#"{"done":true}"#);
     let model = Arc::new(ScriptModel::new([planned, Answer::text("a"), answer]));
@@ -282,7 +282,7 @@ fn the_last_step_carries_the_structure() {
 }
 
 #[test]
-fn a_structured_answer_is_asked_for_where_the_last_step_never_came() {
+fn structured_output_is_requested_after_the_plan_if_the_last_step_does_not_run() {
     let planned = plan(&[step("a", Some("fail"), &[]), step("b", None, &["a"])]);
     let answer = Answer::text("{}").with_data("{}");
     let script = [planned, Answer::calls(&["fail"]), Answer::text("no"), answer];
@@ -296,7 +296,7 @@ fn a_structured_answer_is_asked_for_where_the_last_step_never_came() {
 }
 
 #[test]
-fn a_model_that_cannot_plan_and_a_schema_of_no_object_are_refused() {
+fn a_model_without_structured_output_and_a_plan_schema_that_is_not_an_object_are_refused() {
     let mut model = ScriptModel::new([]);
     model.capabilities = Capabilities { structured_output: false, ..Capabilities::ALL };
     let agent = agent_with(Arc::new(model), strategy(), None);
@@ -312,44 +312,44 @@ fn a_model_that_cannot_plan_and_a_schema_of_no_object_are_refused() {
 }
 
 #[test]
-fn an_own_schema_is_sent_and_held_to_and_its_members_are_kept() {
+fn a_custom_plan_schema_is_sent_and_validated_and_its_members_are_preserved() {
     let schema = r#"{"type":"object","properties":{"steps":{"type":"array","items":{"required":["cost"]}}}}"#;
     let options = PlanOptions { plan_schema: Some(Arc::new(raw(schema))), ..PlanOptions::default() };
     let good = r#"{"steps":[{"id":"a","description":"do a","cost":7}]}"#;
     let script = [plan(&[step("a", None, &[])]), Answer::text(good).with_data(good), Answer::text("done")];
 
-    let ran = Ran::new(Strategy::Plan(options), ok(script));
+    let run = PlanRun::new(Strategy::Plan(options), ok(script));
 
-    assert!(ran.prompts()[1].contains("cost"));
-    assert_eq!(ran.model.requests.lock().unwrap()[0].structure.as_ref().unwrap().get(), schema);
-    let saved = ran.host.saved.lock().unwrap();
+    assert!(run.prompts()[1].contains("cost"));
+    assert_eq!(run.model.requests.lock().unwrap()[0].structure.as_ref().unwrap().get(), schema);
+    let saved = run.host.saved.lock().unwrap();
     let plan = saved.last().unwrap().1.execution_state().plan.unwrap();
     assert_eq!(plan[0].extra.get("cost"), Some(&raw("7")));
 }
 
 #[test]
-fn events_name_the_step_of_the_plan_and_planning_belongs_to_no_step() {
+fn step_events_carry_the_plan_step_id_and_planning_has_no_step_events() {
     let script = [plan(&[step("a", None, &[])]), Answer::text("done")];
     let agent = agent_with(Arc::new(ScriptModel::new(script)), strategy(), None);
     let mut stream = agent.stream("Hello", RunContext::new(Arc::<TestHost>::default())).unwrap();
 
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     block_on(async {
         while let Some(event) = futures_util::StreamExt::next(&mut stream).await {
             match event.unwrap() {
-                AgentStreamEvent::Uap(event) => told.push(event.data),
+                AgentStreamEvent::Uap(event) => events.push(event.data),
                 AgentStreamEvent::Upp(_) | AgentStreamEvent::SubAgent(_) => {}
             }
         }
     });
 
-    let [UapData::StepStart(start), UapData::StepEnd(end)] = &told[..] else { panic!("{told:?}") };
+    let [UapData::StepStart(start), UapData::StepEnd(end)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((start.plan_step_id.as_deref(), end.plan_step_id.as_deref()), (Some("a"), Some("a")));
     assert_eq!((end.usage.input_tokens, end.usage.output_tokens), (10, 2));
 }
 
 #[test]
-fn a_saved_state_goes_on_without_asking_again_what_was_answered() {
+fn a_resumed_plan_does_not_repeat_model_calls() {
     let script = || {
         [
             plan(&[step("a", Some("echo"), &[]), step("b", None, &["a"])]),
@@ -358,10 +358,10 @@ fn a_saved_state_goes_on_without_asking_again_what_was_answered() {
             Answer::text("b done"),
         ]
     };
-    let ran = Ran::new(strategy(), ok(script()));
-    let turn = ran.outcome.as_ref().unwrap();
-    let saved = ran.host.saved.lock().unwrap().clone();
-    // The plan, the answer with calls, its tool, two steps; and the calls that each leaves to be made.
+    let run = PlanRun::new(strategy(), ok(script()));
+    let turn = run.outcome.as_ref().unwrap();
+    let saved = run.host.saved.lock().unwrap().clone();
+    // Checkpoints after the plan, the response with calls, its tool and the two steps; `left` counts the calls after each.
     let left: Vec<usize> = saved
         .iter()
         .map(|(_, state)| {
@@ -383,7 +383,7 @@ fn a_saved_state_goes_on_without_asking_again_what_was_answered() {
 }
 
 #[test]
-fn a_run_taken_up_by_an_agent_of_another_strategy_goes_on_planning() {
+fn a_plan_resumed_by_an_agent_with_another_strategy_continues_as_a_plan() {
     let script = [
         plan(&[step("a", Some("fail"), &[])]),
         Answer::calls(&["fail"]),
@@ -391,8 +391,8 @@ fn a_run_taken_up_by_an_agent_of_another_strategy_goes_on_planning() {
         plan(&[]),
         Answer::text("then so"),
     ];
-    let ran = Ran::new(strategy(), ok(script.clone()));
-    let (_, planned) = ran.host.saved.lock().unwrap()[0].clone();
+    let run = PlanRun::new(strategy(), ok(script.clone()));
+    let (_, planned) = run.host.saved.lock().unwrap()[0].clone();
     let model = Arc::new(ScriptModel::new(script));
     let other = agent_with(Arc::clone(&model) as _, Strategy::default(), None);
     let context = RunContext::new(Arc::<TestHost>::default());
@@ -405,10 +405,9 @@ fn a_run_taken_up_by_an_agent_of_another_strategy_goes_on_planning() {
 }
 
 proptest! {
-    /// Any dependencies among up to nine steps that name only earlier ones, shuffled: all are carried out, none before
-    /// what it needs, and those that could be next in the order of the plan.
+    /// Shuffled plans of up to nine steps: every step runs after the steps that it depends on.
     #[test]
-    fn steps_keep_to_their_dependencies(
+    fn steps_run_after_the_steps_that_they_depend_on(
         needed in proptest::collection::vec(proptest::collection::vec(0..9_usize, 0..3), 1..10),
         seed in proptest::collection::vec(0..9_usize, 9),
     ) {
@@ -427,17 +426,17 @@ proptest! {
         }
         let answers = (0..needed.len()).map(|number| Answer::text(&format!("did {number}")));
 
-        let ran = Ran::new(strategy(), ok([plan(&steps)].into_iter().chain(answers)));
+        let run = PlanRun::new(strategy(), ok([plan(&steps)].into_iter().chain(answers)));
 
-        let order: Vec<String> = ran.plan().into_iter().map(|(id, _)| id).collect();
+        let order: Vec<String> = run.plan().into_iter().map(|(id, _)| id).collect();
         prop_assert_eq!(order.len(), needed.len());
-        prop_assert!(ran.plan().iter().all(|(_, status)| *status == PlanStatus::Completed));
+        prop_assert!(run.plan().iter().all(|(_, status)| *status == PlanStatus::Completed));
         let place = |id: &String| order.iter().position(|other| other == id).unwrap();
         for (number, needed) in needed.iter().enumerate() {
             for other in needed.iter().filter(|other| **other < number) {
                 prop_assert!(place(&ids[*other]) < place(&ids[number]));
             }
         }
-        prop_assert_eq!(ran.outcome.unwrap().cycles as usize, order.len() + 1);
+        prop_assert_eq!(run.outcome.unwrap().cycles as usize, order.len() + 1);
     }
 }

@@ -1,4 +1,4 @@
-//! `react`: thoughts, actions, observations. UAP-1.0 §5.3 and §11.4, decisions A11, A17–A25.
+//! The strategy `react`: reasoning, actions, observations. UAP-1.0 §5.3 and §11.4, decisions A11, A17–A25.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn texts<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<String
 }
 
 #[test]
-fn a_step_thinks_acts_and_observes_and_the_turn_has_only_what_was_said() {
+fn the_turn_has_actions_and_results_without_prompts_and_thoughts() {
     let (turn, model) = run(react(10), &two_steps(), &Arc::default());
     let turn = turn.unwrap();
 
@@ -55,7 +55,7 @@ fn a_step_thinks_acts_and_observes_and_the_turn_has_only_what_was_said() {
 }
 
 #[test]
-fn the_model_sees_its_prompts_and_thoughts_in_order() {
+fn requests_contain_prompts_and_thoughts_in_order() {
     let (_, model) = run(react(10), &two_steps(), &Arc::default());
 
     let requests = model.requests.lock().unwrap();
@@ -71,7 +71,7 @@ fn the_model_sees_its_prompts_and_thoughts_in_order() {
     );
     assert_eq!(last[7], "I know enough.");
     assert!(last[8].starts_with("Now act"));
-    // Each request goes on from the one before.
+    // Each request extends the one before.
     for pair in requests.windows(2) {
         let before = texts(&pair[0].messages);
         assert_eq!(texts(&pair[1].messages)[..before.len()], before);
@@ -79,7 +79,7 @@ fn the_model_sees_its_prompts_and_thoughts_in_order() {
 }
 
 #[test]
-fn tools_are_declared_in_thoughts_and_calls_of_them_dropped() {
+fn tools_are_declared_while_reasoning_and_their_calls_are_dropped() {
     let host = Arc::new(TestHost::default());
     let thought = Answer { text: "Hm.".into(), ..Answer::calls(&["echo"]) };
 
@@ -94,8 +94,8 @@ fn tools_are_declared_in_thoughts_and_calls_of_them_dropped() {
 }
 
 #[test]
-fn a_thought_without_words_is_not_sent_back() {
-    // Vendors refuse an answer without content. The script goes by the answers that it is sent.
+fn a_thought_without_text_is_not_sent_to_the_model() {
+    // Vendors refuse an assistant message without content. The script counts the assistant messages of the request.
     let script = [Answer::calls(&["echo"]), Answer::text("Hm."), Answer::text("Done.")];
 
     let (turn, model) = run(react(10), &script, &Arc::default());
@@ -108,7 +108,7 @@ fn a_thought_without_words_is_not_sent_back() {
 }
 
 #[test]
-fn hooks_come_in_the_order_of_the_specification() {
+fn hooks_run_in_the_order_of_the_specification() {
     let host = Arc::new(TestHost::with_hooks());
 
     run(react(10), &two_steps(), &host).0.unwrap();
@@ -140,7 +140,7 @@ fn hooks_come_in_the_order_of_the_specification() {
 }
 
 #[test]
-fn the_last_step_ends_the_run_with_what_it_has() {
+fn the_step_limit_ends_the_run_with_the_turn_so_far() {
     let (turn, model) = run(react(1), &two_steps(), &Arc::default());
     let turn = turn.unwrap();
 
@@ -151,7 +151,7 @@ fn the_last_step_ends_the_run_with_what_it_has() {
 }
 
 #[test]
-fn a_stop_condition_ends_it_after_a_step() {
+fn a_stop_condition_ends_the_run_after_a_step() {
     let host = Arc::new(TestHost { stop_after: Some(1), ..TestHost::with_hooks() });
 
     let turn = run(react(10), &two_steps(), &host).0.unwrap();
@@ -161,7 +161,7 @@ fn a_stop_condition_ends_it_after_a_step() {
 }
 
 #[test]
-fn observations_are_told_in_each_format_and_an_own_prompt_ends_the_request() {
+fn observations_have_the_chosen_format_and_a_custom_prompt_ends_the_request() {
     let cases = [
         (ObservationFormat::Text, "echo: {}\nfail failed: it broke"),
         (
@@ -172,7 +172,7 @@ fn observations_are_told_in_each_format_and_an_own_prompt_ends_the_request() {
             ),
         ),
     ];
-    for (observation_format, told) in cases {
+    for (observation_format, expected) in cases {
         let options =
             ReactOptions { observation_format, reasoning_prompt: Some("What now?".into()), max_steps: 10 };
 
@@ -180,12 +180,12 @@ fn observations_are_told_in_each_format_and_an_own_prompt_ends_the_request() {
 
         let requests = model.requests.lock().unwrap();
         assert_eq!(requests[0].messages.last().unwrap().text(), "What now?");
-        assert_eq!(requests[2].messages.last().unwrap().text(), format!("{told}\n\nWhat now?"));
+        assert_eq!(requests[2].messages.last().unwrap().text(), format!("{expected}\n\nWhat now?"));
     }
 }
 
 #[test]
-fn the_structure_is_asked_of_actions_alone() {
+fn only_actions_request_structured_output() {
     let script =
         [Answer::text("thinking").with_data(r#"{"no":1}"#), Answer::text("{}").with_data(r#"{"yes":1}"#)];
     let model = Arc::new(ScriptModel::new(script));
@@ -200,19 +200,19 @@ fn the_structure_is_asked_of_actions_alone() {
 }
 
 #[test]
-fn a_stream_tells_thoughts_actions_and_observations() {
+fn a_stream_has_reasoning_action_and_observation_events() {
     let model = Arc::new(ScriptModel::new(two_steps()));
     let host = Arc::new(TestHost { hooks: HookSet::CHECKPOINT_STEPS, ..TestHost::default() });
     let mut stream = agent_with(model, react(10), None).stream("Hello", RunContext::new(host)).unwrap();
 
     let events = block_on(async {
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         while let Some(event) = futures_util::StreamExt::next(&mut stream).await {
             if let AgentStreamEvent::Uap(event) = event.unwrap() {
-                told.push(format!("{} {} {}", event.step, event.data.kind(), event.data.to_raw().unwrap()));
+                lines.push(format!("{} {} {}", event.step, event.data.kind(), event.data.to_raw().unwrap()));
             }
         }
-        told
+        lines
     });
 
     let kinds: Vec<_> =
@@ -238,7 +238,7 @@ fn a_stream_tells_thoughts_actions_and_observations() {
 }
 
 #[test]
-fn what_arrives_of_a_thought_is_not_the_answer_of_an_aborted_run() {
+fn the_partial_thought_of_an_aborted_run_is_not_its_response() {
     let model = Arc::new(ScriptModel::new(two_steps()));
     let mut stream = agent_with(model, react(10), None)
         .stream("Hello", RunContext::new(Arc::<TestHost>::default()))
@@ -260,7 +260,7 @@ fn what_arrives_of_a_thought_is_not_the_answer_of_an_aborted_run() {
 }
 
 #[test]
-fn a_saved_state_goes_on_with_the_same_requests_and_knows_the_thoughts() {
+fn a_resumed_run_sends_the_same_requests_and_restores_the_thoughts() {
     let host = Arc::new(TestHost { hooks: HookSet::all(), ..TestHost::default() });
     let (turn, model) = run(react(10), &two_steps(), &host);
     let turn = turn.unwrap();
@@ -283,7 +283,7 @@ fn a_saved_state_goes_on_with_the_same_requests_and_knows_the_thoughts() {
         let resumed = model.requests.lock().unwrap().clone();
         let rest = &asked[asked.len() - resumed.len()..];
         assert!(boundary != Boundary::Answered || !resumed.is_empty() || again.cycles == 4);
-        // Ids of prompts are new in the second run; what is said is not.
+        // The ids of prompts differ between the runs; the texts do not.
         for (one, other) in resumed.iter().zip(rest) {
             assert_eq!(texts(&one.messages), texts(&other.messages));
         }

@@ -1,4 +1,4 @@
-//! Runs with somebody listening: events, equality with a run, aborts. UAP-1.0 §12, decisions A54–A59.
+//! Streamed runs: events, equality with `run`, aborts. UAP-1.0 §12, decisions A54–A59.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use turntree::upp::{ErrorCode, UppError};
 
 use crate::support::agents::{
     Answer, ScriptModel, TestHost, agent, agent_with, assert_valid_history, block_on, is_marked_aborted,
-    one_round, records, told,
+    one_round, records, tool_results,
 };
 
 fn stream(script: &[Answer], host: &Arc<TestHost>) -> AgentStream {
@@ -40,15 +40,15 @@ fn collect(stream: &mut AgentStream) -> Vec<AgentStreamEvent> {
 }
 
 #[test]
-fn a_stream_tells_both_sources_in_order() {
+fn a_stream_has_the_events_of_agent_and_model_in_order() {
     let host = Arc::new(TestHost { hooks: HookSet::CHECKPOINT_STEPS, ..TestHost::default() });
     let mut stream = stream(&one_round("echo"), &host);
 
     let events = collect(&mut stream);
 
-    let told: Vec<_> = events.iter().map(describe).collect();
+    let described: Vec<_> = events.iter().map(describe).collect();
     assert_eq!(
-        told,
+        described,
         [
             "step_start 1",
             "message_start",
@@ -74,7 +74,7 @@ fn a_stream_tells_both_sources_in_order() {
 }
 
 #[test]
-fn events_are_written_as_the_specification_says_and_read_back() {
+fn events_have_the_json_of_the_specification_and_round_trip() {
     let host = Arc::new(TestHost { hooks: HookSet::CHECKPOINT_STEPS, ..TestHost::default() });
     let events = collect(&mut stream(&one_round("echo"), &host));
     let written: Vec<_> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
@@ -96,7 +96,7 @@ fn events_are_written_as_the_specification_says_and_read_back() {
 }
 
 #[test]
-fn a_stream_is_lazy_and_its_turn_may_be_asked_for_alone_and_again() {
+fn a_stream_is_lazy_and_its_turn_can_be_awaited_repeatedly() {
     let host = Arc::new(TestHost::default());
     let mut stream = stream(&one_round("echo"), &host);
     assert!(host.log().is_empty());
@@ -108,7 +108,7 @@ fn a_stream_is_lazy_and_its_turn_may_be_asked_for_alone_and_again() {
 }
 
 #[test]
-fn an_error_is_the_last_item_and_what_the_turn_gives() {
+fn an_error_is_the_last_item_and_the_result_of_turn() {
     let down = UppError::new(ErrorCode::ProviderError, "scripted", "down");
     let model = Arc::new(ScriptModel::failing([Err(down)]));
     let context = RunContext::new(Arc::new(TestHost::default()));
@@ -122,7 +122,7 @@ fn an_error_is_the_last_item_and_what_the_turn_gives() {
 }
 
 #[test]
-fn a_model_that_runs_ahead_is_held_back() {
+fn back_pressure_limits_the_buffered_events() {
     let words = "word ".repeat(2_000);
     let host = Arc::new(TestHost::default());
     let mut stream = stream(&[Answer::text(&words)], &host);
@@ -172,7 +172,7 @@ fn aborting_after_any_number_of_events_gives_a_valid_partial_turn() {
 }
 
 #[test]
-fn aborting_before_the_start_gives_the_input_and_an_empty_answer() {
+fn aborting_before_the_start_returns_the_input_and_an_empty_response() {
     let model = Arc::new(ScriptModel::new([Answer::text("never asked")]));
     let context = RunContext::new(Arc::new(TestHost::default()));
     let mut stream = agent(Arc::clone(&model) as _, 10).stream("Hello", context).unwrap();
@@ -186,7 +186,7 @@ fn aborting_before_the_start_gives_the_input_and_an_empty_answer() {
 }
 
 #[test]
-fn aborting_while_tools_run_drops_them_and_answers_their_calls() {
+fn aborting_while_tools_run_drops_them_and_adds_aborted_results() {
     let host = Arc::new(TestHost::default());
     let mut stream = stream(&[Answer::calls(&["echo", "never"])], &host);
     let ended = |event: &AgentStreamEvent| describe(event) == "tool_execution_end";
@@ -195,14 +195,14 @@ fn aborting_while_tools_run_drops_them_and_answers_their_calls() {
     stream.abort();
     let turn = block_on(stream.turn()).unwrap();
 
-    assert_eq!(told(&turn), ["{}", r#""Tool execution was aborted""#]);
+    assert_eq!(tool_results(&turn), ["{}", r#""Tool execution was aborted""#]);
     assert_eq!(records(&turn).len(), 1);
     assert_eq!(host.dropped_tools.load(Ordering::Relaxed), 1);
     assert_valid_history(&turn.messages);
 }
 
 #[test]
-fn an_abort_wakes_a_stream_that_waits() {
+fn an_abort_wakes_a_waiting_stream() {
     let host = Arc::new(TestHost::default());
     let mut stream = stream(&[Answer::calls(&["never"])], &host);
     let abort = stream.abort_token().clone();
@@ -217,7 +217,7 @@ fn an_abort_wakes_a_stream_that_waits() {
 }
 
 #[test]
-fn a_token_from_outside_aborts_a_run_and_not_the_other_way_round() {
+fn a_cancellation_token_aborts_the_run_and_an_abort_leaves_the_token_unset() {
     let token = CancellationToken::new();
     let context =
         RunContext { cancellation: Some(token.clone()), ..RunContext::new(Arc::new(TestHost::default())) };
@@ -242,7 +242,7 @@ fn any_answer() -> impl proptest::strategy::Strategy<Value = Answer> {
     })
 }
 
-/// An answer that is a plan, of two steps of which the first may fail.
+/// A response with a plan of two steps; the first may fail.
 fn any_plan() -> impl proptest::strategy::Strategy<Value = Answer> {
     use proptest::strategy::Strategy as _;
     let tool = prop_oneof![Just("null"), Just("\"fail\""), Just("\"echo\"")];
@@ -269,7 +269,7 @@ fn any_strategy() -> impl proptest::strategy::Strategy<Value = Strategy> {
 
 proptest! {
     #[test]
-    fn a_stream_is_the_same_run(
+    fn streaming_and_running_give_the_same_turn_and_hooks(
         script in proptest::collection::vec(prop_oneof![3 => any_answer(), 2 => any_plan()], 0..7),
         strategy in any_strategy(),
         denied in any::<bool>(),
@@ -287,14 +287,14 @@ proptest! {
         let mut stream = agent.stream("Hello", RunContext::new(Arc::clone(&other) as _)).unwrap();
         let streamed = block_on(stream.turn());
 
-        let words = |outcome: &Result<Arc<Turn>, UppError>| match outcome {
+        let summarize = |outcome: &Result<Arc<Turn>, UppError>| match outcome {
             Ok(turn) => (None, serde_json::to_string(turn).unwrap()),
             Err(error) => {
                 let partial = partial_turn(error).map(|partial| Arc::clone(&partial.turn));
                 (Some(error.to_string()), serde_json::to_string(&partial).unwrap())
             }
         };
-        prop_assert_eq!(words(&ran), words(&streamed));
+        prop_assert_eq!(summarize(&ran), summarize(&streamed));
         prop_assert_eq!(one.log(), other.log());
     }
 }

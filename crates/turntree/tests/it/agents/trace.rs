@@ -1,4 +1,4 @@
-//! Spans of runs: what begins ends, once, and inside what it is a part of. UAP-1.0 §8.4.
+//! Spans of runs: every span ends once, inside its parent. UAP-1.0 §8.4.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use turntree::upp::{ErrorCode, UppError};
 
 use crate::support::agents::{Answer, ScriptModel, TestHost, agent, block_on};
 
-/// What happened to spans, in order: `+` for a beginning, `-` for an end.
+/// The start or the end of a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Event {
     begins: bool,
@@ -24,45 +24,45 @@ struct Event {
 }
 
 #[derive(Debug, Default)]
-struct Recorder {
+struct RecordingTracer {
     events: Arc<Mutex<Vec<Event>>>,
     count: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Recorded {
+struct RecordingSpan {
     events: Arc<Mutex<Vec<Event>>>,
     begun: Event,
 }
 
-impl Tracer for Recorder {
+impl Tracer for RecordingTracer {
     fn start(&self, operation: &dyn Operation, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
         let parent = parent.and_then(|parent| {
             let parent: &dyn std::any::Any = &**parent;
-            parent.downcast_ref::<Recorded>().map(|parent| parent.begun.number)
+            parent.downcast_ref::<RecordingSpan>().map(|parent| parent.begun.number)
         });
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let begun =
             Event { begins: true, number, name: operation.name().into_owned(), parent, failure: None };
         self.events.lock().unwrap().push(begun.clone());
-        Arc::new(Recorded { events: Arc::clone(&self.events), begun })
+        Arc::new(RecordingSpan { events: Arc::clone(&self.events), begun })
     }
 }
 
-impl Span for Recorded {
+impl Span for RecordingSpan {
     fn end(&self, outcome: &dyn Outcome) {
         let failure = outcome.failure().map(|failure| failure.kind.to_owned());
         self.events.lock().unwrap().push(Event { begins: false, failure, ..self.begun.clone() });
     }
 }
 
-fn watched(host: TestHost) -> (RunContext, Arc<Mutex<Vec<Event>>>) {
-    let recorder = Recorder::default();
+fn traced_context(host: TestHost) -> (RunContext, Arc<Mutex<Vec<Event>>>) {
+    let recorder = RecordingTracer::default();
     let events = Arc::clone(&recorder.events);
     (RunContext::new(Arc::new(TestHost { tracer: Some(Arc::new(recorder)), ..host })), events)
 }
 
-/// Names with their depth, in the order of the beginnings.
+/// Depth and name of each span, in the order of their starts.
 fn outline(events: &[Event]) -> Vec<(usize, String)> {
     let begun: Vec<&Event> = events.iter().filter(|event| event.begins).collect();
     let depth = |event: &Event| {
@@ -80,7 +80,7 @@ fn ends(events: &[Event]) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-/// Every span ends once, after all that are inside it, and none begins inside one that has ended.
+/// Fails unless every span ends once, after its children, and starts while its parent is open.
 fn assert_nested(events: &[Event]) {
     let mut open: Vec<usize> = Vec::new();
     for event in events {
@@ -92,7 +92,7 @@ fn assert_nested(events: &[Event]) {
             open.remove(place.unwrap_or_else(|| panic!("{event:?} ended twice in {events:?}")));
             let inside =
                 |number: &usize| events.iter().any(|e| e.number == *number && e.parent == Some(event.number));
-            assert!(!open.iter().any(inside), "{event:?} ended before what is inside it: {events:?}");
+            assert!(!open.iter().any(inside), "{event:?} ended before its children: {events:?}");
         }
     }
     assert!(open.is_empty(), "{open:?} never ended in {events:?}");
@@ -100,8 +100,8 @@ fn assert_nested(events: &[Event]) {
 
 #[test]
 fn a_run_is_a_tree_of_spans() {
-    let model = ScriptModel::new([Answer::calls(&["echo", "fail", "nobody"]), Answer::text("Done.")]);
-    let (context, events) = watched(TestHost::with_hooks());
+    let model = ScriptModel::new([Answer::calls(&["echo", "fail", "missing"]), Answer::text("Done.")]);
+    let (context, events) = traced_context(TestHost::with_hooks());
 
     block_on(agent(Arc::new(model), 5).run("Go", context)).unwrap();
 
@@ -112,7 +112,7 @@ fn a_run_is_a_tree_of_spans() {
         (2, "chat script"),
         (2, "execute_tool echo"),
         (2, "execute_tool fail"),
-        (2, "execute_tool nobody"),
+        (2, "execute_tool missing"),
         (1, "step 2"),
         (2, "chat script"),
     ];
@@ -120,13 +120,13 @@ fn a_run_is_a_tree_of_spans() {
     assert_nested(&events);
     let failed: Vec<_> = ends(&events).into_iter().filter(|(_, failure)| failure.is_some()).collect();
     let failed: Vec<&str> = failed.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(failed, ["execute_tool nobody", "execute_tool fail"]);
+    assert_eq!(failed, ["execute_tool missing", "execute_tool fail"]);
 }
 
 #[test]
-fn a_failure_reaches_every_span_around_it() {
+fn a_failure_is_recorded_in_every_enclosing_span() {
     let error = UppError::new(ErrorCode::RateLimited, "scripted", "too fast");
-    let (context, events) = watched(TestHost::default());
+    let (context, events) = traced_context(TestHost::default());
 
     let agent = agent(Arc::new(ScriptModel::failing([Err(error)])), 5);
     block_on(agent.run("Go", context)).unwrap_err();
@@ -137,7 +137,7 @@ fn a_failure_reaches_every_span_around_it() {
 }
 
 #[test]
-fn input_counts_what_anthropic_reads_from_its_cache() {
+fn input_tokens_of_anthropic_include_cache_reads_and_writes() {
     let mut response = Answer::text("Hi.").response(1);
     (response.usage.cache_read_tokens, response.usage.cache_write_tokens) = (30, 5);
     let input = |provider: &'static str| {
@@ -154,14 +154,14 @@ fn input_counts_what_anthropic_reads_from_its_cache() {
 }
 
 fn answers() -> impl Strategy<Value = Vec<Answer>> {
-    let tools = prop::sample::subsequence(vec!["echo", "fail", "slow", "never", "guarded", "nobody"], 0..4);
+    let tools = prop::sample::subsequence(vec!["echo", "fail", "slow", "never", "guarded", "missing"], 0..4);
     prop::collection::vec(tools, 0..4).prop_map(|rounds| {
         let rounds = rounds.into_iter().filter(|tools| !tools.is_empty());
         rounds.map(|tools| Answer::calls(&tools)).chain([Answer::text("That is all.")]).collect()
     })
 }
 
-/// Whether there are hooks, and which of them fails.
+/// Whether the host has hooks, and which of them fails.
 fn hooks() -> impl Strategy<Value = (bool, Option<&'static str>)> {
     let names = ["on_step_start", "on_before_call", "approve", "on_step_end", "on_tool_error", "checkpoint"];
     (any::<bool>(), prop::option::of(prop::sample::select(names.to_vec())))
@@ -177,8 +177,8 @@ fn host((hooks, failing): (bool, Option<&'static str>)) -> TestHost {
 
 proptest! {
     #[test]
-    fn what_begins_ends_wherever_the_run_is_dropped(script in answers(), hooks in hooks(), polls in 0usize..120) {
-        let (context, events) = watched(host(hooks));
+    fn every_span_ends_wherever_the_run_is_dropped(script in answers(), hooks in hooks(), polls in 0usize..120) {
+        let (context, events) = traced_context(host(hooks));
         let agent = agent(Arc::new(ScriptModel::new(script)), 3);
         let mut run = Box::pin(agent.run("Go", context));
         let mut waker = Context::from_waker(Waker::noop());
@@ -193,13 +193,13 @@ proptest! {
     }
 
     #[test]
-    fn what_begins_ends_wherever_a_stream_is_aborted_or_left(
+    fn every_span_ends_wherever_a_stream_is_aborted_or_dropped(
         script in answers(),
         hooks in hooks(),
         polls in 0usize..120,
         aborts in any::<bool>(),
     ) {
-        let (context, events) = watched(host(hooks));
+        let (context, events) = traced_context(host(hooks));
         let mut stream = agent(Arc::new(ScriptModel::new(script)), 3).stream("Go", context).unwrap();
         let mut waker = Context::from_waker(Waker::noop());
         for _ in 0..polls {

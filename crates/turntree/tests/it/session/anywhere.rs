@@ -1,5 +1,5 @@
-//! Runs of any script, dropped anywhere, any number of times, here and in other processes: they end as if nothing had
-//! happened, and nothing that was finished is done again.
+//! Random runs that are dropped at any point, any number of times, and resumed in the same or in another process: they end
+//! like an uninterrupted run and repeat no finished work.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,11 +12,11 @@ use turntree::agents::types::approval_required;
 use turntree::agents::{Session, SessionError};
 use turntree::message::{Body, ToolExecution, Turn};
 
-use super::{World, options, poll_at_most, said};
+use super::{Fixture, options, poll_at_most, texts};
 use crate::support::agents::{Answer, ScriptModel, TestHost, block_on};
 
-/// One process after another: how often each polls before it is killed, and whether the next one reads JSON.
-type Lives = Vec<(usize, bool)>;
+/// For each process the number of polls before it is killed, and whether the session then moves through JSON.
+type Kills = Vec<(usize, bool)>;
 
 fn scripts() -> impl Strategy<Value = Vec<Answer>> {
     let tools = prop_oneof![Just("echo"), Just("slow"), Just("fail"), Just("guarded"), Just("owl")];
@@ -28,27 +28,28 @@ fn scripts() -> impl Strategy<Value = Vec<Answer>> {
 }
 
 struct Trial {
-    world: World,
+    fixture: Fixture,
     model: Arc<ScriptModel>,
 }
 
 impl Trial {
     fn new(script: &[Answer], approval: Approval) -> Self {
-        let world = World::new(CheckpointInterval::Step);
+        let fixture = Fixture::new(CheckpointInterval::Step);
         let host = Arc::new(TestHost { approval, hooks: HookSet::all(), ..TestHost::default() });
         let model = Arc::new(ScriptModel::new(script.to_vec()));
-        let agent = world.agent.with(&*world.ids, |options| options.model = Some(Arc::clone(&model) as _));
-        let session = Session::new(agent.clone(), options(&world.ids, CheckpointInterval::Step)).unwrap();
-        Self { world: World { host, agent, session, ..world }, model }
+        let agent =
+            fixture.agent.with(&*fixture.ids, |options| options.model = Some(Arc::clone(&model) as _));
+        let session = Session::new(agent.clone(), options(&fixture.ids, CheckpointInterval::Step)).unwrap();
+        Self { fixture: Fixture { host, agent, session, ..fixture }, model }
     }
 
-    /// Goes on until the run has ended. Every pending call is let through.
+    /// Runs or resumes until the run ends. Approves every pending call.
     fn finish(&self, session: &Session) -> Arc<Turn> {
         loop {
             let outcome = if session.is_resumable() {
-                block_on(session.resume(self.world.context()))
+                block_on(session.resume(self.fixture.context()))
             } else {
-                block_on(session.run("go", self.world.context()))
+                block_on(session.run("go", self.fixture.context()))
             };
             match outcome {
                 Ok(turn) => return turn,
@@ -58,30 +59,30 @@ impl Trial {
         }
     }
 
-    /// What is there after some processes were killed in the middle of their work.
-    fn live(&self, lives: &Lives) -> Session {
-        let mut session = self.world.session.clone();
-        for (polls, moves) in lives {
-            let context = self.world.context();
+    /// Runs the session through the kills.
+    fn run_with_kills(&self, kills: &Kills) -> Session {
+        let mut session = self.fixture.session.clone();
+        for (polls, moves) in kills {
+            let context = self.fixture.context();
             if session.is_resumable() {
-                let _cut = poll_at_most(Box::pin(session.resume(context)).as_mut(), *polls);
-            } else if said(&session).is_empty() {
-                let _cut = poll_at_most(Box::pin(session.run("go", context)).as_mut(), *polls);
+                let _dropped = poll_at_most(Box::pin(session.resume(context)).as_mut(), *polls);
+            } else if texts(&session).is_empty() {
+                let _dropped = poll_at_most(Box::pin(session.run("go", context)).as_mut(), *polls);
             }
             approve_all(&session);
             if *moves {
-                session = self.world.load(&session.to_json().unwrap());
+                session = self.fixture.load(&session.to_json().unwrap());
             }
         }
         session
     }
 
-    /// Tools that were run to their end.
+    /// The number of tools that ran to their end.
     fn tools_finished(&self) -> usize {
-        self.world.tools_run().len() - self.world.host.dropped_tools.load(Ordering::Relaxed)
+        self.fixture.tools_run().len() - self.fixture.host.dropped_tools.load(Ordering::Relaxed)
     }
 
-    /// Calls of the model that were answered.
+    /// The number of model calls that returned.
     fn answers(&self) -> usize {
         self.model.requests.lock().unwrap().len() - self.model.dropped.load(Ordering::Relaxed)
     }
@@ -93,8 +94,8 @@ fn approve_all(session: &Session) {
     }
 }
 
-/// A turn without what differs from run to run: ids and times, and the order in which tools finished.
-fn essence(turn: &Turn) -> (Vec<Body>, Vec<ToolExecution>, u32, String) {
+/// A turn without ids, times and the order in which tools finished, which differ between runs.
+fn comparable(turn: &Turn) -> (Vec<Body>, Vec<ToolExecution>, u32, String) {
     let mut records = turn.tool_executions.clone();
     records.sort_by(|one, other| one.tool_call_id.cmp(&other.tool_call_id));
     let bodies = turn.messages.iter().map(|message| message.body.clone()).collect();
@@ -105,25 +106,25 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn a_run_killed_anywhere_ends_as_if_nothing_had_happened(
+    fn a_run_killed_and_resumed_anywhere_ends_like_an_uninterrupted_run(
         script in scripts(),
         asks in any::<bool>(),
-        lives in proptest::collection::vec((0..60_usize, any::<bool>()), 0..6),
+        kills in proptest::collection::vec((0..60_usize, any::<bool>()), 0..6),
     ) {
         let expected = block_on({
             let trial = Trial::new(&script, Approval::Granted);
-            async move { trial.world.session.run("go", trial.world.context()).await.unwrap() }
+            async move { trial.fixture.session.run("go", trial.fixture.context()).await.unwrap() }
         });
         let trial = Trial::new(&script, if asks { Approval::Ask } else { Approval::Granted });
 
-        let session = trial.live(&lives);
-        let ended_alive = !said(&session).is_empty();
-        let turn = if ended_alive { None } else { Some(trial.finish(&session)) };
+        let session = trial.run_with_kills(&kills);
+        let has_ended = !texts(&session).is_empty();
+        let turn = if has_ended { None } else { Some(trial.finish(&session)) };
 
         if let Some(turn) = &turn {
-            prop_assert_eq!(essence(turn), essence(&expected));
+            prop_assert_eq!(comparable(turn), comparable(&expected));
         }
-        prop_assert_eq!(said(&session).len(), expected.messages.len());
+        prop_assert_eq!(texts(&session).len(), expected.messages.len());
         let ran = expected.tool_executions.iter().filter(|record| record.tool_name != "owl").count();
         prop_assert_eq!(trial.tools_finished(), ran);
         prop_assert_eq!(trial.answers(), expected.cycles as usize);

@@ -1,4 +1,4 @@
-//! Calls that a person decides about: the run stops, and goes on after the decision, here or in another process.
+//! Tool calls that need approval: the run stops, and resumes after the decision in the same or in another process.
 
 use std::sync::Arc;
 
@@ -11,24 +11,26 @@ use turntree::agents::{Session, SessionError};
 use turntree::message::Turn;
 use turntree::upp::UppError;
 
-use super::runs::Shelf;
-use super::{World, options, poll_at_most, said};
-use crate::support::agents::{Answer, ScriptModel, TestHost, block_on, one_round, raw, records, told};
+use super::runs::MemoryStore;
+use super::{Fixture, options, poll_at_most, texts};
+use crate::support::agents::{
+    Answer, ScriptModel, TestHost, block_on, one_round, raw, records, tool_results,
+};
 
-/// A session whose model answers by the script, and whose host leaves calls of `guarded` to a person.
-fn world(script: &[Answer], host: TestHost) -> World {
-    let world = World::new(CheckpointInterval::Step);
+/// A session with this script; calls of `guarded` need approval.
+fn fixture(script: &[Answer], host: TestHost) -> Fixture {
+    let fixture = Fixture::new(CheckpointInterval::Step);
     let host = Arc::new(TestHost { approval: Approval::Ask, ..host });
-    let agent = world.agent.with(&*world.ids, |options| {
+    let agent = fixture.agent.with(&*fixture.ids, |options| {
         options.model = Some(Arc::new(ScriptModel::new(script.to_vec())));
     });
-    let session = Session::new(agent.clone(), options(&world.ids, CheckpointInterval::Step)).unwrap();
-    World { host, agent, session, ..world }
+    let session = Session::new(agent.clone(), options(&fixture.ids, CheckpointInterval::Step)).unwrap();
+    Fixture { host, agent, session, ..fixture }
 }
 
-fn two_guarded() -> World {
+fn two_guarded() -> Fixture {
     let script = [Answer::calls(&["guarded", "slow", "guarded"]), Answer::text("Done.")];
-    world(&script, TestHost::default())
+    fixture(&script, TestHost::default())
 }
 
 fn denied(reason: &str) -> Verdict {
@@ -47,15 +49,15 @@ fn pending(session: &Session) -> Vec<String> {
 }
 
 #[test]
-fn a_run_stops_once_the_other_calls_have_settled() {
-    let world = two_guarded();
+fn a_run_waits_for_approval_after_the_other_calls_finish() {
+    let fixture = two_guarded();
 
-    let (calls, error) = waiting(block_on(world.session.run("go", world.context())));
+    let (calls, error) = waiting(block_on(fixture.session.run("go", fixture.context())));
 
     assert_eq!(calls, ["call-1-0", "call-1-2"]);
-    assert_eq!(pending(&world.session), calls);
-    assert_eq!(world.tools_run(), ["call-1-1"]);
-    assert!(said(&world.session).is_empty());
+    assert_eq!(pending(&fixture.session), calls);
+    assert_eq!(fixture.tools_run(), ["call-1-1"]);
+    assert!(texts(&fixture.session).is_empty());
     assert_eq!(
         error.message,
         "calls wait for approval: guarded (call-1-0), guarded (call-1-2); `approve` or `deny` them in the session, then \
@@ -66,21 +68,21 @@ fn a_run_stops_once_the_other_calls_have_settled() {
 }
 
 #[test]
-fn decisions_are_carried_out_in_another_process_and_every_call_runs_once() {
-    let world = two_guarded();
-    waiting(block_on(world.session.run("go", world.context())));
-    let loaded = world.reloaded();
-    assert_eq!(loaded.to_json().unwrap(), world.session.to_json().unwrap());
+fn decisions_take_effect_in_another_process_and_every_call_runs_once() {
+    let fixture = two_guarded();
+    waiting(block_on(fixture.session.run("go", fixture.context())));
+    let loaded = fixture.reloaded();
+    assert_eq!(loaded.to_json().unwrap(), fixture.session.to_json().unwrap());
     loaded.decide("call-1-0", Verdict::Approved, None).unwrap();
     loaded.decide("call-1-2", denied("too dear"), None).unwrap();
     assert!(pending(&loaded).is_empty());
-    let decided = world.load(&loaded.to_json().unwrap());
+    let decided = fixture.load(&loaded.to_json().unwrap());
     assert_eq!(decided.to_json().unwrap(), loaded.to_json().unwrap());
 
-    let turn = block_on(decided.resume(world.context())).unwrap();
+    let turn = block_on(decided.resume(fixture.context())).unwrap();
 
-    assert_eq!(world.tools_run(), ["call-1-1", "call-1-0"]);
-    assert_eq!(told(&turn), ["{}", "{}", "\"Tool execution denied: too dear\""]);
+    assert_eq!(fixture.tools_run(), ["call-1-1", "call-1-0"]);
+    assert_eq!(tool_results(&turn), ["{}", "{}", "\"Tool execution denied: too dear\""]);
     assert_eq!(
         records(&turn),
         [
@@ -89,53 +91,53 @@ fn decisions_are_carried_out_in_another_process_and_every_call_runs_once() {
             ("call-1-0", "{}", false, Some(true)),
         ]
     );
-    assert_eq!(said(&decided).len(), 4);
-    assert!(matches!(block_on(decided.resume(world.context())), Err(SessionError::NothingToResume { .. })));
+    assert_eq!(texts(&decided).len(), 4);
+    assert!(matches!(block_on(decided.resume(fixture.context())), Err(SessionError::NothingToResume { .. })));
 }
 
 #[test]
-fn what_is_decided_runs_and_what_is_not_waits_on() {
-    let world = two_guarded();
-    waiting(block_on(world.session.run("go", world.context())));
-    assert_eq!(waiting(block_on(world.session.resume(world.context()))).0, ["call-1-0", "call-1-2"]);
+fn a_resume_runs_decided_calls_and_waits_for_undecided_ones() {
+    let fixture = two_guarded();
+    waiting(block_on(fixture.session.run("go", fixture.context())));
+    assert_eq!(waiting(block_on(fixture.session.resume(fixture.context()))).0, ["call-1-0", "call-1-2"]);
 
-    world.session.decide("call-1-2", Verdict::Approved, None).unwrap();
-    let (left, _) = waiting(block_on(world.session.resume(world.context())));
-    assert_eq!((left, world.tools_run().len()), (vec!["call-1-0".to_owned()], 2));
-    world.session.decide("call-1-0", Verdict::Denied { reason: None }, None).unwrap();
-    let turn = block_on(world.session.resume(world.context())).unwrap();
+    fixture.session.decide("call-1-2", Verdict::Approved, None).unwrap();
+    let (left, _) = waiting(block_on(fixture.session.resume(fixture.context())));
+    assert_eq!((left, fixture.tools_run().len()), (vec!["call-1-0".to_owned()], 2));
+    fixture.session.decide("call-1-0", Verdict::Denied { reason: None }, None).unwrap();
+    let turn = block_on(fixture.session.resume(fixture.context())).unwrap();
 
-    assert_eq!(world.tools_run(), ["call-1-1", "call-1-2"]);
-    assert_eq!(told(&turn), ["\"Tool execution denied by approval handler\"", "{}", "{}"]);
+    assert_eq!(fixture.tools_run(), ["call-1-1", "call-1-2"]);
+    assert_eq!(tool_results(&turn), ["\"Tool execution denied by approval handler\"", "{}", "{}"]);
 }
 
 #[test]
-fn a_person_may_change_the_arguments() {
-    let world = two_guarded();
-    waiting(block_on(world.session.run("go", world.context())));
+fn an_approval_can_replace_the_arguments() {
+    let fixture = two_guarded();
+    waiting(block_on(fixture.session.run("go", fixture.context())));
 
-    world.session.decide("call-1-0", Verdict::Approved, Some(raw(r#"{"amount":1.50}"#))).unwrap();
-    world.session.decide("call-1-2", Verdict::Approved, None).unwrap();
-    let turn = block_on(world.reloaded().resume(world.context())).unwrap();
+    fixture.session.decide("call-1-0", Verdict::Approved, Some(raw(r#"{"amount":1.50}"#))).unwrap();
+    fixture.session.decide("call-1-2", Verdict::Approved, None).unwrap();
+    let turn = block_on(fixture.reloaded().resume(fixture.context())).unwrap();
 
-    assert_eq!(told(&turn), [r#"{"amount":1.50}"#, "{}", "{}"]);
+    assert_eq!(tool_results(&turn), [r#"{"amount":1.50}"#, "{}", "{}"]);
     let changed = turn.tool_executions.iter().find(|record| record.tool_call_id == "call-1-0").unwrap();
     assert_eq!(changed.arguments, raw(r#"{"amount":1.50}"#));
 }
 
 #[test]
-fn a_person_sees_what_the_hooks_made_of_a_call_and_they_are_not_asked_again() {
+fn pending_calls_show_arguments_after_hooks_and_hooks_run_once() {
     let before = BeforeCall::ProceedWith(raw(r#"{"safe":true}"#));
     let hooks = HookSet::BEFORE_CALL | HookSet::TOOL_CALL | HookSet::AFTER_CALL;
-    let world = world(&one_round("guarded"), TestHost { hooks, before, ..TestHost::default() });
-    waiting(block_on(world.session.run("go", world.context())));
-    assert_eq!(world.session.pending()[0].arguments, raw(r#"{"safe":true}"#));
+    let fixture = fixture(&one_round("guarded"), TestHost { hooks, before, ..TestHost::default() });
+    waiting(block_on(fixture.session.run("go", fixture.context())));
+    assert_eq!(fixture.session.pending()[0].arguments, raw(r#"{"safe":true}"#));
 
-    world.session.decide("call-1-0", Verdict::Approved, None).unwrap();
-    let turn = block_on(world.session.resume(world.context())).unwrap();
+    fixture.session.decide("call-1-0", Verdict::Approved, None).unwrap();
+    let turn = block_on(fixture.session.resume(fixture.context())).unwrap();
 
-    assert_eq!(told(&turn), [r#"{"safe":true}"#]);
-    let log = world.host.log();
+    assert_eq!(tool_results(&turn), [r#"{"safe":true}"#]);
+    let log = fixture.host.log();
     let count = |name: &str| log.iter().filter(|line| line.starts_with(name)).count();
     assert_eq!(
         (count("on_before_call"), count("on_tool_call"), count("approve"), count("on_after_call")),
@@ -144,18 +146,20 @@ fn a_person_sees_what_the_hooks_made_of_a_call_and_they_are_not_asked_again() {
 }
 
 #[test]
-fn wrong_decisions_are_refused_and_change_nothing() {
-    let world = two_guarded();
-    let nothing = world.session.decide("call-1-0", Verdict::Approved, None).unwrap_err();
-    assert!(nothing.to_string().ends_with("has no call \"call-1-0\" that waits for a decision; none does"));
-    waiting(block_on(world.session.run("go", world.context())));
-    world.session.decide("call-1-0", Verdict::Approved, None).unwrap();
-    let before = world.session.to_json().unwrap();
+fn invalid_decisions_are_refused_and_leave_the_session_unchanged() {
+    let fixture = two_guarded();
+    let without_run = fixture.session.decide("call-1-0", Verdict::Approved, None).unwrap_err();
+    assert!(
+        without_run.to_string().ends_with("has no call \"call-1-0\" that waits for a decision; none does")
+    );
+    waiting(block_on(fixture.session.run("go", fixture.context())));
+    fixture.session.decide("call-1-0", Verdict::Approved, None).unwrap();
+    let before = fixture.session.to_json().unwrap();
 
-    let again = world.session.decide("call-1-0", denied("no"), None);
-    let unknown = world.session.decide("call-9", Verdict::Approved, None).unwrap_err();
-    let answered = world.session.decide("call-1-1", Verdict::Approved, None);
-    let another = block_on(world.session.run("more", world.context())).unwrap_err();
+    let again = fixture.session.decide("call-1-0", denied("no"), None);
+    let unknown = fixture.session.decide("call-9", Verdict::Approved, None).unwrap_err();
+    let answered = fixture.session.decide("call-1-1", Verdict::Approved, None);
+    let another = block_on(fixture.session.run("more", fixture.context())).unwrap_err();
 
     assert!(matches!(again, Err(SessionError::AlreadyDecided { .. })));
     assert!(matches!(answered, Err(SessionError::AlreadyDecided { .. })));
@@ -167,42 +171,42 @@ fn wrong_decisions_are_refused_and_change_nothing() {
         ),
         "{another}"
     );
-    assert_eq!(world.session.to_json().unwrap(), before);
+    assert_eq!(fixture.session.to_json().unwrap(), before);
 }
 
 #[test]
-fn a_run_under_way_takes_no_decisions_and_a_discarded_one_is_gone() {
-    let world = two_guarded();
-    let mut run = Box::pin(world.session.run("go", world.context()));
+fn decisions_are_refused_during_a_run_and_discard_removes_the_pending_run() {
+    let fixture = two_guarded();
+    let mut run = Box::pin(fixture.session.run("go", fixture.context()));
     assert!(poll_at_most(run.as_mut(), 8).is_none());
     assert!(matches!(
-        world.session.decide("call-1-0", Verdict::Approved, None),
+        fixture.session.decide("call-1-0", Verdict::Approved, None),
         Err(SessionError::RunActive { .. })
     ));
-    assert!(matches!(world.session.discard(), Err(SessionError::RunActive { .. })));
+    assert!(matches!(fixture.session.discard(), Err(SessionError::RunActive { .. })));
     waiting(block_on(run));
 
-    assert!(world.session.discard().unwrap());
+    assert!(fixture.session.discard().unwrap());
 
-    assert!(!world.session.discard().unwrap());
-    assert!(pending(&world.session).is_empty());
-    assert_eq!(waiting(block_on(world.session.run("another", world.context()))).0.len(), 2);
+    assert!(!fixture.session.discard().unwrap());
+    assert!(pending(&fixture.session).is_empty());
+    assert_eq!(waiting(block_on(fixture.session.run("another", fixture.context()))).0.len(), 2);
 }
 
 #[test]
-fn runs_in_line_behind_one_that_stops_are_told_and_a_resume_goes_on() {
-    let world = two_guarded();
-    let first = world.session.run("go", world.context());
-    let second = world.session.run("more", world.context());
+fn runs_queued_behind_pending_approvals_are_refused_and_a_resume_continues() {
+    let fixture = two_guarded();
+    let first = fixture.session.run("go", fixture.context());
+    let second = fixture.session.run("more", fixture.context());
     let (first, second) = block_on(futures_util::future::join(first, second));
     waiting(first);
     assert!(matches!(second, Err(SessionError::OpenApprovals { .. })));
 
-    for call in world.session.pending() {
-        world.session.decide(&call.tool_call_id, Verdict::Approved, None).unwrap();
+    for call in fixture.session.pending() {
+        fixture.session.decide(&call.tool_call_id, Verdict::Approved, None).unwrap();
     }
-    let resumed = world.session.resume(world.context());
-    let later = world.session.resume(world.context());
+    let resumed = fixture.session.resume(fixture.context());
+    let later = fixture.session.resume(fixture.context());
     let (resumed, later) = block_on(futures_util::future::join(resumed, later));
 
     assert_eq!(resumed.unwrap().tool_executions.len(), 3);
@@ -210,18 +214,18 @@ fn runs_in_line_behind_one_that_stops_are_told_and_a_resume_goes_on() {
 }
 
 #[test]
-fn the_stream_of_a_run_that_waits_ends_and_its_turn_tells_why() {
-    let world = two_guarded();
-    let mut stream = world.session.stream("go", world.context()).unwrap();
+fn the_stream_of_a_waiting_run_ends_and_its_turn_is_the_approval_error() {
+    let fixture = two_guarded();
+    let mut stream = fixture.session.stream("go", fixture.context()).unwrap();
     while let Some(event) = block_on(stream.next()) {
         event.unwrap();
     }
     waiting(block_on(stream.turn()).map_err(SessionError::Run));
 
-    for call in world.session.pending() {
-        world.session.decide(&call.tool_call_id, Verdict::Approved, None).unwrap();
+    for call in fixture.session.pending() {
+        fixture.session.decide(&call.tool_call_id, Verdict::Approved, None).unwrap();
     }
-    let mut stream = world.session.resume_stream(world.context()).unwrap();
+    let mut stream = fixture.session.resume_stream(fixture.context()).unwrap();
     let mut ended = Vec::new();
     while let Some(event) = block_on(stream.next()) {
         if let Some(event) = event.unwrap().as_upp()
@@ -236,15 +240,15 @@ fn the_stream_of_a_run_that_waits_ends_and_its_turn_tells_why() {
 }
 
 #[test]
-fn without_a_session_a_run_ends_and_says_what_it_needs() {
-    let world = two_guarded();
+fn without_a_session_the_approval_error_ends_the_run() {
+    let fixture = two_guarded();
 
-    let error = block_on(world.agent.run("go", world.context())).unwrap_err();
+    let error = block_on(fixture.agent.run("go", fixture.context())).unwrap_err();
 
     let required = approval_required(&error).unwrap();
     assert_eq!((required.calls.len(), required.session_id.clone()), (2, None));
     assert!(error.message.ends_with("; only a session can go on after that: run the agent in one"));
-    let mut stream = world.agent.stream("go", world.context()).unwrap();
+    let mut stream = fixture.agent.stream("go", fixture.context()).unwrap();
     let last = block_on(async {
         let mut last = None;
         while let Some(event) = stream.next().await {
@@ -252,57 +256,57 @@ fn without_a_session_a_run_ends_and_says_what_it_needs() {
         }
         last
     });
-    assert!(matches!(last, Some(Err(_))), "nothing goes on after it, so its listener is told");
+    assert!(matches!(last, Some(Err(_))), "the last event is the approval error");
 }
 
 #[test]
-fn decisions_are_saved_before_they_are_carried_out_and_each_approved_call_after_it() {
-    let world = two_guarded();
-    let shelf = Arc::new(Shelf::default());
-    let session = world.session.with_persistence(Some(Arc::clone(&shelf) as _));
-    waiting(block_on(session.run("go", world.context())));
-    assert_eq!(shelf.count(), 1);
+fn decisions_are_saved_before_the_calls_run_and_after_each_approved_call() {
+    let fixture = two_guarded();
+    let store = Arc::new(MemoryStore::default());
+    let session = fixture.session.with_persistence(Some(Arc::clone(&store) as _));
+    waiting(block_on(session.run("go", fixture.context())));
+    assert_eq!(store.count(), 1);
     session.decide("call-1-0", Verdict::Approved, None).unwrap();
     session.decide("call-1-2", Verdict::Approved, None).unwrap();
 
-    block_on(session.resume(world.context())).unwrap();
+    block_on(session.resume(fixture.context())).unwrap();
 
-    let saved: Vec<_> = shelf.texts()[1..].iter().map(|text| world.load(text)).collect();
-    // Before, after each of the two, and at the end.
+    let saved: Vec<_> = store.texts()[1..].iter().map(|text| fixture.load(text)).collect();
+    // Before the calls, after each of the two, and at the end.
     assert_eq!(saved.len(), 4);
-    let runs_of = |killed: &Session| {
-        let before = world.tools_run().len();
-        block_on(killed.resume(world.context())).unwrap();
-        world.tools_run().len() - before
+    let count_runs = |killed: &Session| {
+        let before = fixture.tools_run().len();
+        block_on(killed.resume(fixture.context())).unwrap();
+        fixture.tools_run().len() - before
     };
-    assert_eq!(saved[..3].iter().map(runs_of).collect::<Vec<_>>(), [2, 1, 0]);
+    assert_eq!(saved[..3].iter().map(count_runs).collect::<Vec<_>>(), [2, 1, 0]);
 }
 
 #[test]
-fn a_store_that_fails_before_a_decision_is_carried_out_stops_the_run_and_loses_nothing() {
-    let world = two_guarded();
-    let shelf = Arc::new(Shelf::default());
-    let session = world.session.with_persistence(Some(Arc::clone(&shelf) as _));
-    waiting(block_on(session.run("go", world.context())));
+fn a_failing_store_stops_the_run_before_the_approved_calls_run() {
+    let fixture = two_guarded();
+    let store = Arc::new(MemoryStore::default());
+    let session = fixture.session.with_persistence(Some(Arc::clone(&store) as _));
+    waiting(block_on(session.run("go", fixture.context())));
     for call in session.pending() {
         session.decide(&call.tool_call_id, Verdict::Approved, None).unwrap();
     }
-    shelf.fail(true);
+    store.fail(true);
 
-    let failure = block_on(session.resume(world.context()));
+    let failure = block_on(session.resume(fixture.context()));
 
     assert!(matches!(failure, Err(SessionError::Store(_))), "{failure:?}");
-    assert_eq!(world.tools_run(), ["call-1-1"]);
-    shelf.fail(false);
-    assert_eq!(block_on(session.resume(world.context())).unwrap().tool_executions.len(), 3);
-    assert_eq!(world.tools_run().len(), 3);
+    assert_eq!(fixture.tools_run(), ["call-1-1"]);
+    store.fail(false);
+    assert_eq!(block_on(session.resume(fixture.context())).unwrap().tool_executions.len(), 3);
+    assert_eq!(fixture.tools_run().len(), 3);
 }
 
 #[test]
-fn a_saved_round_that_is_not_that_of_its_answer_is_refused() {
-    let world = two_guarded();
-    waiting(block_on(world.session.run("go", world.context())));
-    let text = world.session.to_json().unwrap();
+fn a_saved_round_that_does_not_match_its_response_is_refused() {
+    let fixture = two_guarded();
+    waiting(block_on(fixture.session.run("go", fixture.context())));
+    let text = fixture.session.to_json().unwrap();
     let asked = r#"{"asked":{"toolCallId":"call-1-0","toolName":"guarded""#;
     assert!(text.contains(asked), "{text}");
 

@@ -1,12 +1,12 @@
-//! Sessions as documents: the specification's sample, what is refused and where, what is kept.
+//! Sessions as JSON documents: the sample of the specification, refused documents, preserved members.
 
 use turntree::agents::session::{CheckpointInterval, SessionSnapshot};
 use turntree::core::limits::Limits;
 
-use super::{World, said};
+use super::{Fixture, texts};
 use crate::support::agents::{block_on, raw};
 
-/// UAP-1.0 §13.5 with messages in the place of its dots.
+/// The sample of UAP-1.0 §13.5, with messages in place of its ellipses.
 const SAMPLE: &str = r#"{
   "version": "1.0.0", "id": "sess_abc123", "agentId": "agent_xyz789",
   "createdAt": "2024-01-15T10:30:00.000Z", "updatedAt": "2024-01-15T10:35:00.000Z",
@@ -33,8 +33,8 @@ fn read(text: &str) -> Result<SessionSnapshot, String> {
 
 #[test]
 fn the_sample_of_the_specification_loads_and_can_be_restored() {
-    let world = World::new(CheckpointInterval::Step);
-    let session = world.load(SAMPLE);
+    let fixture = Fixture::new(CheckpointInterval::Step);
+    let session = fixture.load(SAMPLE);
     let state = session.checkpoints()[0].state();
     assert_eq!((state.step, state.messages.len()), (3, 2));
     assert_eq!(state.reasoning.map(|reasoning| reasoning.len()), Some(2));
@@ -44,19 +44,19 @@ fn the_sample_of_the_specification_loads_and_can_be_restored() {
     block_on(session.restore("cp_001")).unwrap();
 
     // `m1` is in the thread already, `m2` is not.
-    assert_eq!(said(&session), ["Hi"]);
+    assert_eq!(texts(&session), ["Hi"]);
     assert!(!session.is_resumable());
-    block_on(session.run("more", world.context())).unwrap();
-    assert_eq!(said(&session), ["Hi", "there", "more", "answer to more"]);
+    block_on(session.run("more", fixture.context())).unwrap();
+    assert_eq!(texts(&session), ["Hi", "there", "more", "answer to more"]);
 }
 
 #[test]
-fn what_is_unknown_is_kept_and_ids_stay() {
-    let world = World::new(CheckpointInterval::Step);
+fn unknown_members_and_ids_round_trip() {
+    let fixture = Fixture::new(CheckpointInterval::Step);
 
-    let written = world.load(SAMPLE).to_json().unwrap();
+    let written = fixture.load(SAMPLE).to_json().unwrap();
 
-    for kept in [
+    for member in [
         r#""newer":1.50"#,
         r#""newer":[1.0]"#,
         r#""mood":"calm""#,
@@ -64,7 +64,7 @@ fn what_is_unknown_is_kept_and_ids_stay() {
         "agent_xyz789",
         "thread_002",
     ] {
-        assert!(written.contains(kept), "{kept} is not in {written}");
+        assert!(written.contains(member), "{member} is not in {written}");
     }
     assert_eq!(
         read(&written),
@@ -77,23 +77,23 @@ fn what_is_unknown_is_kept_and_ids_stay() {
 }
 
 #[test]
-fn what_a_newer_version_keeps_for_itself_is_kept_too() {
-    let world = World::new(CheckpointInterval::Step);
+fn reserved_members_of_newer_versions_round_trip() {
+    let fixture = Fixture::new(CheckpointInterval::Step);
     let text =
         SAMPLE.replace(r#""task": "Implement feature X""#, r#""turntree": {"later": {"a":1.50}}"#).replace(
             r#""subAgentStates": {}, "metadata": {}"#,
             r#""metadata": {"turntree": {"hint": [1.0], "messages": 1}}"#,
         );
 
-    let written = world.load(&text).to_json().unwrap();
+    let written = fixture.load(&text).to_json().unwrap();
 
     assert!(written.contains(r#""turntree":{"messages":1,"hint":[1.0]}"#), "{written}");
     assert!(written.contains(r#""turntree":{"later":{"a":1.50}}"#), "{written}");
-    assert_eq!(world.load(&written).to_json().unwrap(), written);
+    assert_eq!(fixture.load(&written).to_json().unwrap(), written);
 }
 
 #[test]
-fn versions_are_checked_first() {
+fn the_version_is_checked_before_the_other_members() {
     for (version, fits) in [
         ("\"1.0.0\"", true),
         ("\"1.0.7\"", true),
@@ -114,7 +114,7 @@ fn versions_are_checked_first() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_its_place() {
+fn invalid_documents_are_refused_with_a_json_pointer() {
     let cases = [
         (r#""id": "sess_abc123""#, r#""id": """#, "/id: "),
         (r#""rootId": "node_root""#, r#""rootId": "x""#, "/threadTree/rootId: "),
@@ -149,10 +149,10 @@ fn what_does_not_fit_is_refused_with_its_place() {
 }
 
 #[test]
-fn the_state_of_a_run_of_another_version_is_told_with_a_way_out() {
-    let world = World::new(CheckpointInterval::Step);
-    block_on(world.session.run("1", world.context())).unwrap();
-    let text = world.session.to_json().unwrap();
+fn a_run_state_of_another_version_is_refused_with_a_remedy() {
+    let fixture = Fixture::new(CheckpointInterval::Step);
+    block_on(fixture.session.run("1", fixture.context())).unwrap();
+    let text = fixture.session.to_json().unwrap();
     assert!(text.contains(r#""run":{"version":1,"#));
 
     let error = read(&text.replacen(r#""run":{"version":1,"#, r#""run":{"version":7,"#, 1)).unwrap_err();
@@ -166,31 +166,31 @@ fn the_state_of_a_run_of_another_version_is_told_with_a_way_out() {
 }
 
 #[test]
-fn only_strict_readers_want_uuids() {
-    let world = World::new(CheckpointInterval::Step);
-    block_on(world.session.run("one", world.context())).unwrap();
+fn ids_that_are_not_uuids_fail_only_check_ids() {
+    let fixture = Fixture::new(CheckpointInterval::Step);
+    block_on(fixture.session.run("one", fixture.context())).unwrap();
 
-    assert!(world.session.snapshot().unwrap().check_ids().is_ok());
+    assert!(fixture.session.snapshot().unwrap().check_ids().is_ok());
     let error = read(SAMPLE).unwrap().check_ids().unwrap_err();
     assert_eq!(error.to_string(), "/id: \"sess_abc123\" is not a UUIDv4");
 }
 
 #[test]
-fn sessions_of_sub_agents_are_kept_in_checkpoints() {
-    let world = World::new(CheckpointInterval::Step);
-    let child = World::new(CheckpointInterval::Step);
+fn checkpoints_contain_the_sessions_of_sub_agents() {
+    let fixture = Fixture::new(CheckpointInterval::Step);
+    let child = Fixture::new(CheckpointInterval::Step);
     block_on(child.session.run("child", child.context())).unwrap();
     let state = std::sync::Arc::new(child.session.snapshot().unwrap());
-    let mut run = Box::pin(world.session.run("2", world.context()));
+    let mut run = Box::pin(fixture.session.run("2", fixture.context()));
     assert!(super::poll_at_most(run.as_mut(), 3).is_none());
-    world.session.add_sub_agent("call-1-0", std::sync::Arc::clone(&state));
-    world.session.add_sub_agent("call-1-0", std::sync::Arc::clone(&state));
+    fixture.session.add_sub_agent("call-1-0", std::sync::Arc::clone(&state));
+    fixture.session.add_sub_agent("call-1-0", std::sync::Arc::clone(&state));
     block_on(run).unwrap();
 
-    let loaded = world.reloaded();
+    let loaded = fixture.reloaded();
 
     let states = &loaded.checkpoints()[0].sub_agent_states;
-    assert_eq!(states.get("call-1-0").map(|found| **found == *state), Some(true));
+    assert_eq!(states.get("call-1-0").map(|child| **child == *state), Some(true));
     assert_eq!(states.iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>(), ["call-1-0", &*state.id]);
-    assert_eq!(loaded.to_json().unwrap(), world.session.to_json().unwrap());
+    assert_eq!(loaded.to_json().unwrap(), fixture.session.to_json().unwrap());
 }

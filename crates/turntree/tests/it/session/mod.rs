@@ -26,24 +26,25 @@ use turntree::upp::{
     Capabilities, ErrorCode, Model, ModelEvent, ModelRequest, ModelResponse, ModelStream, UppError,
 };
 
-use crate::support::agents::{Answer, TestHost, agent, clock, give_way};
+use crate::support::agents::{Answer, TestHost, agent, clock, yield_times};
 
-/// Does what the last user message says: `3` wants three rounds of two tools, then answers; with `?` the second tool of
-/// each is one that a person approves; with `!` it fails instead of answering while it is told to. Each answer and each call has an id of its own.
+/// Follows the last user message: `3` makes three rounds of two tool calls and then a text response. With `?` the second
+/// tool of each round needs approval; with `!` the text response fails while `failing` is set. All ids are unique.
 #[derive(Debug, Default)]
 pub(super) struct TalkModel {
     pub(super) failing: AtomicBool,
     answers: AtomicUsize,
-    /// Ids of the messages of each request.
+    /// The ids of the messages of each request.
     pub(super) requests: Mutex<Vec<Vec<String>>>,
 }
 
 impl TalkModel {
     fn answer(&self, request: &ModelRequest) -> Result<ModelResponse, UppError> {
         self.requests.lock().unwrap().push(ids_of(&request.messages));
-        let said = request.messages.iter().rposition(|message| message.kind() == MessageKind::User).unwrap();
-        let text = request.messages[said].text();
-        let after = request.messages.iter().skip(said);
+        let last_user =
+            request.messages.iter().rposition(|message| message.kind() == MessageKind::User).unwrap();
+        let text = request.messages[last_user].text();
+        let after = request.messages.iter().skip(last_user);
         let rounds = after.filter(|message| message.kind() == MessageKind::ToolResult).count();
         let wanted: usize =
             text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
@@ -75,7 +76,7 @@ impl Model for TalkModel {
     fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
         let answer = self.answer(&request);
         Box::pin(async move {
-            give_way(1).await;
+            yield_times(1).await;
             answer
         })
     }
@@ -83,14 +84,14 @@ impl Model for TalkModel {
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let answer = self.answer(&request);
         Box::pin(futures_util::stream::once(async move {
-            give_way(1).await;
+            yield_times(1).await;
             answer.map(ModelEvent::Done)
         }))
     }
 }
 
-/// A session with everything that it was made of.
-pub(super) struct World {
+/// A session with its model, host, id source and agent.
+pub(super) struct Fixture {
     pub(super) model: Arc<TalkModel>,
     pub(super) host: Arc<TestHost>,
     pub(super) ids: Arc<CountingIds>,
@@ -98,7 +99,7 @@ pub(super) struct World {
     pub(super) session: Session,
 }
 
-impl World {
+impl Fixture {
     pub(super) fn new(interval: CheckpointInterval) -> Self {
         let model = Arc::new(TalkModel::default());
         let host = Arc::new(TestHost { approval: Approval::Ask, ..TestHost::default() });
@@ -112,7 +113,7 @@ impl World {
         RunContext::new(Arc::clone(&self.host) as _)
     }
 
-    /// The session as another process would load it.
+    /// Returns the session as another process loads it.
     pub(super) fn reloaded(&self) -> Session {
         self.load(&self.session.to_json().unwrap())
     }
@@ -127,7 +128,7 @@ impl World {
         Session::from_snapshot(snapshot, self.agent.clone(), options)
     }
 
-    /// Ids of tool calls that were run, in order.
+    /// The ids of the executed tool calls, in order.
     pub(super) fn tools_run(&self) -> Vec<String> {
         self.host.log().iter().filter_map(|line| line.strip_prefix("run ").map(str::to_owned)).collect()
     }
@@ -150,17 +151,17 @@ pub(super) fn texts_of<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>)
     messages.into_iter().map(|message| message.text()).collect()
 }
 
-pub(super) fn said(session: &Session) -> Vec<String> {
+pub(super) fn texts(session: &Session) -> Vec<String> {
     texts_of(&session.tree().snapshot().history())
 }
 
-/// Ids of all messages that can be reached in the tree.
+/// The ids of all messages in the tree.
 pub(super) fn reachable(session: &Session) -> HashSet<String> {
     let tree = session.tree().snapshot();
     tree.nodes().flat_map(|node| ids_of(&node.thread.messages)).collect()
 }
 
-/// Polls a future that wakes itself, at most so often. `None` when it is not ready then.
+/// Polls a future up to `times` times. `None` if it is still pending.
 pub(super) fn poll_at_most<T>(
     mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>,
     times: usize,

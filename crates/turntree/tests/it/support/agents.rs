@@ -1,4 +1,4 @@
-//! What the tests of agents share: a scripted model, a host that writes down what happens, an executor of ten lines.
+//! Helpers of the agent tests: a scripted model, a recording host, an executor of ten lines.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,8 +50,8 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Gives way to others `times` times.
-pub(crate) async fn give_way(times: usize) {
+/// Returns `Pending` `times` times, each time after waking its task.
+pub(crate) async fn yield_times(times: usize) {
     let mut left = times;
     std::future::poll_fn(|context| {
         if left == 0 {
@@ -64,7 +64,7 @@ pub(crate) async fn give_way(times: usize) {
     .await;
 }
 
-/// One answer of a scripted model.
+/// One response of a scripted model.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answer {
     pub(crate) text: String,
@@ -77,7 +77,7 @@ impl Answer {
         Self { text: text.to_owned(), ..Self::default() }
     }
 
-    /// Calls of tools, each with arguments `{}`.
+    /// A response that calls these tools, each with the arguments `{}`.
     pub(crate) fn calls(names: &[&str]) -> Self {
         Self {
             calls: names.iter().map(|name| ((*name).to_owned(), "{}".to_owned())).collect(),
@@ -89,7 +89,7 @@ impl Answer {
         Self { data: Some(raw(data)), ..self }
     }
 
-    /// The answer as the `number`th response of a run.
+    /// This answer as the `number`th response of a run.
     pub(crate) fn response(&self, number: usize) -> ModelResponse {
         let calls: Vec<ToolCall> = self
             .calls
@@ -133,14 +133,13 @@ impl Answer {
     }
 }
 
-/// A model that answers by a script: the first answer to a request without answers, and so on. Gives way once before
-/// each event.
+/// A model that answers by a script: a request with `n` assistant messages gets answer `n`. Yields once before each event.
 #[derive(Debug)]
 pub(crate) struct ScriptModel {
     pub(crate) script: Vec<Result<Answer, UppError>>,
     pub(crate) requests: Mutex<Vec<ModelRequest>>,
     pub(crate) capabilities: Capabilities,
-    /// Calls that were dropped before they had ended.
+    /// The number of calls that were dropped before their end.
     pub(crate) dropped: Arc<AtomicUsize>,
 }
 
@@ -159,19 +158,19 @@ impl ScriptModel {
     }
 
     fn take(&self, request: ModelRequest) -> Result<(Answer, ModelResponse), UppError> {
-        let given =
+        let answered =
             request.messages.iter().filter(|message| message.kind() == MessageKind::Assistant).count();
         self.requests.lock().unwrap().push(request);
-        let answer = self.script.get(given).expect("the script has ended").clone()?;
-        let response = answer.response(given + 1);
+        let answer = self.script.get(answered).expect("the script has ended").clone()?;
+        let response = answer.response(answered + 1);
         Ok((answer, response))
     }
 }
 
-/// Counts itself when it is dropped unfinished.
-pub(crate) struct Unfinished(Arc<AtomicUsize>, bool);
+/// Increments the counter if it is dropped before `finish(true)`.
+pub(crate) struct UnfinishedGuard(Arc<AtomicUsize>, bool);
 
-impl Unfinished {
+impl UnfinishedGuard {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         Self(Arc::clone(count), false)
     }
@@ -181,7 +180,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedGuard {
     fn drop(&mut self) {
         if !self.1 {
             self.0.fetch_add(1, Ordering::Relaxed);
@@ -204,9 +203,9 @@ impl Model for ScriptModel {
 
     fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
         let taken = self.take(request);
-        let mut guard = Unfinished::new(&self.dropped);
+        let mut guard = UnfinishedGuard::new(&self.dropped);
         Box::pin(async move {
-            give_way(1).await;
+            yield_times(1).await;
             guard.finish(true);
             taken.map(|(_, response)| response)
         })
@@ -220,10 +219,10 @@ impl Model for ScriptModel {
             }
             Err(error) => vec![Ok(ModelEvent::Event(StreamEvent::message_start())), Err(error)],
         };
-        let guard = Unfinished::new(&self.dropped);
+        let guard = UnfinishedGuard::new(&self.dropped);
         let state = (items.into_iter(), guard);
         Box::pin(futures_util::stream::unfold(state, |(mut items, mut guard)| async move {
-            give_way(1).await;
+            yield_times(1).await;
             let item = items.next();
             guard.finish(item.is_none() || matches!(item, Some(Ok(ModelEvent::Done(_)) | Err(_))));
             item.map(|item| (item, (items, guard)))
@@ -231,24 +230,25 @@ impl Model for ScriptModel {
     }
 }
 
-/// A host that writes down what is asked of it.
+/// A host that records the hooks and tools it runs.
 pub(crate) struct TestHost {
     pub(crate) hooks: HookSet,
     pub(crate) log: Mutex<Vec<String>>,
     pub(crate) ids: CountingIds,
     pub(crate) clock: FixedClock,
-    /// What a hook of this name fails with.
+    /// The errors of hooks, by the name of the hook.
     pub(crate) failures: Vec<(&'static str, HostError)>,
     pub(crate) before: BeforeCall,
     pub(crate) after: Option<RawJson>,
     pub(crate) approval: Approval,
-    /// Steps after which the stop condition stops the run.
+    /// The step after which the stop condition ends the run.
     pub(crate) stop_after: Option<u32>,
     pub(crate) recovery: Option<Arc<Turn>>,
     pub(crate) metadata: Mutex<Option<Arc<RawObject>>>,
     pub(crate) saved: Mutex<Vec<(Boundary, RunState)>>,
-    /// Tools that run now, and the most that ever did.
+    /// The number of tools that run now.
     pub(crate) running: AtomicUsize,
+    /// The largest value of `running`.
     pub(crate) most_running: AtomicUsize,
     pub(crate) dropped_tools: Arc<AtomicUsize>,
     pub(crate) tracer: Option<Arc<dyn Tracer>>,
@@ -291,7 +291,7 @@ impl TestHost {
         let failure = self.failures.iter().find(|(failing, _)| *failing == name);
         let outcome = failure.map_or(Ok(value), |(_, error)| Err(error.clone()));
         Box::pin(async move {
-            give_way(1).await;
+            yield_times(1).await;
             outcome
         })
     }
@@ -314,18 +314,18 @@ impl Host for TestHost {
         self.tracer.clone()
     }
 
-    /// `echo` gives its arguments, `fail` raises, `slow` takes its time, `never` never ends.
+    /// `echo` returns its arguments, `fail` fails, `slow` yields 20 times, `never` does not end.
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {
         Box::pin(async move {
             let call = &invocation.call;
             self.log.lock().unwrap().push(format!("run {}", call.tool_call_id));
             let running = self.running.fetch_add(1, Ordering::Relaxed) + 1;
             self.most_running.fetch_max(running, Ordering::Relaxed);
-            let mut guard = Unfinished::new(&self.dropped_tools);
+            let mut guard = UnfinishedGuard::new(&self.dropped_tools);
             match call.tool_name.as_str() {
-                "slow" => give_way(20).await,
+                "slow" => yield_times(20).await,
                 "never" => std::future::pending().await,
-                _ => give_way(1).await,
+                _ => yield_times(1).await,
             }
             guard.finish(true);
             self.running.fetch_sub(1, Ordering::Relaxed);
@@ -407,7 +407,7 @@ impl Host for TestHost {
     }
 }
 
-/// A tool of this name.
+/// Creates a tool with this name.
 pub(crate) fn tool(name: &str) -> Tool {
     let definition = ToolDefinition {
         name: name.to_owned(),
@@ -419,12 +419,12 @@ pub(crate) fn tool(name: &str) -> Tool {
     Tool::new(definition)
 }
 
-/// An agent with every tool that [`TestHost`] knows.
+/// Creates an agent with all tools of [`TestHost`].
 pub(crate) fn agent(model: Arc<dyn Model>, max_iterations: u32) -> Agent {
     agent_with(model, Strategy::loop_(max_iterations), None)
 }
 
-/// As [`agent`], with another strategy, and a structure where one is given.
+/// As [`agent`], with this strategy and this output schema.
 pub(crate) fn agent_with(model: Arc<dyn Model>, strategy: Strategy, structure: Option<&str>) -> Agent {
     let tools = ["echo", "fail", "slow", "never", "picky"].map(tool).into_iter();
     let guarded = tool("guarded").with_approval();
@@ -439,7 +439,7 @@ pub(crate) fn agent_with(model: Arc<dyn Model>, strategy: Strategy, structure: O
     Agent::new(options, &CountingIds::default())
 }
 
-/// Fails unless every tool call is answered right after it was made, call by call.
+/// Fails unless the message after each message with tool calls has their results, in call order.
 pub(crate) fn assert_valid_history(messages: &[Arc<Message>]) {
     let mut messages = messages.iter().peekable();
     while let Some(message) = messages.next() {
@@ -453,11 +453,11 @@ pub(crate) fn assert_valid_history(messages: &[Arc<Message>]) {
     }
 }
 
-/// Whether the turn's response bears the mark of an aborted run.
+/// True if the response has the metadata of an aborted run.
 pub(crate) fn is_marked_aborted(turn: &Turn) -> bool {
     turn.response()
         .namespace("uap")
-        .is_some_and(|facts| facts.get("aborted").is_some_and(|yes| yes.get() == "true"))
+        .is_some_and(|uap| uap.get("aborted").is_some_and(|aborted| aborted.get() == "true"))
 }
 
 pub(crate) fn run(script: &[Answer], host: &Arc<TestHost>) -> Result<Arc<Turn>, UppError> {
@@ -476,6 +476,6 @@ pub(crate) fn records(turn: &Turn) -> Vec<(&str, &str, bool, Option<bool>)> {
         .collect()
 }
 
-pub(crate) fn told(turn: &Turn) -> Vec<&str> {
+pub(crate) fn tool_results(turn: &Turn) -> Vec<&str> {
     turn.messages[2].results().iter().map(|result| result.result.get()).collect()
 }

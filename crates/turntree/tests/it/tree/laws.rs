@@ -1,4 +1,4 @@
-//! A tree beside the plainest one there is, through any steps.
+//! Random operations on a tree, checked against a simple model.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use turntree::message::{Message, Thread};
 use super::{ids_of, message, read, write};
 use crate::support::agents::clock;
 
-/// The plainest tree there is: every node remembers a copy of what was said before it started.
+/// The model: every node has a copy of its history before its own messages.
 #[derive(Default)]
-struct Plain {
+struct ModelTree {
     before: Vec<Vec<String>>,
     own: Vec<Vec<String>>,
     parent: Vec<usize>,
     current: usize,
 }
 
-impl Plain {
+impl ModelTree {
     fn new() -> Self {
         Self { before: vec![vec![]], own: vec![vec![]], parent: vec![0], current: 0 }
     }
@@ -43,21 +43,21 @@ impl Plain {
         below == node
     }
 
-    fn lacking(&self, source: usize, target: usize) -> Vec<String> {
+    fn missing(&self, source: usize, target: usize) -> Vec<String> {
         let known = self.history(target);
         self.history(source).into_iter().filter(|id| !known.contains(id)).collect()
     }
 
     fn merge(&mut self, source: usize, target: usize) {
         if !self.is_above(source, target) {
-            let lacking = self.lacking(source, target);
-            self.own[target].extend(lacking);
+            let missing = self.missing(source, target);
+            self.own[target].extend(missing);
         }
     }
 }
 
-/// A cut: what is after it becomes a branch, with the branches that remember any of it.
-impl Plain {
+/// Splits: the later messages become a branch, which takes over the children whose histories contain them.
+impl ModelTree {
     fn children_after(&self, node: usize, at: usize) -> Vec<usize> {
         let reach = self.before[node].len() + at;
         (1..self.own.len())
@@ -80,136 +80,136 @@ impl Plain {
     }
 }
 
-/// What is done to a tree; numbers choose nodes.
+/// An operation on a tree; the numbers choose nodes.
 #[derive(Debug, Clone)]
-enum Step {
+enum Operation {
     Branch(usize),
-    Say(u8),
-    SayTo(usize, u8),
+    Push(u8),
+    PushTo(usize, u8),
     Checkout(usize),
     Merge(usize, usize),
     Split(usize, usize),
     Reload,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let node = || 0..1000_usize;
-    let step = prop_oneof![
-        3 => node().prop_map(Step::Branch),
-        4 => (0..5_u8).prop_map(Step::Say),
-        2 => (node(), 0..5_u8).prop_map(|(node, count)| Step::SayTo(node, count)),
-        3 => node().prop_map(Step::Checkout),
-        2 => (node(), node()).prop_map(|(source, target)| Step::Merge(source, target)),
-        1 => (node(), 0..8_usize).prop_map(|(node, at)| Step::Split(node, at)),
-        1 => Just(Step::Reload),
+    let operation = prop_oneof![
+        3 => node().prop_map(Operation::Branch),
+        4 => (0..5_u8).prop_map(Operation::Push),
+        2 => (node(), 0..5_u8).prop_map(|(node, count)| Operation::PushTo(node, count)),
+        3 => node().prop_map(Operation::Checkout),
+        2 => (node(), node()).prop_map(|(source, target)| Operation::Merge(source, target)),
+        1 => (node(), 0..8_usize).prop_map(|(node, at)| Operation::Split(node, at)),
+        1 => Just(Operation::Reload),
     ];
-    proptest::collection::vec(step, 0..60)
+    proptest::collection::vec(operation, 0..60)
 }
 
-/// The tree and its model side by side.
-struct Pair {
+/// The tree and its model.
+struct ModelTest {
     tree: ThreadTree,
-    plain: Plain,
+    model: ModelTree,
     ids: CountingIds,
     nodes: Vec<String>,
 }
 
-impl Pair {
-    fn after(steps: &[Step]) -> Self {
+impl ModelTest {
+    fn after(operations: &[Operation]) -> Self {
         let ids = CountingIds::default();
         let tree = ThreadTree::new(Thread::new([].into_iter().collect(), &ids, &clock()), &ids);
         let nodes = vec![tree.root().id.to_string()];
-        let mut pair = Self { tree, plain: Plain::new(), ids, nodes };
-        for step in steps {
-            pair.take(step);
+        let mut test = Self { tree, model: ModelTree::new(), ids, nodes };
+        for operation in operations {
+            test.apply(operation);
         }
-        pair
+        test
     }
 
     fn messages(&self, count: u8) -> Vec<Arc<Message>> {
         (0..count).map(|_| message(&self.ids.string())).collect()
     }
 
-    fn take(&mut self, step: &Step) {
+    fn apply(&mut self, operation: &Operation) {
         let length = self.nodes.len();
-        match *step {
-            Step::Branch(from) => {
+        match *operation {
+            Operation::Branch(from) => {
                 let from = from % length;
                 let id = self.tree.branch(&self.nodes[from], None, &self.ids, &clock()).unwrap();
                 self.nodes.push(id.to_string());
-                self.plain.branch(from);
+                self.model.branch(from);
             }
-            Step::Say(count) => {
+            Operation::Push(count) => {
                 let messages = self.messages(count);
-                let said = messages.iter().map(|message| message.id.clone());
-                self.plain.own[self.plain.current].extend(said);
+                let ids = messages.iter().map(|message| message.id.clone());
+                self.model.own[self.model.current].extend(ids);
                 self.tree.push(messages, &clock());
             }
-            Step::SayTo(node, count) => {
+            Operation::PushTo(node, count) => {
                 let (node, messages) = (node % length, self.messages(count));
-                self.plain.own[node].extend(messages.iter().map(|message| message.id.clone()));
+                self.model.own[node].extend(messages.iter().map(|message| message.id.clone()));
                 self.tree.push_to(&self.nodes[node], messages, &clock()).unwrap();
             }
-            Step::Checkout(node) => {
-                self.plain.current = node % length;
+            Operation::Checkout(node) => {
+                self.model.current = node % length;
                 self.tree.checkout(&self.nodes[node % length]).unwrap();
             }
-            Step::Merge(source, target) => {
+            Operation::Merge(source, target) => {
                 let (source, target) = (source % length, target % length);
-                self.plain.merge(source, target);
+                self.model.merge(source, target);
                 self.tree.merge(&self.nodes[source], &self.nodes[target], &clock()).unwrap();
             }
-            Step::Split(node, at) => {
+            Operation::Split(node, at) => {
                 let node = node % length;
                 let split = self.tree.split(&self.nodes[node], at, None, &self.ids, &clock()).unwrap();
-                let children = self.plain.children_after(node, at);
-                assert_eq!(split.is_some(), self.plain.split(node, at, &children));
+                let children = self.model.children_after(node, at);
+                assert_eq!(split.is_some(), self.model.split(node, at, &children));
                 self.nodes.extend(split.map(|id| id.to_string()));
             }
-            Step::Reload => self.tree = read(&write(&self.tree)),
+            Operation::Reload => self.tree = read(&write(&self.tree)),
         }
     }
 }
 
 proptest! {
     #[test]
-    fn history_is_what_a_plain_copy_of_the_past_would_be(steps in steps()) {
-        let pair = Pair::after(&steps);
+    fn histories_match_the_model(operations in operations()) {
+        let test = ModelTest::after(&operations);
 
-        prop_assert_eq!(pair.tree.current().id.as_str(), &pair.nodes[pair.plain.current]);
-        prop_assert_eq!(ids_of(&pair.tree.history()), pair.plain.history(pair.plain.current));
-        prop_assert_eq!(pair.tree.node_count(), pair.nodes.len());
-        for (place, id) in pair.nodes.iter().enumerate() {
-            let history = pair.tree.history_of(id).unwrap();
-            prop_assert_eq!(pair.tree.history_len(id), Ok(history.len()));
-            prop_assert_eq!(ids_of(&history), pair.plain.history(place));
-            let node = pair.tree.node(id).unwrap();
-            prop_assert_eq!(ids_of(&node.thread.messages), pair.plain.own[place].clone());
+        prop_assert_eq!(test.tree.current().id.as_str(), &test.nodes[test.model.current]);
+        prop_assert_eq!(ids_of(&test.tree.history()), test.model.history(test.model.current));
+        prop_assert_eq!(test.tree.node_count(), test.nodes.len());
+        for (place, id) in test.nodes.iter().enumerate() {
+            let history = test.tree.history_of(id).unwrap();
+            prop_assert_eq!(test.tree.history_len(id), Ok(history.len()));
+            prop_assert_eq!(ids_of(&history), test.model.history(place));
+            let node = test.tree.node(id).unwrap();
+            prop_assert_eq!(ids_of(&node.thread.messages), test.model.own[place].clone());
             let parent = node.parent_id.as_ref().map(ToString::to_string);
-            prop_assert_eq!(parent, (place > 0).then(|| pair.nodes[pair.plain.parent[place]].clone()));
+            prop_assert_eq!(parent, (place > 0).then(|| test.nodes[test.model.parent[place]].clone()));
         }
     }
 
     #[test]
-    fn children_stand_in_the_order_they_were_made_and_leaves_have_none(steps in steps()) {
-        let pair = Pair::after(&steps);
+    fn children_are_in_creation_order_and_leaves_have_none(operations in operations()) {
+        let test = ModelTest::after(&operations);
 
         let mut children: HashMap<usize, Vec<String>> = HashMap::new();
-        for place in 1..pair.nodes.len() {
-            children.entry(pair.plain.parent[place]).or_default().push(pair.nodes[place].clone());
+        for place in 1..test.nodes.len() {
+            children.entry(test.model.parent[place]).or_default().push(test.nodes[place].clone());
         }
-        for (place, id) in pair.nodes.iter().enumerate() {
-            let found: Vec<_> = pair.tree.node(id).unwrap().children.iter().map(ToString::to_string).collect();
-            prop_assert_eq!(found, children.get(&place).cloned().unwrap_or_default());
+        for (place, id) in test.nodes.iter().enumerate() {
+            let actual: Vec<_> = test.tree.node(id).unwrap().children.iter().map(ToString::to_string).collect();
+            prop_assert_eq!(actual, children.get(&place).cloned().unwrap_or_default());
         }
-        let leaves: Vec<_> = pair.tree.leaves().map(|node| node.id.to_string()).collect();
-        let childless = pair.nodes.iter().enumerate().filter(|(place, _)| !children.contains_key(place));
+        let leaves: Vec<_> = test.tree.leaves().map(|node| node.id.to_string()).collect();
+        let childless = test.nodes.iter().enumerate().filter(|(place, _)| !children.contains_key(place));
         prop_assert_eq!(leaves, childless.map(|(_, id)| id.clone()).collect::<Vec<_>>());
     }
 
     #[test]
-    fn reading_what_was_written_gives_the_same_tree_and_text(steps in steps()) {
-        let tree = Pair::after(&steps).tree;
+    fn json_round_trips_to_the_same_tree_and_text(operations in operations()) {
+        let tree = ModelTest::after(&operations).tree;
         let text = write(&tree);
 
         let again = read(&text);
@@ -219,8 +219,8 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_nodes_in_a_document_does_not_matter(steps in steps(), turn in 0..50_usize) {
-        let tree = Pair::after(&steps).tree;
+    fn the_order_of_nodes_in_a_document_is_irrelevant(operations in operations(), turn in 0..50_usize) {
+        let tree = ModelTest::after(&operations).tree;
         let mut document: serde_json::Value = serde_json::from_str(&write(&tree)).unwrap();
         let nodes = document["nodes"].as_array_mut().unwrap();
         let turn = turn % nodes.len();
@@ -230,75 +230,75 @@ proptest! {
     }
 
     #[test]
-    fn merging_changes_no_history_but_the_targets_and_says_where_from(
-        steps in steps(), source in 0..1000_usize, target in 0..1000_usize,
+    fn merging_changes_the_target_only_and_records_the_source(
+        operations in operations(), source in 0..1000_usize, target in 0..1000_usize,
     ) {
-        let mut pair = Pair::after(&steps);
-        let length = pair.nodes.len();
+        let mut test = ModelTest::after(&operations);
+        let length = test.nodes.len();
         let (from, to) = (source % length, target % length);
-        let is_above = pair.plain.is_above(from, to);
-        let recorded = |pair: &Pair| pair.tree.node(&pair.nodes[to]).unwrap().metadata.get("mergedFrom").cloned();
-        let before = recorded(&pair);
+        let is_above = test.model.is_above(from, to);
+        let recorded = |test: &ModelTest| test.tree.node(&test.nodes[to]).unwrap().metadata.get("mergedFrom").cloned();
+        let before = recorded(&test);
 
-        pair.take(&Step::Merge(source, target));
+        test.apply(&Operation::Merge(source, target));
 
-        for (place, id) in pair.nodes.iter().enumerate() {
-            let history = ids_of(&pair.tree.history_of(id).unwrap());
-            prop_assert_eq!(history, pair.plain.history(place), "node {}", place);
+        for (place, id) in test.nodes.iter().enumerate() {
+            let history = ids_of(&test.tree.history_of(id).unwrap());
+            prop_assert_eq!(history, test.model.history(place), "node {}", place);
         }
-        let merged: Vec<String> = recorded(&pair).and_then(|list| list.to().ok()).unwrap_or_default();
-        prop_assert_eq!(is_above || merged.contains(&pair.nodes[from]), true);
-        prop_assert_eq!(!is_above || recorded(&pair) == before, true);
+        let merged: Vec<String> = recorded(&test).and_then(|list| list.to().ok()).unwrap_or_default();
+        prop_assert_eq!(is_above || merged.contains(&test.nodes[from]), true);
+        prop_assert_eq!(!is_above || recorded(&test) == before, true);
     }
 
     #[test]
-    fn merging_twice_is_merging_once(steps in steps(), source in 0..1000_usize, target in 0..1000_usize) {
-        let mut pair = Pair::after(&steps);
-        let length = pair.nodes.len();
-        let (source, target) = (pair.nodes[source % length].clone(), pair.nodes[target % length].clone());
-        pair.tree.merge(&source, &target, &clock()).unwrap();
-        let once = pair.tree.clone();
+    fn merging_is_idempotent(operations in operations(), source in 0..1000_usize, target in 0..1000_usize) {
+        let mut test = ModelTest::after(&operations);
+        let length = test.nodes.len();
+        let (source, target) = (test.nodes[source % length].clone(), test.nodes[target % length].clone());
+        test.tree.merge(&source, &target, &clock()).unwrap();
+        let once = test.tree.clone();
 
-        let added = pair.tree.merge(&source, &target, &clock());
+        let added = test.tree.merge(&source, &target, &clock());
 
         prop_assert_eq!(added, Ok(0));
-        prop_assert_eq!(pair.tree, once);
+        prop_assert_eq!(test.tree, once);
     }
 
     #[test]
-    fn diff_is_what_merging_either_way_would_bring(steps in steps(), a in 0..1000_usize, b in 0..1000_usize) {
-        let pair = Pair::after(&steps);
-        let (a, b) = (a % pair.nodes.len(), b % pair.nodes.len());
+    fn diff_matches_the_messages_that_a_merge_in_either_direction_adds(operations in operations(), a in 0..1000_usize, b in 0..1000_usize) {
+        let test = ModelTest::after(&operations);
+        let (a, b) = (a % test.nodes.len(), b % test.nodes.len());
 
-        let diff = pair.tree.diff(&pair.nodes[a], &pair.nodes[b]).unwrap();
-        let mirrored = pair.tree.diff(&pair.nodes[b], &pair.nodes[a]).unwrap();
+        let diff = test.tree.diff(&test.nodes[a], &test.nodes[b]).unwrap();
+        let mirrored = test.tree.diff(&test.nodes[b], &test.nodes[a]).unwrap();
 
-        prop_assert_eq!(ids_of(&diff.only_a), pair.plain.lacking(a, b));
-        prop_assert_eq!(ids_of(&diff.only_b), pair.plain.lacking(b, a));
+        prop_assert_eq!(ids_of(&diff.only_a), test.model.missing(a, b));
+        prop_assert_eq!(ids_of(&diff.only_b), test.model.missing(b, a));
         prop_assert_eq!((&mirrored.only_a, &mirrored.only_b), (&diff.only_b, &diff.only_a));
-        let ancestor = pair.nodes.iter().position(|id| *id == diff.ancestor_id).unwrap();
-        prop_assert!(pair.plain.is_above(ancestor, a) && pair.plain.is_above(ancestor, b));
-        let below = (0..pair.nodes.len()).filter(|node| pair.plain.parent[*node] == ancestor && *node != ancestor);
-        prop_assert!(!below.into_iter().any(|node| pair.plain.is_above(node, a) && pair.plain.is_above(node, b)));
+        let ancestor = test.nodes.iter().position(|id| *id == diff.ancestor_id).unwrap();
+        prop_assert!(test.model.is_above(ancestor, a) && test.model.is_above(ancestor, b));
+        let below = (0..test.nodes.len()).filter(|node| test.model.parent[*node] == ancestor && *node != ancestor);
+        prop_assert!(!below.into_iter().any(|node| test.model.is_above(node, a) && test.model.is_above(node, b)));
     }
 
     #[test]
-    fn a_snapshot_does_not_change(before in steps(), after in steps()) {
-        let mut pair = Pair::after(&before);
-        let snapshot = pair.tree.clone();
+    fn a_snapshot_does_not_change(before in operations(), after in operations()) {
+        let mut test = ModelTest::after(&before);
+        let snapshot = test.tree.clone();
         let text = write(&snapshot);
 
-        for step in &after {
-            pair.take(step);
+        for operation in &after {
+            test.apply(operation);
         }
 
         prop_assert_eq!(write(&snapshot), text);
     }
 
     #[test]
-    fn no_document_makes_the_reader_panic(mut steps in steps(), place in 0..4000_usize, junk in "[a-z0-9\"\\[\\]{},:]{0,3}") {
-        steps.truncate(12);
-        let text = write(&Pair::after(&steps).tree);
+    fn reading_damaged_documents_does_not_panic(mut operations in operations(), place in 0..4000_usize, junk in "[a-z0-9\"\\[\\]{},:]{0,3}") {
+        operations.truncate(12);
+        let text = write(&ModelTest::after(&operations).tree);
         let place = place % text.len();
         if let (Some(head), Some(tail)) = (text.get(..place), text.get(place + 1..)) {
             let damaged = format!("{head}{junk}{tail}");
