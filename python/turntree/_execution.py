@@ -483,12 +483,12 @@ class Performer:
         self, native: _core.StrategyContext
     ) -> tuple[_core.Turn, int, list[str] | None, list[_core.PlanStep] | None]:
         """Execute the strategy; return the turn, the last step, the reasoning texts and the plan."""
-        from turntree.upp._llm import LLM, HeardLLM
+        from turntree.upp._llm import LLM, ForwardingLLM
 
         stream = getattr(self._strategy, "stream", None) if native.listened else None
         model: LLM
         if native.listened and stream is None:
-            model = HeardLLM._of(native.llm(), self._agent).telling(native.pass_on)
+            model = ForwardingLLM._of(native.llm(), self._agent).forwarding_to(native.pass_on)
         else:
             model = LLM._of(native.llm(), self._agent)
         context = ExecutionContext(native, self._agent, self._hooks, model)

@@ -198,7 +198,7 @@ fn maker(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<MakeDialect> {
             };
             return Err(PyValueError::new_err(format!("api must be {known} for {provider}, not \"{api}\"")));
         }
-        (other, None) => return Err(PyValueError::new_err(format!("no provider is named \"{other}\""))),
+        (other, None) => return Err(PyValueError::new_err(format!("unknown provider \"{other}\""))),
     })
 }
 

@@ -72,12 +72,12 @@ static FACTORIES: LazyLock<RwLock<Factories>> = LazyLock::new(|| RwLock::new(bui
 /// contains `:` or whitespace.
 pub fn register(name: &str, factory: impl ModelFactory + 'static) -> Result<(), UppError> {
     if name.is_empty() || name.contains(':') || name.contains(char::is_whitespace) {
-        let message = format!("a provider cannot be named \"{name}\": give a word without a colon");
+        let message = format!("invalid provider name \"{name}\": expected a word without a colon");
         return Err(UppError::invalid_request(name, message));
     }
     let mut factories = FACTORIES.write().unwrap_or_else(PoisonError::into_inner);
     if factories.contains_key(name) {
-        let message = format!("a provider is named \"{name}\" already; choose another name");
+        let message = format!("a provider named \"{name}\" already exists; choose another name");
         return Err(UppError::invalid_request(name, message));
     }
     factories.insert(name.to_owned(), Arc::new(factory));
@@ -98,13 +98,14 @@ pub fn names() -> Vec<String> {
 pub fn model(reference: &str, config: ProviderConfig) -> Result<Arc<dyn Model>, UppError> {
     let Some((provider, model_id)) = reference.split_once(':').filter(|(_, model_id)| !model_id.is_empty())
     else {
-        let message = format!("\"{reference}\" names no model: write provider:model, as \"openai:gpt-5\"");
+        let message =
+            format!("invalid model name \"{reference}\": expected provider:model, such as \"openai:gpt-5\"");
         return Err(UppError::invalid_request("", message));
     };
     let factory = FACTORIES.read().unwrap_or_else(PoisonError::into_inner).get(provider).cloned();
     let Some(factory) = factory else {
         let known = names().join(", ");
-        let message = format!("no provider is named \"{provider}\"; known are {known}");
+        let message = format!("unknown provider \"{provider}\"; expected one of {known}");
         return Err(UppError::invalid_request(provider, message));
     };
     factory.llm(provider, model_id, config)

@@ -1,4 +1,4 @@
-"""UPP-1.2: messages, threads, tools, models. The vocabulary that agents speak and that providers understand."""
+"""The provider layer (UPP-1.2): messages, threads, tools, models and providers."""
 
 from turntree._core import (
     AssistantMessage,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Capabilities(TypedDict, total=False):
-    """What a model can take and do; what is not given is as `create_provider` says.
+    """Capabilities of a model. `create_provider` documents the defaults.
 
     Spec: UPP-1.2 §10.
     """
@@ -37,16 +37,16 @@ _DEFAULTS: Capabilities = {"streaming": True, "tools": True, "structured_output"
 
 
 class ModelResponse:
-    """What a model of `create_provider` answered.
+    """A response of a model of `create_provider`.
 
     Args:
-        content: A text, a block, a tool call, or a list of them. None at the end of a stream: what was streamed.
-        usage: Tokens, with their cost where it is known.
-        stop_reason: One of ``end_turn``, ``max_tokens``, ``stop_sequence``, ``tool_use``, ``pause_turn``,
-            ``content_filter`` and ``error``. Default: by whether there are tool calls.
-        data: The structured answer. Default: the text, read as JSON, where one was asked for.
-        metadata: Facts for the provider's namespace of the message.
-        id: Of the message. Default: a new UUIDv4.
+        content: A text, a block, a tool call, or a list of them. None at the end of a stream: the streamed content.
+        usage: Tokens, with their cost if it is known.
+        stop_reason: ``end_turn``, ``max_tokens``, ``stop_sequence``, ``tool_use``, ``pause_turn``, ``content_filter``
+            or ``error``. Default: ``tool_use`` if there are tool calls, else ``end_turn``.
+        data: The structured answer. Default: the text, parsed as JSON, if a structured answer was requested.
+        metadata: Metadata for the provider's namespace of the message.
+        id: Id of the message. Default: a new UUIDv4.
     """
 
     __slots__ = ("content", "data", "id", "metadata", "stop_reason", "usage")
@@ -73,12 +73,12 @@ class ModelResponse:
 
 
 class EmbeddingRequest:
-    """What ``embed`` of an own provider is asked.
+    """The argument of ``embed`` of a custom provider.
 
     Args:
-        inputs: Texts, and pictures where the capabilities have ``image_input``.
-        params: The model's own parameters.
-        input_type: What the vectors are for: ``document``, ``query``, or None where nobody says.
+        inputs: Texts; also images if the capabilities include ``image_input``.
+        params: Parameters of the model.
+        input_type: Purpose of the embeddings: ``document``, ``query``, or None if the caller did not specify it.
 
     Spec: UPP-1.2 §15.
     """
@@ -95,13 +95,13 @@ class EmbeddingRequest:
 
 
 class ImageRequest:
-    """What ``generate_image`` and ``edit`` of an own provider are asked.
+    """The argument of ``generate_image`` and ``edit`` of a custom provider.
 
     Args:
-        prompt: What to draw, or what to change.
-        params: The model's own parameters.
-        image: The picture to change; None for ``generate_image``.
-        mask: Where to change it; None for everywhere.
+        prompt: Description of the image, or of the change.
+        params: Parameters of the model.
+        image: The image to edit; None for ``generate_image``.
+        mask: The area to edit; None for the whole image.
 
     Spec: UPP-1.2 §16.
     """
@@ -119,7 +119,7 @@ class ImageRequest:
 
 
 class Provider:
-    """A provider written in Python; made by `create_provider`. Called with a model's name, it gives a reference."""
+    """A provider written in Python, created by `create_provider`. Call it with the name of a model."""
 
     __slots__ = ("_capabilities", "_llm", "name", "version")
 
@@ -130,11 +130,14 @@ class Provider:
         self._capabilities = capabilities
 
     def __call__(self, model: str, **options: Any) -> ModelReference:
-        """Refer to a model of this provider.
+        """Return a reference to a model of this provider.
 
         Args:
-            model: Its name.
-            **options: Passed on to ``bind``, where the implementation has it.
+            model: Name of the model.
+            **options: Arguments of ``bind``, if the implementation has this method.
+
+        Raises:
+            TypeError: `model` is not a str or is empty, or the implementation accepts no options.
         """
         if not isinstance(model, str) or not model:
             message = "model must be a str that is not empty"
@@ -150,19 +153,19 @@ class Provider:
         generate, stream = functions.get("generate"), functions.get("stream")
         media: dict[str, Any] = {}
         if "embed" in functions:
-            media["embed"] = _asking(EmbeddingRequest, functions["embed"], _vectors)
+            media["embed"] = _adapted(functions["embed"], _embedding_result, EmbeddingRequest)
             batch_size = getattr(llm, "batch_size", None)
             if batch_size is not None:
                 media["batch_size"] = batch_size
         for name in ("generate_image", "edit"):
             if name in functions:
-                media[name] = _asking(ImageRequest, functions[name], _as_it_is)
+                media[name] = _adapted(functions[name], _unchanged, ImageRequest)
         return custom_model(
             self.name,
             model,
             {**_DEFAULTS, **self._capabilities},
-            None if generate is None else _generating(self.name, generate),
-            None if stream is None else _streaming(self.name, stream),
+            None if generate is None else _adapted(generate, partial(_response_parts, self.name)),
+            None if stream is None else _adapted_stream(self.name, stream),
             media,
         )
 
@@ -173,36 +176,36 @@ class Provider:
 def create_provider(
     name: str, llm: Any, *, capabilities: Capabilities | None = None, version: str = "1.0.0"
 ) -> Provider:
-    """Make a provider out of an object of yours.
+    """Create a provider from an object that implements it.
 
-    The object has ``generate(request)``, ``stream(request)``, or both; either may be sync or async:
+    For language models, the object has ``generate(request)``, ``stream(request)`` or both, each sync or async:
 
-    - ``generate`` gives what was answered: a text, a block, a `ToolCall`, a list of them, an `AssistantMessage`, or a
-      `ModelResponse` with usage and the like;
-    - ``stream`` gives an iterator of `StreamEvent`, as an (async) generator; its last item may be a `ModelResponse`.
-      Without one the answer is what the events add up to.
+    - ``generate`` returns a text, a block, a `ToolCall`, a list of them, an `AssistantMessage`, or a `ModelResponse`,
+      which also has the usage and the stop reason;
+    - ``stream`` returns an iterator or async iterator of `StreamEvent`; a generator is one. The last item may be a
+      `ModelResponse`. Without it, the response is the sum of the events.
 
-    With one of them alone, the other is made of it. Beside them, or instead, it may serve other modalities, sync or
-    async too:
+    If only one of the two exists, turntree derives the other from it. For other modalities, the object has these
+    methods, each sync or async:
 
-    - ``embed(request)`` makes vectors of an `EmbeddingRequest`: a list of them in the order of the inputs, or an
-      `EmbeddingResult`. An attribute ``batch_size`` says how many inputs one call takes at most;
-    - ``generate_image(request)`` makes pictures of an `ImageRequest`: an `Image`, a list of them, or an `ImageResult`;
-      ``edit(request)`` changes one. What a stream of pictures shows are the finished ones.
+    - ``embed(request)`` takes an `EmbeddingRequest` and returns a list of vectors in the order of the inputs, or an
+      `EmbeddingResult`. The optional attribute ``batch_size`` is the maximum number of inputs of one call;
+    - ``generate_image(request)`` takes an `ImageRequest` and returns an `Image`, a list of them, or an `ImageResult`;
+      ``edit(request)`` edits an image. A stream of images yields only finished images.
 
-    Instead of all it may have ``bind(model, **options)``, which gives such an object for each reference. What it raises
-    reaches the caller as the same exception. When a run is stopped, an async function is cancelled where it waits; a
-    sync generator is closed at its next event.
+    Instead of these methods, the object may have ``bind(model, **options)``, which returns such an object for each
+    reference. The caller receives the exceptions of all methods unchanged. When a run is stopped, an async function is
+    cancelled, and a sync generator is closed at its next event.
 
     Args:
-        name: Unique in the process; ``"name:model"`` then names its models.
+        name: A name that is unique in the process. ``"name:model"`` then refers to a model of the provider.
         llm: The object.
-        capabilities: What its models can take and do. Default: streams, tools, structured answers, no media.
-        version: Of the provider.
+        capabilities: Capabilities of the models. Default: streaming, tools and structured output, no media input.
+        version: Version of the provider.
 
     Raises:
-        ValueError: The name is taken, empty, or has a colon.
-        TypeError: The object has none of the functions.
+        ValueError: The name is in use, is empty, or contains a colon or white space.
+        TypeError: The object has none of the methods.
 
     Spec: UPP-1.2 §9.
     """
@@ -214,8 +217,8 @@ def create_provider(
 
 
 def _functions(name: str, llm: Any) -> dict[str, Any]:
-    found = {known: getattr(llm, known, None) for known in ("generate", "stream", "embed", "generate_image", "edit")}
-    functions = {known: function for known, function in found.items() if function is not None}
+    known = ("generate", "stream", "embed", "generate_image", "edit")
+    functions = {method: function for method in known if (function := getattr(llm, method, None)) is not None}
     if not functions:
         message = (
             f"the implementation of {name} needs generate(request), stream(request), embed(request), "
@@ -225,67 +228,68 @@ def _functions(name: str, llm: Any) -> dict[str, Any]:
     return functions
 
 
-def _asking(
-    request: Callable[..., Any], function: Callable[[Any], Any], read: Callable[[Any], Any]
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _adapted(
+    function: Callable[[Any], Any], convert: Callable[[Any], Any], request: Callable[..., Any] = _unchanged
 ) -> Callable[..., Any]:
-    """The function as the native half calls it, with the members of its request."""
+    """Return a function for the native core, which passes the members of the request and reads the converted result.
+
+    The native core calls a sync function in a thread, and awaits a result that is awaitable.
+    """
     import inspect
 
     if _is_async(function):
 
-        async def ask(*members: Any) -> Any:
-            return read(await function(request(*members)))
+        async def adapted(*members: Any) -> Any:
+            return convert(await function(request(*members)))
 
-        return ask
+        return adapted
 
-    def ask_in_thread(*members: Any) -> Any:
-        given = function(request(*members))
-        if inspect.isawaitable(given):
+    def adapted_in_thread(*members: Any) -> Any:
+        result = function(request(*members))
+        if inspect.isawaitable(result):
 
-            async def later() -> Any:
-                return read(await given)
+            async def awaited() -> Any:
+                return convert(await result)
 
-            return later()
-        return read(given)
+            return awaited()
+        return convert(result)
 
-    return ask_in_thread
-
-
-def _as_it_is(given: Any) -> Any:
-    return given
+    return adapted_in_thread
 
 
-def _vectors(given: Any) -> Any:
-    """An `EmbeddingResult`, or its JSON from a list of vectors."""
-    if isinstance(given, EmbeddingResult | dict):
-        return cast("Any", given)
-    vectors: list[list[float]] = [[float(number) for number in vector] for vector in given]
+def _embedding_result(result: Any) -> Any:
+    """Return an `EmbeddingResult` or its dict; convert a list of vectors to the dict."""
+    if isinstance(result, EmbeddingResult | dict):
+        return cast("Any", result)
+    vectors: list[list[float]] = [[float(number) for number in vector] for vector in result]
     embeddings = [{"vector": vector, "dimensions": len(vector), "index": index} for index, vector in enumerate(vectors)]
     return {"embeddings": embeddings, "usage": {"totalTokens": 0}}
 
 
-def _answer(provider: str, given: Any) -> tuple[Any, ...]:
-    """What the native half reads: items, usage, stop reason, data, metadata, id."""
-    if isinstance(given, AssistantMessage):
-        return [*given.content, *(given.tool_calls or ())], None, None, None, given.metadata, given.id
-    if not isinstance(given, ModelResponse):
-        given = ModelResponse(given)
-    response: Any = given
+def _response_parts(provider: str, result: Any) -> tuple[Any, ...]:
+    """Convert a result to the tuple that the native core reads: items, usage, stop reason, data, metadata, id."""
+    if isinstance(result, AssistantMessage):
+        return [*result.content, *(result.tool_calls or ())], None, None, None, result.metadata, result.id
+    response: Any = result if isinstance(result, ModelResponse) else ModelResponse(result)
     items: Any = response.content
+    identity: Any = response.id
+    metadata: Any = None if response.metadata is None else {provider: dict(response.metadata)}
     if isinstance(items, AssistantMessage):
         message = items
-        facts = {**(message.metadata or {})}
-        if given.metadata is not None:
-            facts[provider] = {**facts.get(provider, {}), **given.metadata}
         items = [*message.content, *(message.tool_calls or ())]
-        identity = given.id or message.id
-        return cast("tuple[Any, ...]", (items, given.usage, given.stop_reason, given.data, facts, identity))
-    if isinstance(items, tuple):
+        identity = identity or message.id
+        metadata = {**(message.metadata or {})}
+        if response.metadata is not None:
+            metadata[provider] = {**metadata.get(provider, {}), **response.metadata}
+    elif isinstance(items, tuple):
         items = list(cast("tuple[Any, ...]", items))
     elif items is not None and not isinstance(items, list):
         items = [items]
-    metadata: Any = None if response.metadata is None else {provider: dict(response.metadata)}
-    return cast("tuple[Any, ...]", (items, response.usage, response.stop_reason, response.data, metadata, response.id))
+    return cast("tuple[Any, ...]", (items, response.usage, response.stop_reason, response.data, metadata, identity))
 
 
 def _is_async(function: Any) -> bool:
@@ -294,30 +298,8 @@ def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _generating(provider: str, function: Callable[[ModelRequest], Any]) -> Callable[..., Any]:
-    import inspect
-
-    if _is_async(function):
-
-        async def generate(request: ModelRequest) -> Any:
-            return _answer(provider, await function(request))
-
-        return generate
-
-    def generate_in_thread(request: ModelRequest) -> Any:
-        given = function(request)
-        if inspect.isawaitable(given):
-
-            async def later() -> Any:
-                return _answer(provider, await given)
-
-            return later()
-        return _answer(provider, given)
-
-    return generate_in_thread
-
-
-def _streaming(provider: str, function: Callable[[ModelRequest], Any]) -> Callable[..., Any]:
+def _adapted_stream(provider: str, function: Callable[[ModelRequest], Any]) -> Callable[..., Any]:
+    """Return a function for the native core that pushes the events of `function` into a sink."""
     import inspect
 
     is_async = inspect.isasyncgenfunction(function) or _is_async(function)
@@ -328,61 +310,63 @@ def _streaming(provider: str, function: Callable[[ModelRequest], Any]) -> Callab
             if inspect.isawaitable(events):
                 events = await events
             if hasattr(events, "__aiter__"):
-                return await _pump(provider, events, sink)
+                return await _push_events(provider, events, sink)
             import asyncio
 
-            return await asyncio.to_thread(_pump_in_thread, provider, events, sink)
+            return await asyncio.to_thread(_push_events_in_thread, provider, events, sink)
 
         return stream
 
     def stream_in_thread(request: ModelRequest, sink: EventSink) -> Any:
-        return _pump_in_thread(provider, function(request), sink)
+        return _push_events_in_thread(provider, function(request), sink)
 
     return stream_in_thread
 
 
-async def _pump(provider: str, events: Any, sink: EventSink) -> Any:
+async def _push_events(provider: str, events: Any, sink: EventSink) -> Any:
     import asyncio
 
-    end: Any = ModelResponse()
+    response: Any = ModelResponse()
     loop = asyncio.get_running_loop()
     try:
         async for event in events:
             if isinstance(event, ModelResponse | AssistantMessage):
-                end = event
+                response = event
             elif not sink.push(event):
                 room = loop.create_future()
-                sink.when_room(partial(_wake, loop, room))
+                sink.when_room(partial(_resolve, loop, room))
                 await room
     finally:
         close = getattr(events, "aclose", None)
         if close is not None:
             await close()
-    return _answer(provider, end)
+    return _response_parts(provider, response)
 
 
-def _wake(loop: asyncio.AbstractEventLoop, room: asyncio.Future[None]) -> None:
-    def wake() -> None:
-        if not room.done():
-            room.set_result(None)
+def _resolve(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    """Resolve a future from another thread."""
+
+    def resolve() -> None:
+        if not future.done():
+            future.set_result(None)
 
     try:
-        loop.call_soon_threadsafe(wake)
+        loop.call_soon_threadsafe(resolve)
     except RuntimeError:
-        # The loop may be closed by the time that nobody reads any more.
+        # The loop may already be closed.
         return
 
 
-def _pump_in_thread(provider: str, events: Any, sink: EventSink) -> Any:
-    end: Any = ModelResponse()
+def _push_events_in_thread(provider: str, events: Any, sink: EventSink) -> Any:
+    response: Any = ModelResponse()
     try:
         for event in events:
             if isinstance(event, ModelResponse | AssistantMessage):
-                end = event
+                response = event
             elif not sink.push(event):
                 sink.wait()
     finally:
         close = getattr(events, "close", None)
         if close is not None:
             close()
-    return _answer(provider, end)
+    return _response_parts(provider, response)

@@ -1,4 +1,4 @@
-"""Embeddings: texts in, vectors out.
+"""Embedding models: vectors of texts and images.
 
 Spec: UPP-1.2 §15.
 """
@@ -8,19 +8,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from turntree import _core
-from turntree.upp._providers import check_model
-from turntree.upp._streams import ResultStream, SyncResultStream
+from turntree.upp._bound_model import BoundModel, ResultStream, SyncResultStream
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping
-    from typing import TypeAlias
+    from typing import TypeAlias, TypedDict
+
+    from typing_extensions import Unpack
 
     EmbeddingInput: TypeAlias = str | _core.Text | _core.Image | Mapping[str, Any]
     InputType: TypeAlias = Literal["document", "query"]
 
+    class EmbedOptions(TypedDict, total=False):
+        """The options of `EmbeddingModel.embed`, except ``chunked``."""
+
+        batch_size: int | None
+        concurrency: int
+        input_type: InputType | None
+
 
 class EmbeddingStream(ResultStream[_core.EmbeddingProgress, _core.EmbeddingResult]):
-    """A chunked call: an async iterator of `EmbeddingProgress`, and `result`.
+    """A batched call: an async iterator of `EmbeddingProgress`, and `result`.
 
     Spec: UPP-1.2 §15.
     """
@@ -29,7 +37,7 @@ class EmbeddingStream(ResultStream[_core.EmbeddingProgress, _core.EmbeddingResul
 
 
 class SyncEmbeddingStream(SyncResultStream[_core.EmbeddingProgress, _core.EmbeddingResult]):
-    """A chunked call without an event loop: an iterator of `EmbeddingProgress`, and `result`.
+    """A batched call without an event loop: an iterator of `EmbeddingProgress`, and `result`.
 
     Spec: UPP-1.2 §15.
     """
@@ -44,55 +52,33 @@ def embedding(
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     middleware: Iterable[object] = (),
 ) -> EmbeddingModel:
-    """Bind a model that makes vectors.
+    """Bind an embedding model to its parameters, configuration and middleware.
 
     Args:
-        model: From a provider's factory, as ``openai("text-embedding-3-small")``.
-        params: The model's own parameters, passed on as they are: ``{"dimensions": 256}``.
-        config: How to reach the provider; goes over what the model's factory was given.
-        middleware: What is put around each call, the first outermost: from `turntree.upp.middleware`, or your own
-            objects. Its hooks of streams, turns and tools are for language models.
+        model: A model from a provider's factory, such as ``openai("text-embedding-3-small")``.
+        params: Parameters of the model, sent unchanged, such as ``{"dimensions": 256}``.
+        config: The provider's connection settings; they override those of the model's factory.
+        middleware: Middleware for each call, outermost first: from `turntree.upp.middleware`, or your own objects.
+            Hooks of streams, turns and tools are called for language models only.
 
     Raises:
-        UPPError: INVALID_REQUEST, modality ``embedding``: the provider makes no vectors.
-        TypeError: An option of the wrong type, named.
+        UPPError: INVALID_REQUEST, modality ``embedding``: the provider has no embedding models.
+        TypeError: An option has the wrong type; the message names it.
 
     Spec: UPP-1.2 §15.
     """
     return EmbeddingModel(model=model, params=params, config=config, middleware=middleware)
 
 
-class EmbeddingModel:
-    """A model that makes vectors. Made by `embedding`; immutable, serves any number of calls at once.
+class EmbeddingModel(BoundModel[_core.EmbeddingModelCore]):
+    """An embedding model. Created by `embedding`; immutable. Any number of calls can run at the same time.
 
     Spec: UPP-1.2 §15.
     """
 
-    __slots__ = ("__weakref__", "_model", "_native", "_params")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        *,
-        model: _core.ModelReference,
-        params: Mapping[str, Any] | None = None,
-        config: _core.ProviderConfig | Mapping[str, Any] | None = None,
-        middleware: Iterable[object] = (),
-    ) -> None:
-        self._model = check_model(model)
-        self._params = dict(params) if params is not None else None
-        self._native = _core.EmbeddingModelCore(
-            model=model, params=self._params, config=config, middleware=_core.MiddlewareChain(middleware)
-        )
-
-    @property
-    def model(self) -> _core.ModelReference:
-        """Its model."""
-        return self._model
-
-    @property
-    def params(self) -> dict[str, Any] | None:
-        """The model's own parameters, a dict of its own; None where none were given."""
-        return dict(self._params) if self._params is not None else None
+    _core_class = _core.EmbeddingModelCore
 
     @overload
     def embed(
@@ -100,9 +86,7 @@ class EmbeddingModel:
         inputs: EmbeddingInput | Iterable[EmbeddingInput],
         *,
         chunked: Literal[False] = False,
-        batch_size: int | None = None,
-        concurrency: int = 1,
-        input_type: InputType | None = None,
+        **options: Unpack[EmbedOptions],
     ) -> Coroutine[Any, Any, _core.EmbeddingResult]: ...
     @overload
     def embed(
@@ -110,9 +94,7 @@ class EmbeddingModel:
         inputs: EmbeddingInput | Iterable[EmbeddingInput],
         *,
         chunked: Literal[True],
-        batch_size: int | None = None,
-        concurrency: int = 1,
-        input_type: InputType | None = None,
+        **options: Unpack[EmbedOptions],
     ) -> EmbeddingStream: ...
     def embed(
         self,
@@ -123,24 +105,25 @@ class EmbeddingModel:
         concurrency: int = 1,
         input_type: InputType | None = None,
     ) -> Coroutine[Any, Any, _core.EmbeddingResult] | EmbeddingStream:
-        """Make a vector of each input: ``await embedder.embed(texts)``.
+        """Return an embedding of each input: ``await model.embed(texts)``.
 
-        More inputs than the model takes at once become several calls; order is kept and usage added up.
+        Inputs that exceed the model's limit are sent in several batches. The order of the inputs is preserved, and the
+        usage is the sum over all batches.
 
         Args:
-            inputs: A text, a text or image block, or any iterable of them.
-            chunked: Give an `EmbeddingStream`, which tells of each batch; ``async for`` or await it.
-            batch_size: Most inputs of one call. Default, and at most, the model's limit.
-            concurrency: Calls that are under way at a time.
-            input_type: What the vectors are for, ``document`` or ``query``; sent where the vendor has it, and ignored
-                elsewhere.
+            inputs: A text, a text block, an image block, or an iterable of them.
+            chunked: Return an `EmbeddingStream`, which yields the progress after each batch and can be awaited.
+            batch_size: The maximum number of inputs in one batch. Default and upper limit: the model's limit.
+            concurrency: The maximum number of concurrent batches.
+            input_type: Purpose of the embeddings, ``document`` or ``query``. Ignored if the vendor has no such option.
 
         Raises:
-            UPPError: No input, an empty text, an image where none is taken (INVALID_REQUEST); a vector that cannot be
-                read, or not one an input (INVALID_RESPONSE); and what any call can fail with.
-            TypeError: An argument of the wrong type, named.
-            ValueError: `batch_size` or `concurrency` below 1, another `input_type`.
-            asyncio.CancelledError: The awaiting task was cancelled: the requests are dropped.
+            UPPError: INVALID_REQUEST: there are no inputs, a text is empty, or the model takes no images.
+                INVALID_RESPONSE: a vector cannot be read, or the number of vectors is wrong. Any other code: the call
+                failed.
+            TypeError: An argument has the wrong type; the message names it.
+            ValueError: `batch_size` or `concurrency` is below 1, or `input_type` is unknown.
+            asyncio.CancelledError: The awaiting task was cancelled; the requests are cancelled too.
 
         Spec: UPP-1.2 §15.
         """
@@ -154,9 +137,7 @@ class EmbeddingModel:
         inputs: EmbeddingInput | Iterable[EmbeddingInput],
         *,
         chunked: Literal[False] = False,
-        batch_size: int | None = None,
-        concurrency: int = 1,
-        input_type: InputType | None = None,
+        **options: Unpack[EmbedOptions],
     ) -> _core.EmbeddingResult: ...
     @overload
     def embed_sync(
@@ -164,9 +145,7 @@ class EmbeddingModel:
         inputs: EmbeddingInput | Iterable[EmbeddingInput],
         *,
         chunked: Literal[True],
-        batch_size: int | None = None,
-        concurrency: int = 1,
-        input_type: InputType | None = None,
+        **options: Unpack[EmbedOptions],
     ) -> SyncEmbeddingStream: ...
     def embed_sync(
         self,
@@ -177,11 +156,11 @@ class EmbeddingModel:
         concurrency: int = 1,
         input_type: InputType | None = None,
     ) -> _core.EmbeddingResult | SyncEmbeddingStream:
-        """Make a vector of each input on this thread; works inside a running event loop too.
+        """Like `embed`, but blocks until the result is complete; also works inside a running event loop.
 
         Args:
             inputs: As `embed`.
-            chunked: Give a `SyncEmbeddingStream`, which tells of each batch.
+            chunked: Return a `SyncEmbeddingStream`, which yields the progress after each batch.
             batch_size: As `embed`.
             concurrency: As `embed`.
             input_type: As `embed`.
@@ -192,6 +171,3 @@ class EmbeddingModel:
         if chunked:
             return SyncEmbeddingStream(self._native.stream(inputs, batch_size, concurrency, input_type))
         return self._native.embed_sync(inputs, batch_size, concurrency, input_type)
-
-    def __repr__(self) -> str:
-        return f"EmbeddingModel(model={self._model!r})"

@@ -1,4 +1,4 @@
-"""Pictures made and changed by models.
+"""Image models: generation and editing of images.
 
 Spec: UPP-1.2 §16.
 """
@@ -8,25 +8,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turntree import _core
-from turntree.upp._providers import check_model
-from turntree.upp._streams import ResultStream, SyncResultStream
+from turntree.upp._bound_model import BoundModel, ResultStream, SyncResultStream
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping
     from typing import TypeAlias
 
     Prompt: TypeAlias = str | Mapping[str, Any]
-    Picture: TypeAlias = _core.Image | Mapping[str, Any]
+    ImageInput: TypeAlias = _core.Image | Mapping[str, Any]
 
 
 class ImageCapabilities(NamedTuple):
-    """What a model can do with pictures.
+    """Capabilities of an image model.
 
     Attributes:
-        generate: Makes pictures.
-        streaming: Shows previews while it makes them.
-        edit: Changes pictures.
-        max_images: Most pictures of one call; None where nobody knows.
+        generate: True if the model generates images.
+        streaming: True if the model streams previews.
+        edit: True if the model edits images.
+        max_images: The maximum number of images of one call; None if it is unknown.
 
     Spec: UPP-1.2 §16.
     """
@@ -38,7 +37,7 @@ class ImageCapabilities(NamedTuple):
 
 
 class ImageStream(ResultStream[_core.ImageEvent, _core.ImageResult]):
-    """Pictures on their way: an async iterator of `ImageEvent`, and `result`.
+    """A streamed call: an async iterator of `ImageEvent`, and `result`.
 
     Spec: UPP-1.2 §16.
     """
@@ -47,7 +46,7 @@ class ImageStream(ResultStream[_core.ImageEvent, _core.ImageResult]):
 
 
 class SyncImageStream(SyncResultStream[_core.ImageEvent, _core.ImageResult]):
-    """Pictures on their way without an event loop: an iterator of `ImageEvent`, and `result`.
+    """A streamed call without an event loop: an iterator of `ImageEvent`, and `result`.
 
     Spec: UPP-1.2 §16.
     """
@@ -62,77 +61,56 @@ def image(
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     middleware: Iterable[object] = (),
 ) -> ImageModel:
-    """Bind a model that makes pictures.
+    """Bind an image model to its parameters, configuration and middleware.
 
     Args:
-        model: From a provider's factory, as ``openai("gpt-image-1")``.
-        params: The model's own parameters, passed on as they are: ``{"size": "1024x1024", "n": 2}``.
-        config: How to reach the provider; goes over what the model's factory was given.
-        middleware: What is put around each call, the first outermost: from `turntree.upp.middleware`, or your own
-            objects. Its hooks of streams, turns and tools are for language models.
+        model: A model from a provider's factory, such as ``openai("gpt-image-1")``.
+        params: Parameters of the model, sent unchanged, such as ``{"size": "1024x1024", "n": 2}``.
+        config: The provider's connection settings; they override those of the model's factory.
+        middleware: Middleware for each call, outermost first: from `turntree.upp.middleware`, or your own objects.
+            Hooks of streams, turns and tools are called for language models only.
 
     Raises:
-        UPPError: INVALID_REQUEST, modality ``image``: the provider makes no pictures.
-        TypeError: An option of the wrong type, named.
+        UPPError: INVALID_REQUEST, modality ``image``: the provider has no image models.
+        TypeError: An option has the wrong type; the message names it.
 
     Spec: UPP-1.2 §16.
     """
     return ImageModel(model=model, params=params, config=config, middleware=middleware)
 
 
-class ImageModel:
-    """A model that makes pictures. Made by `image`; immutable, serves any number of calls at once.
+class ImageModel(BoundModel[_core.ImageModelCore]):
+    """An image model. Created by `image`; immutable. Any number of calls can run at the same time.
 
     Spec: UPP-1.2 §16.
     """
 
-    __slots__ = ("__weakref__", "_model", "_native", "_params")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        *,
-        model: _core.ModelReference,
-        params: Mapping[str, Any] | None = None,
-        config: _core.ProviderConfig | Mapping[str, Any] | None = None,
-        middleware: Iterable[object] = (),
-    ) -> None:
-        self._model = check_model(model)
-        self._params = dict(params) if params is not None else None
-        self._native = _core.ImageModelCore(
-            model=model, params=self._params, config=config, middleware=_core.MiddlewareChain(middleware)
-        )
-
-    @property
-    def model(self) -> _core.ModelReference:
-        """Its model."""
-        return self._model
-
-    @property
-    def params(self) -> dict[str, Any] | None:
-        """The model's own parameters, a dict of its own; None where none were given."""
-        return dict(self._params) if self._params is not None else None
+    _core_class = _core.ImageModelCore
 
     @property
     def capabilities(self) -> ImageCapabilities:
-        """What the model can do; the methods for the rest raise `UPPError` INVALID_REQUEST."""
+        """Capabilities of the model. Methods that it does not support raise `UPPError` INVALID_REQUEST."""
         return ImageCapabilities(**self._native.capabilities)
 
     def generate(self, prompt: Prompt) -> Coroutine[Any, Any, _core.ImageResult]:
-        """Make pictures: ``await maker.generate("a fox")``.
+        """Generate images: ``await model.generate("a fox")``.
 
         Args:
-            prompt: What to draw; a text, or ``{"prompt": text}``.
+            prompt: Description of the image: a text, or ``{"prompt": text}``.
 
         Raises:
-            UPPError: The model makes none, or the prompt is empty (INVALID_REQUEST); and what any call can fail with.
-            TypeError: The prompt is no text.
+            UPPError: INVALID_REQUEST: the model does not generate images, or the prompt is empty. Any other code: the
+                call failed.
+            TypeError: The prompt is not a text.
 
         Spec: UPP-1.2 §16.
         """
         return self._native.generate(prompt, None, None)
 
     def generate_sync(self, prompt: Prompt) -> _core.ImageResult:
-        """Make pictures on this thread; works inside a running event loop too.
+        """Like `generate`, but blocks until the result is complete; also works inside a running event loop.
 
         Args:
             prompt: As `generate`.
@@ -143,26 +121,26 @@ class ImageModel:
         return self._native.generate_sync(prompt, None, None)
 
     def edit(
-        self, image: Picture, prompt: Prompt, mask: Picture | None = None
+        self, image: ImageInput, prompt: Prompt, mask: ImageInput | None = None
     ) -> Coroutine[Any, Any, _core.ImageResult]:
-        """Change a picture: ``await maker.edit(Image.from_path("fox.png"), "with a hat")``.
+        """Edit an image: ``await model.edit(Image.from_path("fox.png"), "with a hat")``.
 
         Args:
-            image: The picture; its data must be here, not at a URL.
-            prompt: What to change.
-            mask: Where, by the convention of the vendor. OpenAI draws anew where the mask is transparent.
+            image: The image; must contain its data, not a URL.
+            prompt: Description of the change.
+            mask: The area to edit, by the convention of the vendor. OpenAI replaces the transparent area of the mask.
 
         Raises:
-            UPPError: The model changes none, or the picture is at a URL (INVALID_REQUEST); and what any call can fail
-                with.
-            TypeError: An argument of the wrong type, named.
+            UPPError: INVALID_REQUEST: the model does not edit images, or the image is at a URL. Any other code: the
+                call failed.
+            TypeError: An argument has the wrong type; the message names it.
 
         Spec: UPP-1.2 §16.
         """
         return self._native.generate(prompt, image, mask)
 
-    def edit_sync(self, image: Picture, prompt: Prompt, mask: Picture | None = None) -> _core.ImageResult:
-        """Change a picture on this thread; works inside a running event loop too.
+    def edit_sync(self, image: ImageInput, prompt: Prompt, mask: ImageInput | None = None) -> _core.ImageResult:
+        """Like `edit`, but blocks until the result is complete; also works inside a running event loop.
 
         Args:
             image: As `edit`.
@@ -175,20 +153,20 @@ class ImageModel:
         return self._native.generate_sync(prompt, image, mask)
 
     def stream(self, prompt: Prompt) -> ImageStream:
-        """Make pictures and show them on the way: ``async for event in maker.stream("a fox")``.
+        """Generate images and stream previews: ``async for event in model.stream("a fox")``.
 
         Args:
             prompt: As `generate`.
 
         Raises:
-            UPPError: The model shows no previews (INVALID_REQUEST).
+            UPPError: INVALID_REQUEST: the model does not stream previews.
 
         Spec: UPP-1.2 §16.
         """
         return ImageStream(self._native.stream(prompt))
 
     def stream_sync(self, prompt: Prompt) -> SyncImageStream:
-        """Make pictures and show them on the way, without an event loop.
+        """Like `stream`, but without an event loop.
 
         Args:
             prompt: As `generate`.
@@ -197,6 +175,3 @@ class ImageModel:
             UPPError: As `stream`.
         """
         return SyncImageStream(self._native.stream(prompt))
-
-    def __repr__(self) -> str:
-        return f"ImageModel(model={self._model!r})"

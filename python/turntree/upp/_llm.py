@@ -1,4 +1,4 @@
-"""`llm()`: a model with tools and without an agent.
+"""`llm()`: a language model with tools, without an agent.
 
 Spec: UPP-1.2 §10 and §11.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from turntree import _core
 from turntree._agent_hooks import AgentStrategy, native_hooks
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
+from turntree.upp._providers import check_model
 from turntree.upp._structure import structure_of
 from turntree.upp._tool_use import tool_strategy_of
 from turntree.upp._tools import as_tool
@@ -36,25 +37,26 @@ def llm(
     structure_repair: bool = False,
     middleware: Iterable[object] = (),
 ) -> LLM:
-    """Make a model ready to be called.
+    """Bind a language model to its tools, parameters, system prompt and middleware.
 
     Args:
-        model: From a provider's factory, as ``anthropic("claude-sonnet-4-5")``.
-        params: The model's own parameters, passed on as they are.
-        config: How to reach the provider; goes over what the model's factory was given.
-        system: The system prompt, a text or a list of blocks.
-        tools: Tools or plain functions; names must differ.
-        tool_strategy: Hooks of tool use, and the limit of tool rounds (default 10).
-        structure: What the answer must look like: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
-            dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
-            that does not fit raises `UPPError` INVALID_RESPONSE.
-        structure_repair: Ask the model once more, with what is wrong, before an answer that does not fit raises.
-        middleware: What is put around each call, the first outermost: from `turntree.upp.middleware`, or your own
-            objects with hooks.
+        model: A model from a provider's factory, such as ``anthropic("claude-sonnet-4-5")``.
+        params: Parameters of the model, sent unchanged.
+        config: The provider's connection settings; they override those of the model's factory.
+        system: The system prompt: a text or a list of blocks.
+        tools: Tools or plain functions. Names must be unique.
+        tool_strategy: Hooks of tool use, and the maximum number of tool rounds (default 10).
+        structure: The type of the structured output: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
+            dataclass, a TypedDict, or any other type annotation (``turn.data`` has that type). A response that does
+            not match raises `UPPError` INVALID_RESPONSE.
+        structure_repair: If the response does not match `structure`, send the validation errors to the model once
+            before the error is raised.
+        middleware: Middleware for each call, outermost first: from `turntree.upp.middleware`, or your own objects with
+            hooks.
 
     Raises:
-        UPPError: INVALID_REQUEST, when the model has no tools or no structured answers and some are wanted.
-        TypeError: An option of the wrong type, named.
+        UPPError: INVALID_REQUEST: tools or structured output are requested, and the model does not support them.
+        TypeError: An option has the wrong type; the message names it.
 
     Spec: UPP-1.2 §10.
     """
@@ -72,9 +74,9 @@ def llm(
 
 
 class LLM:
-    """A model with its tools, ready to be called. Made by `llm`; immutable.
+    """A language model with its tools. Created by `llm`; immutable.
 
-    One serves any number of calls at once, from any number of event loops and threads.
+    Any number of calls can run at the same time, from any number of event loops and threads.
 
     Spec: UPP-1.2 §10.
     """
@@ -94,12 +96,9 @@ class LLM:
         structure_repair: bool = False,
         middleware: Iterable[object] = (),
     ) -> None:
-        if not isinstance(model, _core.ModelReference):
-            message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
-            raise TypeError(message)
+        self._model = check_model(model)
         strategy = tool_strategy_of(tool_strategy)
         schema, answer = structure_of(structure)
-        self._model = model
         self._params = params
         self._system = system
         self._native = _core.LlmCore(
@@ -118,32 +117,32 @@ class LLM:
 
     @classmethod
     def _of(cls, native: _core.LlmCore, owner: Any) -> Self:
-        """An LLM around a native one; `owner` is the agent or the LLM whose model it is."""
-        made = cls.__new__(cls)
-        made._native = native
-        made._model = owner.model
-        made._system = owner.system
-        made._params = owner.params if isinstance(owner, LLM) else owner.options.get("params")
-        return made
+        """Return an LLM for a native one, with the model, system prompt and parameters of an agent or an LLM."""
+        llm = cls.__new__(cls)
+        llm._native = native
+        llm._model = owner.model
+        llm._system = owner.system
+        llm._params = owner.params if isinstance(owner, LLM) else owner.options.get("params")
+        return llm
 
     @property
     def model(self) -> _core.ModelReference:
-        """Its model."""
+        """The reference to the model."""
         return self._model
 
     @property
     def system(self) -> str | Sequence[Mapping[str, Any]] | None:
-        """Its system prompt."""
+        """The system prompt."""
         return self._system
 
     @property
     def params(self) -> Mapping[str, Any] | None:
-        """The model's own parameters."""
+        """The model's parameters."""
         return self._params
 
     @property
     def capabilities(self) -> dict[str, bool]:
-        """What the model can take and do, by name."""
+        """The capabilities of the model, by name."""
         return self._model.capabilities
 
     @overload
@@ -151,22 +150,21 @@ class LLM:
     @overload
     async def generate(self, history: ModelHistory, /, *inputs: ModelInput) -> _core.Turn: ...
     async def generate(self, *arguments: Any) -> _core.Turn:
-        """Call the model, and again while it wants tools.
+        """Call the model and run the requested tools, and repeat until the model requests no tools.
 
         Args:
-            *arguments: Inputs: texts, blocks and messages. Before them may stand a history, which is not changed: a
-                thread, anything with a list of ``messages``, or a list of messages. Texts and blocks that follow each
-                other become one user's message; messages stay as they are. Without inputs the model goes on from the
-                history.
+            *arguments: The inputs: texts, blocks and messages. The first argument may be a history, which is not
+                modified: a thread, an object with a list of ``messages``, or a list of messages. Adjacent texts and
+                blocks become one user message; messages are unchanged. Without inputs, the model continues the history.
 
         Returns:
-            The turn: everything new, starting with the input.
+            The turn: all new messages, starting with the input.
 
         Raises:
-            UPPError: INVALID_REQUEST for what is no input, for media the model does not take, and for one tool round
-                more than the limit; INVALID_RESPONSE for an answer that does not fit the structure; else what the
-                model call failed with. ``partial`` holds the turn so far.
-            asyncio.CancelledError: The awaiting task was cancelled: the request is dropped, tools are cancelled.
+            UPPError: INVALID_REQUEST: an argument is not an input, the model does not support a medium, or the maximum
+                of tool rounds is exceeded. INVALID_RESPONSE: the response does not match `structure`. Any other code:
+                the model call failed. ``partial`` is the incomplete turn.
+            asyncio.CancelledError: The awaiting task was cancelled; the request and running tools are cancelled too.
 
         Spec: UPP-1.2 §10.1 to §10.4.
         """
@@ -178,7 +176,7 @@ class LLM:
     @overload
     def generate_sync(self, history: ModelHistory, /, *inputs: ModelInput) -> _core.Turn: ...
     def generate_sync(self, *arguments: Any) -> _core.Turn:
-        """Call the model on this thread; works inside a running event loop too, as in a notebook.
+        """Like `generate`, but blocks until the turn is complete; also works inside a running event loop (notebooks).
 
         Args:
             *arguments: As `generate`.
@@ -194,15 +192,15 @@ class LLM:
     @overload
     def stream(self, history: ModelHistory, /, *inputs: ModelInput) -> StreamResult: ...
     def stream(self, *arguments: Any) -> StreamResult:
-        """Call the model with somebody listening: ``async for event in llm.stream("…")``.
+        """Call the model and stream its events: ``async for event in llm.stream("…")``.
 
-        Nothing is sent before the first event or the turn is awaited.
+        No request is sent until the first event or the turn is awaited.
 
         Args:
             *arguments: As `generate`.
 
         Raises:
-            UPPError: INVALID_REQUEST, at once: the model cannot stream, or as `generate`.
+            UPPError: INVALID_REQUEST: the model does not support streaming, or as `generate`. Raised immediately.
 
         Spec: UPP-1.2 §11.
         """
@@ -213,7 +211,7 @@ class LLM:
     @overload
     def stream_sync(self, history: ModelHistory, /, *inputs: ModelInput) -> SyncStreamResult: ...
     def stream_sync(self, *arguments: Any) -> SyncStreamResult:
-        """Call the model with somebody listening, without an event loop: ``for event in llm.stream_sync("…")``.
+        """Call the model and stream its events without an event loop: ``for event in llm.stream_sync("…")``.
 
         Args:
             *arguments: As `generate`.
@@ -227,20 +225,20 @@ class LLM:
         return f"LLM(model={self._model!r})"
 
 
-class HeardLLM(LLM):
-    """An LLM of which somebody hears what it answers with `generate` too."""
+class ForwardingLLM(LLM):
+    """An LLM whose `generate` forwards its events to the stream of a run."""
 
-    __slots__ = ("_tell",)
+    __slots__ = ("_forward",)
 
-    def telling(self, tell: Callable[[_core.StreamEvent], Awaitable[None]]) -> Self:
-        """Tell every event to `tell`, which may wait."""
-        self._tell = tell
+    def forwarding_to(self, forward: Callable[[_core.StreamEvent], Awaitable[None]]) -> Self:
+        """Set the function that receives each event. It may wait for a slow consumer."""
+        self._forward = forward
         return self
 
     async def generate(self, *arguments: Any) -> _core.Turn:
         stream = self.stream(*arguments)
         async for event in stream:
-            await self._tell(event)
+            await self._forward(event)
         return await stream.turn
 
 

@@ -1,4 +1,4 @@
-"""Factories of models, one a provider.
+"""The factories of models: one function for each provider.
 
 Spec: UPP-1.2 §9 and §19.
 """
@@ -20,46 +20,46 @@ if TYPE_CHECKING:
 
 
 class CustomRetry(Protocol):
-    """A retry strategy of your own: any object with this method.
+    """A custom retry strategy: any object with the method `on_retry`.
 
-    These are called as well, where the object has them: ``before_request()`` before every attempt, for the seconds to
-    wait (None for none); ``set_retry_after(seconds)`` before `on_retry`, where the server named a time; ``reset()``
-    after a success; ``fork()`` once a request, for the strategy that serves it. `on_retry`, ``before_request`` and
-    ``reset`` may be async. What they raise ends the request and reaches the caller.
+    The object may also have these methods: ``before_request()``, called before each attempt, returns the seconds to
+    wait, or None; ``set_retry_after(seconds)`` is called before `on_retry` if the response has a ``Retry-After``
+    header; ``reset()`` is called after a success; ``fork()``, called once for each request, returns the strategy for
+    that request. `on_retry`, ``before_request`` and ``reset`` may be async. An exception ends the request; the caller
+    receives it.
 
     Spec: UPP-1.2 §13.2.
     """
 
     def on_retry(self, error: UPPError, attempt: int, /) -> float | Awaitable[float | None] | None:
-        """Say how many seconds to wait before the request is sent again; None to give up.
+        """Return the seconds to wait before the request is sent again, or None to raise the error.
 
         Args:
-            error: What went wrong.
-            attempt: Which attempt failed, from 1.
+            error: The error of the failed attempt.
+            attempt: The number of the failed attempt, from 1.
         """
         ...
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """How to reach a provider, but for its address; all optional. Times are seconds.
+    """Connection settings of a provider, without the base URL. All are optional. Times are in seconds.
 
     Attributes:
         api_key: A text, a function (sync or async) or a key strategy. Default: the provider's environment variable.
-        timeout: Longest wait for the response's headers. Default 120.
-        connect_timeout: Longest wait for a connection. Default 10.
-        idle_timeout: Longest silence inside a stream. Default: the timeout.
-        total_timeout: Longest duration of a call with its retries and its stream. Default: no limit.
-        headers: Sent over the provider's own, whatever their case; None drops one.
-        api_version: The version of the vendor's API, where it has versions.
-        retry_strategy: Whether failed requests are sent again: one of the strategies, or an object of your own as
-            `CustomRetry` says. Default: they are not.
-        retry_after_max: Longest wait that a server's ``Retry-After`` is followed for. Default 3600.
-        max_concurrency: Requests to one host that are under way at once, streams included; the others wait in line.
-            Configurations with the same number share the line. Default: no limit.
-        proxy: URL of a proxy, or ``direct`` for none. Default: what the environment says (``HTTPS_PROXY`` and others).
-        ca_certificates: Authorities that are trusted beside the system's: PEM as bytes, or the path of a file. On Linux
-            ``SSL_CERT_FILE`` names another store for all requests.
-        transport: A recording that is made or played instead of the network; see `replay`.
+        timeout: The maximum time until the response headers. Default: 120.
+        connect_timeout: The maximum time to establish a connection. Default: 10.
+        idle_timeout: The maximum time between two parts of a stream. Default: `timeout`.
+        total_timeout: The maximum duration of a call, with its retries and its stream. Default: no limit.
+        headers: Headers that replace the provider's headers, case-insensitive; None removes a header.
+        api_version: The version of the vendor's API, if the API has versions.
+        retry_strategy: A retry strategy, or an object with the methods of `CustomRetry`. Default: no retries.
+        retry_after_max: The maximum ``Retry-After`` that a retry waits for. Default: 3600.
+        max_concurrency: The maximum number of concurrent requests to one host, including streams; further requests
+            wait. Configurations with the same number share one limit. Default: no limit.
+        proxy: URL of a proxy, or ``direct`` for none. Default: environment variables, such as ``HTTPS_PROXY``.
+        ca_certificates: Certificate authorities in addition to those of the system: PEM as bytes, or the path of a
+            file. On Linux, ``SSL_CERT_FILE`` replaces the certificates of the system for all requests.
+        transport: A recording that replaces the network; see `replay`.
     """
 
     api_key: str | Callable[[], str | Awaitable[str]] | KeyStrategy | None
@@ -78,21 +78,21 @@ class ConnectionOptions(TypedDict, total=False):
 
 
 class ConfigOptions(ConnectionOptions, total=False):
-    """The options of a `ProviderConfig`: those of `ConnectionOptions`, and the address.
+    """The options of a `ProviderConfig`: `ConnectionOptions` and the base URL.
 
     Attributes:
-        base_url: A prefix as ``https://host/v1``, or the whole endpoint.
+        base_url: A prefix such as ``https://host/v1``, or the URL of the endpoint.
     """
 
     base_url: str | None
 
 
 class HostOptions(ConnectionOptions, total=False):
-    """How to reach a host whose address is given anyway: `ConnectionOptions`, singly or in one.
+    """The options of a factory that has an argument for the base URL.
 
     Attributes:
-        config: All of these as a `ProviderConfig` or a dict.
-        prices: Rows of prices for this model's calls, before those of `turntree.upp.prices`.
+        config: Connection settings as a `ProviderConfig` or a dict; the other options override them.
+        prices: Price rows for this model, with precedence over those of `turntree.upp.prices`.
     """
 
     config: ProviderConfig | Mapping[str, Any] | None
@@ -100,20 +100,20 @@ class HostOptions(ConnectionOptions, total=False):
 
 
 class ProviderOptions(HostOptions, total=False):
-    """How to reach a provider: `ConnectionOptions` and the address, singly or in one.
+    """The options of a factory: `HostOptions` and the base URL.
 
     Attributes:
-        base_url: A prefix as ``https://host/v1``, or the whole endpoint.
+        base_url: A prefix such as ``https://host/v1``, or the URL of the endpoint.
     """
 
     base_url: str | None
 
 
 def check_model(model: object) -> ModelReference:
-    """The model, if it is one.
+    """Return the model.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: `model` is not a `ModelReference`.
     """
     if isinstance(model, ModelReference):
         return model
@@ -121,11 +121,11 @@ def check_model(model: object) -> ModelReference:
     raise TypeError(message)
 
 
-def _reference(provider: str, model: str, options: dict[str, Any], given: Mapping[str, Any]) -> ModelReference:
+def _reference(provider: str, model: str, options: dict[str, Any], connection: Mapping[str, Any]) -> ModelReference:
     if not isinstance(model, str):
         message = f"model must be a str, not {type(model).__name__}"
         raise TypeError(message)
-    settings: dict[str, Any] = {**given}
+    settings: dict[str, Any] = {**connection}
     config: Any = settings.pop("config", None)
     prices: Any = settings.pop("prices", None)
     if prices is not None:
@@ -134,14 +134,14 @@ def _reference(provider: str, model: str, options: dict[str, Any], given: Mappin
 
 
 def anthropic(model: str, *, betas: Sequence[str] = (), **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Anthropic's Messages API; the key in ANTHROPIC_API_KEY.
+    """Return a model of Anthropic's Messages API. Environment variable of the key: ANTHROPIC_API_KEY.
 
-    The API wants ``params={"max_tokens": …}``: this package imposes no defaults on a model.
+    The API requires ``params={"max_tokens": …}``: turntree has no default parameters.
 
     Args:
-        model: As ``claude-sonnet-4-5``.
-        betas: Ids of beta features, sent as ``anthropic-beta``.
-        **options: How to reach it.
+        model: Name of the model, such as ``claude-sonnet-4-5``.
+        betas: Ids of beta features, sent in the header ``anthropic-beta``.
+        **options: Connection settings.
 
     Spec: UPP-1.2 §19.1.
     """
@@ -153,12 +153,12 @@ def openai(
     api: Literal["responses", "completions"] = "responses",
     **options: Unpack[ProviderOptions],
 ) -> ModelReference:
-    """OpenAI; the key in OPENAI_API_KEY.
+    """Return a model of OpenAI. Environment variable of the key: OPENAI_API_KEY.
 
     Args:
-        model: As ``gpt-5``.
+        model: Name of the model, such as ``gpt-5``.
         api: The Responses API, or Chat Completions.
-        **options: How to reach it.
+        **options: Connection settings.
 
     Spec: UPP-1.2 §19.2 and §19.3.
     """
@@ -166,15 +166,15 @@ def openai(
 
 
 def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Google's Gemini API; the key in GOOGLE_API_KEY, or else in GEMINI_API_KEY.
+    """Return a model of Google's Gemini API. Environment variables of the key: GOOGLE_API_KEY, else GEMINI_API_KEY.
 
-    Parameters configure the generation, as ``params={"temperature": 0, "thinkingConfig": {…}}``; ``cachedContent``,
-    ``tools``, ``toolConfig``, ``safetySettings`` and ``labels`` among them stand beside it. The vendor's own tools are
-    ``params={"tools": [{"googleSearch": {}}]}``.
+    Parameters are sent in ``generationConfig``, such as ``params={"temperature": 0, "thinkingConfig": {…}}``. The
+    parameters ``cachedContent``, ``tools``, ``toolConfig``, ``safetySettings`` and ``labels`` are sent as members of
+    the request. The vendor's own tools are ``params={"tools": [{"googleSearch": {}}]}``.
 
     Args:
-        model: As ``gemini-2.5-flash``.
-        **options: How to reach it; `api_version` replaces ``v1beta``.
+        model: Name of the model, such as ``gemini-2.5-flash``.
+        **options: Connection settings; `api_version` replaces ``v1beta``.
 
     Spec: UPP-1.2 §19.4.
     """
@@ -184,14 +184,14 @@ def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 def openrouter(
     model: str, api: Literal["completions", "responses"] = "completions", **options: Unpack[ProviderOptions]
 ) -> ModelReference:
-    """OpenRouter; the key in OPENROUTER_API_KEY.
+    """Return a model of OpenRouter. Environment variable of the key: OPENROUTER_API_KEY.
 
-    Takes every kind of media and keeps ``reasoning_details``, which go back with the next request.
+    Accepts all kinds of media. Stores ``reasoning_details`` and sends them with the next request.
 
     Args:
-        model: As ``anthropic/claude-sonnet-4.5``.
-        api: Chat Completions, or its Responses API.
-        **options: How to reach it.
+        model: Name of the model, such as ``anthropic/claude-sonnet-4.5``.
+        api: Chat Completions, or the Responses API.
+        **options: Connection settings.
 
     Spec: UPP-1.2 §19.6.
     """
@@ -201,12 +201,12 @@ def openrouter(
 def xai(
     model: str, api: Literal["completions", "responses", "messages"] = "completions", **options: Unpack[ProviderOptions]
 ) -> ModelReference:
-    """Grok of xAI; the key in XAI_API_KEY.
+    """Return a Grok model of xAI. Environment variable of the key: XAI_API_KEY.
 
     Args:
-        model: As ``grok-4``.
-        api: Chat Completions, its Responses API, or its Messages API.
-        **options: How to reach it.
+        model: Name of the model, such as ``grok-4``.
+        api: Chat Completions, the Responses API, or the Messages API.
+        **options: Connection settings.
 
     Spec: UPP-1.2 §19.7.
     """
@@ -214,11 +214,11 @@ def xai(
 
 
 def groq(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Groq; the key in GROQ_API_KEY.
+    """Return a model of Groq. Environment variable of the key: GROQ_API_KEY.
 
     Args:
-        model: As ``llama-3.3-70b-versatile``.
-        **options: How to reach it.
+        model: Name of the model, such as ``llama-3.3-70b-versatile``.
+        **options: Connection settings.
 
     Spec: UPP-1.2 §19.8.
     """
@@ -226,11 +226,11 @@ def groq(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 
 
 def cerebras(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Cerebras; the key in CEREBRAS_API_KEY. Text alone.
+    """Return a model of Cerebras. Environment variable of the key: CEREBRAS_API_KEY. Supports text only.
 
     Args:
-        model: As ``gpt-oss-120b``.
-        **options: How to reach it.
+        model: Name of the model, such as ``gpt-oss-120b``.
+        **options: Connection settings.
 
     Spec: UPP-1.2 §19.8.
     """
@@ -238,11 +238,11 @@ def cerebras(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 
 
 def moonshot(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Kimi of Moonshot; the key in MOONSHOT_API_KEY or KIMI_API_KEY.
+    """Return a Kimi model of Moonshot. Environment variables of the key: MOONSHOT_API_KEY, else KIMI_API_KEY.
 
     Args:
-        model: As ``kimi-k2-thinking``.
-        **options: How to reach it.
+        model: Name of the model, such as ``kimi-k2-thinking``.
+        **options: Connection settings.
 
     Spec: UPP-1.2 §19.8.
     """
@@ -252,22 +252,26 @@ def moonshot(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 def deepseek(
     model: str, api: Literal["completions", "responses"] = "completions", **options: Unpack[ProviderOptions]
 ) -> ModelReference:
-    """DeepSeek; the key in DEEPSEEK_API_KEY. On the wires of UPP-1.2 §19.3 and §19.2.
+    """Return a model of DeepSeek. Environment variable of the key: DEEPSEEK_API_KEY.
 
     Args:
-        model: As ``deepseek-chat``.
-        api: Chat Completions, or its Responses API.
-        **options: How to reach it.
+        model: Name of the model, such as ``deepseek-chat``.
+        api: Chat Completions, or the Responses API.
+        **options: Connection settings.
+
+    Spec: UPP-1.2 §19.2 and §19.3.
     """
     return _reference("deepseek", model, {"api": api}, options)
 
 
 def mistral(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Mistral; the key in MISTRAL_API_KEY. On the wire of UPP-1.2 §19.3.
+    """Return a model of Mistral. Environment variable of the key: MISTRAL_API_KEY.
 
     Args:
-        model: As ``mistral-large-latest``.
-        **options: How to reach it.
+        model: Name of the model, such as ``mistral-large-latest``.
+        **options: Connection settings.
+
+    Spec: UPP-1.2 §19.3.
     """
     return _reference("mistral", model, {}, options)
 
@@ -275,13 +279,13 @@ def mistral(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 def responses(
     model: str, host: str, *, api_key_env: str = "OPENRESPONSES_API_KEY", **options: Unpack[HostOptions]
 ) -> ModelReference:
-    """Any host that speaks Responses; the key in OPENRESPONSES_API_KEY.
+    """Return a model of any host with a Responses API. Environment variable of the key: OPENRESPONSES_API_KEY.
 
     Args:
-        model: The host's name of the model.
-        host: As ``https://host/v1``; ``/responses`` is added.
-        api_key_env: The environment variable of the key, where it is another.
-        **options: How to reach it; `api_key` goes before the environment.
+        model: Name of the model at the host.
+        host: A URL such as ``https://host/v1``; ``/responses`` is appended.
+        api_key_env: Another environment variable of the key.
+        **options: Connection settings; `api_key` has precedence over the environment.
 
     Spec: UPP-1.2 §19.9.
     """
@@ -289,11 +293,11 @@ def responses(
 
 
 def ollama(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
-    """Ollama's own API at http://localhost:11434; no key needed.
+    """Return a model of Ollama's own API, by default at http://localhost:11434. Needs no key.
 
     Args:
-        model: As ``llama3.2``.
-        **options: How to reach it.
+        model: Name of the model, such as ``llama3.2``.
+        **options: Connection settings.
 
     Spec: UPP-1.2 §19.5.
     """
@@ -301,11 +305,11 @@ def ollama(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 
 
 def openai_compatible(model: str, base_url: str, **options: Unpack[HostOptions]) -> ModelReference:
-    """Any host that speaks Chat Completions: vLLM, llama.cpp, LM Studio, gateways.
+    """Return a model of any host with a Chat Completions API: vLLM, llama.cpp, LM Studio, gateways.
 
     Args:
-        model: The host's name of the model.
-        base_url: As ``http://localhost:8000/v1``.
-        **options: How to reach it; a key is sent when `api_key` gives one.
+        model: Name of the model at the host.
+        base_url: A URL such as ``http://localhost:8000/v1``.
+        **options: Connection settings. A key is sent only if `api_key` is given.
     """
     return _reference("openai_compatible", model, {"base_url": base_url}, options)

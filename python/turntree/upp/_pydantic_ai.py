@@ -1,4 +1,4 @@
-"""Messages of the provider layer from and to those of Pydantic AI."""
+"""Conversion between messages of the provider layer and of Pydantic AI."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
 
 def from_pydantic_ai(messages: Sequence[Any] | str | bytes | bytearray) -> list[Message]:
-    """Give a Pydantic AI history as messages of the provider layer.
+    """Convert a Pydantic AI history to messages of the provider layer.
 
-    What UPP-1.2 has no place for (system prompts, instructions, usage, run ids, retries of no call) is left out;
-    `turntree.thread_protocol.from_pydantic_ai` keeps it.
+    Parts without an equivalent in UPP-1.2 are omitted: system prompts, instructions, usage, run ids, and retries
+    without a call. `turntree.thread_protocol.from_pydantic_ai` preserves them.
 
     Args:
-        messages: Live ``ModelMessage`` objects, or their JSON.
+        messages: ``ModelMessage`` objects, or their JSON.
 
     Raises:
-        TypeError: Neither a list of messages nor text; names the place.
-        ValidationError: Not a history; names the place.
+        TypeError: `messages` is neither a list of messages nor JSON; the message names the path.
+        ValidationError: The data is not a history; the message names the path.
     """
     return _thread_of(messages, profile="portable").to_upp()
 
 
 def to_pydantic_ai(messages: Any) -> list[Any]:
-    """Give messages of the provider layer as live ``ModelMessage`` objects of Pydantic AI.
+    """Convert messages of the provider layer to ``ModelMessage`` objects of Pydantic AI.
 
     Args:
-        messages: A list of messages, or a thread of them.
+        messages: A list of messages, or a thread.
 
     Raises:
-        ImportError: pydantic-ai is not installed; ``turntree[pydantic-ai]`` brings it.
-        TypeError: Something in the list is no message; names the place.
+        ImportError: pydantic-ai is not installed; install ``turntree[pydantic-ai]``.
+        TypeError: An item is not a message; the message names its index.
     """
     return thread_from_upp(messages, profile="portable").to_pydantic_ai()

@@ -1,4 +1,4 @@
-"""Models by name: ``"openai:gpt-5"``."""
+"""The registry of providers, which resolves model names such as ``"openai:gpt-5"``."""
 
 from __future__ import annotations
 
@@ -40,39 +40,39 @@ _LOCK = threading.Lock()
 
 
 def add(name: str, factory: Callable[..., ModelReference]) -> None:
-    """Add a provider for the rest of the process.
+    """Register a provider. It cannot be removed.
 
     Raises:
-        ValueError: The name is taken, empty, or has a colon.
+        ValueError: The name is in use, is empty, or contains a colon or white space.
     """
     if not name or ":" in name or any(character.isspace() for character in name):
-        message = f"a provider cannot be named {name!r}: give a word without a colon"
+        message = f"invalid provider name {name!r}: expected a word without a colon"
         raise ValueError(message)
     with _LOCK:
         if name in _FACTORIES:
-            message = f"a provider is named {name!r} already; choose another name"
+            message = f"a provider named {name!r} already exists; choose another name"
             raise ValueError(message)
         _FACTORIES[name] = factory
 
 
 def model(reference: str, **options: Any) -> ModelReference:
-    """Refer to a model by a text: the provider, a colon, the vendor's name of the model.
+    """Return a reference to a model by its name: the provider, a colon, and the vendor's name of the model.
 
-    One with several APIs has a name for each: ``openai_chat``, ``xai_responses`` and so on.
+    A provider with several APIs has a name for each of them, such as ``openai_chat`` and ``xai_responses``.
 
     Args:
-        reference: As ``openai:gpt-5`` or ``ollama:llama3.2:3b``.
-        **options: Those of the provider's factory.
+        reference: The name, such as ``openai:gpt-5`` or ``ollama:llama3.2:3b``.
+        **options: Options of the provider's factory.
 
     Raises:
-        ValueError: The text has another form, or nobody knows the provider.
+        ValueError: The name has another form, or the provider is unknown.
     """
     provider, colon, model_id = reference.partition(":")
     if not colon or not model_id:
-        message = f"{reference!r} names no model: write provider:model, as 'openai:gpt-5'"
+        message = f"invalid model name {reference!r}: expected provider:model, such as 'openai:gpt-5'"
         raise ValueError(message)
     factory = _FACTORIES.get(provider)
     if factory is None:
-        message = f"no provider is named {provider!r}; known are {', '.join(sorted(_FACTORIES))}"
+        message = f"unknown provider {provider!r}; expected one of {', '.join(sorted(_FACTORIES))}"
         raise ValueError(message)
     return factory(model_id, **options)

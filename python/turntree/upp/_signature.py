@@ -1,6 +1,6 @@
-"""A function's signature as JSON Schema, and a check of arguments against it.
+"""JSON Schema of a function's signature, and validation of arguments.
 
-Imported when the first tool needs its schema, so that ``import turntree`` stays quick.
+Imported at the first use of a schema, so that ``import turntree`` is fast.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _REQUIRED = inspect.Parameter.empty
 
 
 class ArgumentError(ValueError):
-    """Arguments that a tool cannot be called with, in words for the model."""
+    """The arguments of a tool call are invalid. The model receives the message."""
 
 
 class Signature:
-    """What a tool takes, and how to call it.
+    """The signature of a tool: its schema, the validation of arguments, and the call.
 
     Args:
-        function: The tool's function.
-        schema: Its schema if the author wrote one; then arguments are passed on unchecked.
+        function: The function of the tool.
+        schema: A schema that the author wrote. Arguments are then not validated. None: derive it from the signature.
     """
 
     def __init__(self, function: Callable[..., Any], schema: dict[str, Any] | None) -> None:
         self._function = function
-        self._given = schema is not None
+        self._has_custom_schema = schema is not None
         self.is_async = _is_async(function)
         self.context_parameter: str | None = None
         parameters = self._parameters()
@@ -42,13 +42,13 @@ class Signature:
             self._check = None
             self.schema = schema
             return
-        described = _descriptions(function)
-        checker = _pydantic_checker(function, parameters, described) or _AnnotationChecker(parameters, described)
+        descriptions = _descriptions(function)
+        checker = _pydantic_checker(function, parameters, descriptions) or _AnnotationChecker(parameters, descriptions)
         self._check = checker.check
         self.schema = checker.schema
 
     def _parameters(self) -> dict[str, tuple[Any, Any]]:
-        """Annotation and default of each parameter a model may give; finds the context parameter."""
+        """Return annotation and default of each parameter for the model. Sets the context parameter."""
         try:
             signature = inspect.signature(self._function)
         except (TypeError, ValueError):
@@ -60,7 +60,7 @@ class Signature:
             if getattr(annotation, "__name__", annotation) == "ToolContext":
                 self.context_parameter = name
                 continue
-            if self._given:
+            if self._has_custom_schema:
                 continue
             if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
                 message = (
@@ -76,12 +76,12 @@ class Signature:
         checked = arguments if self._check is None else self._check(arguments)
         if self.context_parameter is not None:
             checked = {**checked, self.context_parameter: context}
-        if self._given and self._takes_one_dict():
+        if self._has_custom_schema and self._takes_one_dict():
             return self._function(checked)
         return self._function(**checked)
 
     def _takes_one_dict(self) -> bool:
-        """Whether an author's own schema goes with a function of the one parameter ``params``, as UPP writes tools."""
+        """True if the only parameter is a dict of all arguments (``params``), as in the examples of UPP-1.2."""
         try:
             names = [name for name in inspect.signature(self._function).parameters if name != self.context_parameter]
         except (TypeError, ValueError):
@@ -107,60 +107,60 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(target, include_extras=True)
     except (NameError, TypeError):
-        # Names that exist for type checkers only; what resolves is still used.
+        # Some names exist for type checkers only. Use the annotations that are not strings.
         return {
             name: hint for name, hint in getattr(target, "__annotations__", {}).items() if not isinstance(hint, str)
         }
 
 
 def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
-    """What the ``Args:`` section of a Google-style docstring says of each parameter."""
+    """Return the descriptions of parameters from the ``Args:`` section of a Google-style docstring."""
     pattern = r"^\s*(?:Args|Arguments|Parameters):\s*\n(.*?)(?:\n\s*\n|\Z)"
     section = re.search(pattern, function.__doc__ or "", re.S | re.M)
     if section is None:
         return {}
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     name = ""
     for line in section.group(1).splitlines():
         entry = re.match(r"\s*(\w+)\s*(?:\([^)]*\))?:\s*(.+)", line)
         if entry is not None:
             name = entry.group(1)
-            found[name] = entry.group(2).strip()
+            descriptions[name] = entry.group(2).strip()
         elif name:
-            found[name] = f"{found[name]} {line.strip()}".strip()
-    return found
+            descriptions[name] = f"{descriptions[name]} {line.strip()}".strip()
+    return descriptions
 
 
 def _pydantic_checker(
-    function: Callable[..., Any], parameters: dict[str, tuple[Any, Any]], described: dict[str, str]
+    function: Callable[..., Any], parameters: dict[str, tuple[Any, Any]], descriptions: dict[str, str]
 ) -> _PydanticChecker | None:
-    """The checker through pydantic; None where it is not installed or cannot take an annotation that we can."""
+    """Return a checker that uses pydantic; None if it is not installed or does not support an annotation."""
     try:
         import pydantic
     except ImportError:
         return None
     try:
-        return _PydanticChecker(function, parameters, described)
+        return _PydanticChecker(function, parameters, descriptions)
     except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticInvalidForJsonSchema):
         return None
 
 
 class _PydanticChecker:
-    """Schema and check through a pydantic model made of the parameters."""
+    """Derives the schema and validates arguments by a pydantic model of the parameters."""
 
     def __init__(
-        self, function: Callable[..., Any], parameters: dict[str, tuple[Any, Any]], described: dict[str, str]
+        self, function: Callable[..., Any], parameters: dict[str, tuple[Any, Any]], descriptions: dict[str, str]
     ) -> None:
         import pydantic
 
         fields: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        for place, (name, (annotation, default)) in enumerate(parameters.items()):
-            # Field names of our own, so that a parameter may be called `schema` or `_x`; the model sees the alias.
-            field = f"parameter_{place}"
+        for index, (name, (annotation, default)) in enumerate(parameters.items()):
+            # Generated field names allow parameters such as `schema` and `_x`; the schema has the alias.
+            field = f"parameter_{index}"
             self._names[field] = name
-            given = ... if default is _REQUIRED else default
-            fields[field] = (annotation, pydantic.Field(given, alias=name, description=described.get(name)))
+            value = ... if default is _REQUIRED else default
+            fields[field] = (annotation, pydantic.Field(value, alias=name, description=descriptions.get(name)))
         config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False, title=_name(function))
         model = pydantic.create_model(_name(function), __config__=config, **fields)
         schema = model.model_json_schema()
@@ -187,15 +187,15 @@ class _PydanticChecker:
 
 
 class _AnnotationChecker:
-    """Schema and check by the annotations alone, where pydantic is not installed."""
+    """Derives the schema and validates arguments by the annotations, without pydantic."""
 
-    def __init__(self, parameters: dict[str, tuple[Any, Any]], described: dict[str, str]) -> None:
+    def __init__(self, parameters: dict[str, tuple[Any, Any]], descriptions: dict[str, str]) -> None:
         self._parameters = parameters
         properties: dict[str, Any] = {}
         for name, (annotation, default) in parameters.items():
             schema: dict[str, Any] = schema_of_annotation(annotation, name)
-            if name in described:
-                schema = {**schema, "description": described[name]}
+            if name in descriptions:
+                schema = {**schema, "description": descriptions[name]}
             if default is not _REQUIRED and isinstance(default, str | int | float | bool | list | dict | None):
                 schema = {**schema, "default": default}
             properties[name] = schema
@@ -222,7 +222,11 @@ class _AnnotationChecker:
 
 
 def schema_of_annotation(annotation: Any, name: str) -> dict[str, Any]:
-    """JSON Schema of one annotation."""
+    """Return the JSON Schema of an annotation.
+
+    Raises:
+        TypeError: The annotation has no JSON Schema.
+    """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any:
         return {}
@@ -250,7 +254,7 @@ def schema_of_annotation(annotation: Any, name: str) -> dict[str, Any]:
     members = _members(annotation)
     if members is not None:
         properties = {key: schema_of_annotation(hint, key) for key, (hint, _) in members.items()}
-        required = [key for key, (_, needed) in members.items() if needed]
+        required = [key for key, (_, is_required) in members.items() if is_required]
         return {"type": "object", "properties": properties, "required": required}
     remedy = "install turntree[pydantic] or annotate plain types"
     message = f"parameter {name!r}: {annotation!r} has no JSON Schema; {remedy}"
@@ -258,7 +262,7 @@ def schema_of_annotation(annotation: Any, name: str) -> dict[str, Any]:
 
 
 def _members(annotation: Any) -> dict[str, tuple[Any, bool]] | None:
-    """Members of a dataclass or a TypedDict: their annotation, and whether they are needed."""
+    """Return the members of a dataclass or a TypedDict: the annotation, and if the member is required."""
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
         hints = typing.get_type_hints(annotation)
         missing = dataclasses.MISSING
@@ -267,13 +271,17 @@ def _members(annotation: Any) -> dict[str, tuple[Any, bool]] | None:
             for field in dataclasses.fields(annotation)
         }
     if typing.is_typeddict(annotation):
-        needed: frozenset[str] = cast("Any", annotation).__required_keys__
-        return {key: (hint, key in needed) for key, hint in typing.get_type_hints(annotation).items()}
+        required: frozenset[str] = cast("Any", annotation).__required_keys__
+        return {key: (hint, key in required) for key, hint in typing.get_type_hints(annotation).items()}
     return None
 
 
 def checked_value(value: Any, annotation: Any, place: str) -> Any:
-    """The value as its annotation wants it."""
+    """Convert a JSON value to the type of its annotation.
+
+    Raises:
+        ArgumentError: The value does not match; the message starts with `place`.
+    """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any:
         return value
@@ -290,7 +298,7 @@ def checked_value(value: Any, annotation: Any, place: str) -> Any:
             return value
         raise ArgumentError(f"{place}: expected one of {', '.join(map(repr, arguments))}, got {value!r}")
     if origin in {Union, types.UnionType}:
-        return _first_that_fits(value, arguments, place)
+        return _checked_union(value, arguments, place)
     if annotation in {list, tuple, set} or origin in {list, set, tuple}:
         if not isinstance(value, list):
             raise ArgumentError(f"{place}: expected array, got {type(value).__name__}")
@@ -312,7 +320,7 @@ def checked_value(value: Any, annotation: Any, place: str) -> Any:
     return _checked_members(value, annotation, place)
 
 
-def _first_that_fits(value: Any, alternatives: tuple[Any, ...], place: str) -> Any:
+def _checked_union(value: Any, alternatives: tuple[Any, ...], place: str) -> Any:
     problems: list[str] = []
     for alternative in alternatives:
         try:
@@ -327,10 +335,10 @@ def _checked_members(value: Any, annotation: Any, place: str) -> Any:
     if not isinstance(value, dict):
         raise ArgumentError(f"{place}: expected object, got {type(value).__name__}")
     values = cast("dict[str, Any]", value)
-    missing = [key for key, (_, needed) in members.items() if needed and key not in values]
+    missing = [key for key, (_, is_required) in members.items() if is_required and key not in values]
     unknown = [key for key in values if key not in members]
     if missing or unknown:
-        wrong = [f"{key} is missing" for key in missing] + [f"{key} is unknown" for key in unknown]
-        raise ArgumentError(f"{place}: {', '.join(wrong)}")
+        problems = [f"{key} is missing" for key in missing] + [f"{key} is unknown" for key in unknown]
+        raise ArgumentError(f"{place}: {', '.join(problems)}")
     checked = {key: checked_value(item, members[key][0], f"{place}.{key}") for key, item in values.items()}
     return annotation(**checked)

@@ -1,4 +1,4 @@
-"""What a structured answer must look like: JSON Schemas, and types that describe themselves.
+"""Structured output: JSON Schemas and Python types of answers.
 
 Spec: UPP-1.2 §10.5.
 """
@@ -16,47 +16,48 @@ if TYPE_CHECKING:
 
 
 def structure_of(structure: Any) -> tuple[Any, AnswerType | None]:
-    """The JSON Schema of a structure, and its type where it is one; a schema gives plain data."""
+    """Return the JSON Schema of a structure, and its `AnswerType`, which is None if the structure is a schema."""
     if structure is None:
         return None, None
     if isinstance(structure, Mapping) and not isinstance(structure, type):
         return cast("Any", structure), None
-    # Forward references are texts too, but nothing here could resolve them.
+    # A str may be a forward reference, but its namespace is unknown here.
     if isinstance(structure, str | bytes | int | float | list | tuple | set):
-        found: Any = cast("Any", structure)
-        message = f"structure must be a JSON Schema or a type, not {type(found).__name__}"
+        name = type(cast("Any", structure)).__name__
+        message = f"structure must be a JSON Schema or a type, not {name}"
         raise TypeError(message)
     answer = AnswerType(structure)
     return answer.schema, answer
 
 
 class AnswerType:
-    """A type of answers: its schema, what an answer has against it, and the value of an answer.
+    """The Python type of a structured answer: its JSON Schema and its parser.
 
-    Through pydantic where it is installed and knows the type, else by the annotations.
+    Uses pydantic if it is installed and supports the type, else the type's annotations. The native core calls `check`
+    and `build`.
     """
 
-    __slots__ = ("_read", "schema")
+    __slots__ = ("_parse", "schema")
 
     def __init__(self, annotation: Any) -> None:
         self.schema: dict[str, Any]
-        self._read: Callable[[str], Any]
-        self.schema, self._read = _through_pydantic(annotation) or _by_annotations(annotation)
+        self._parse: Callable[[str], Any]
+        self.schema, self._parse = _from_pydantic(annotation) or _from_annotations(annotation)
 
     def check(self, text: str) -> list[Violation]:
-        """What an answer has against the type: pointer, rule and words each; empty when it fits. Called natively."""
+        """Return the violations of an answer, each with pointer, rule and message; empty if the answer matches."""
         try:
-            self._read(text)
+            self._parse(text)
         except ValueError as error:
             return _violations(error)
         return []
 
     def build(self, text: str) -> Any:
-        """The value of an answer that fits. Called natively."""
-        return self._read(text)
+        """Return the value of an answer that matches the type."""
+        return self._parse(text)
 
 
-def _through_pydantic(annotation: Any) -> tuple[dict[str, Any], Callable[[str], Any]] | None:
+def _from_pydantic(annotation: Any) -> tuple[dict[str, Any], Callable[[str], Any]] | None:
     try:
         import pydantic
     except ImportError:
@@ -68,7 +69,7 @@ def _through_pydantic(annotation: Any) -> tuple[dict[str, Any], Callable[[str], 
         return None
 
 
-def _by_annotations(annotation: Any) -> tuple[dict[str, Any], Callable[[str], Any]]:
+def _from_annotations(annotation: Any) -> tuple[dict[str, Any], Callable[[str], Any]]:
     from turntree.upp._signature import checked_value, schema_of_annotation
 
     schema = schema_of_annotation(annotation, "structure")

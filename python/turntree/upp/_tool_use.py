@@ -1,4 +1,4 @@
-"""How tools are used: `ToolUseStrategy`, the hooks and the limit of tool rounds.
+"""The hooks of tool calls and the maximum of tool rounds: `ToolUseStrategy`.
 
 Spec: UPP-1.2 §5 and §10.4.
 """
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class ToolUseStrategy:
-    """The limit of tool rounds and the hooks of tool calls. Each hook may be sync or async.
+    """The hooks of tool calls and the maximum of tool rounds. Each hook may be sync or async.
 
     Args:
         max_iterations: The maximum of tool rounds if the execution strategy sets none. 0 disables tool execution.
-        on_tool_call: ``(tool, params)``: the model wants a tool called.
-        on_before_call: ``(tool, params)`` before a call: falsy skips it; ``{"proceed": True, "params": …}`` replaces
-            the arguments; true goes on.
-        on_after_call: ``(tool, params, result)``: ``{"result": …}`` replaces the result.
-        on_error: ``(tool, params, error)``: a tool failed.
-        on_max_iterations: ``(limit)``; called when one more round would exceed the limit.
+        on_tool_call: ``(tool, params)``; called when the model requests a tool.
+        on_before_call: ``(tool, params)``; called before a tool. A false result skips the call;
+            ``{"proceed": True, "params": …}`` replaces the arguments; any other result starts the tool.
+        on_after_call: ``(tool, params, result)``; called after a tool. ``{"result": …}`` replaces the result.
+        on_error: ``(tool, params, error)``; called if a tool fails.
+        on_max_iterations: ``(limit)``; called if a further round would exceed the maximum.
 
     Spec: UPP-1.2 §5 and §10.4.
     """

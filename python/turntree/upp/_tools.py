@@ -1,4 +1,4 @@
-"""Tools: plain functions that a model may call.
+"""Tools: functions that a model may call.
 
 Spec: UPP-1.2 §5.
 """
@@ -22,18 +22,18 @@ class Tool(Generic[P, R]):
     """A function that a model may call.
 
     Args:
-        name: Unique among the tools of one agent.
-        description: What it does, for the model.
-        parameters: JSON Schema of its arguments; the root is an object. None: made from the signature.
+        name: Name of the tool, unique among the tools of one agent.
+        description: Description of the tool for the model.
+        parameters: JSON Schema of the arguments; the root is an object. None: derived from the signature.
         run: The function, sync or async.
-        approval: A function, sync or async, that is asked with the arguments before each call: true calls the tool,
-            false refuses it, ``"ask"`` leaves it to a person (the run stops with `ApprovalRequired`, and a session goes
-            on after ``approve`` or ``deny``), an exception stops the run. ``"ask"`` itself leaves every call to a
-            person.
-        metadata: Vendor facts by provider name, as ``{"openai": {"strict": True}}``.
-        inline: Call a sync function on the event loop's own thread instead of a worker thread. For quick functions.
+        approval: A function, sync or async, that is called with the arguments before each call. True calls the tool;
+            False rejects the call; ``"ask"`` stops the run with `ApprovalRequired`, and a session continues it after
+            ``approve`` or ``deny``; an exception stops the run. The value ``"ask"`` instead of a function requires
+            approval for each call.
+        metadata: Metadata by provider name, such as ``{"openai": {"strict": True}}``.
+        inline: Call a sync function on the thread of the event loop instead of a worker thread. For fast functions.
 
-    A parameter annotated ``ToolContext`` receives the context of the call and is no part of the schema.
+    A parameter with the annotation ``ToolContext`` receives the context of the call and is not part of the schema.
     """
 
     __slots__ = (
@@ -76,12 +76,12 @@ class Tool(Generic[P, R]):
         self._function = run
         self._parameters = dict(parameters) if parameters is not None else None
         self._signature: Any = None
-        # The native half of the agent that the tool is: then the native core runs that, and not the function.
+        # The native half of an agent that was converted to this tool: the native core runs it instead of the function.
         self._sub_agent: Any = None
 
     @property
     def run(self) -> Callable[P, R]:
-        """The function itself."""
+        """The function."""
         return self._function
 
     @property
@@ -92,7 +92,7 @@ class Tool(Generic[P, R]):
         return self._parameters
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function as if it were not a tool."""
+        """Call the function directly."""
         return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -105,11 +105,11 @@ class Tool(Generic[P, R]):
             self._signature = Signature(self._function, self._parameters)
         return self._signature
 
-    # What follows is read by the native core.
+    # The native core uses the members below.
 
     @property
     def _mode(self) -> str:
-        """How to call it: "async" on the event loop, "thread" in a worker, "inline" where the run is."""
+        """The execution mode: "async" (on the event loop), "thread" (in a worker thread) or "inline"."""
         if self._bound().is_async:
             return "async"
         return "inline" if self.inline else "thread"
@@ -119,7 +119,7 @@ class Tool(Generic[P, R]):
         return self._bound().context_parameter is not None
 
     def _call(self, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Check the arguments, then call the function; an async one gives its coroutine."""
+        """Check the arguments and call the function; returns the coroutine of an async function."""
         return self._bound().call(arguments, context)
 
 
@@ -148,37 +148,43 @@ def tool(
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     inline: bool = False,
 ) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
-    """Make a function a tool: the schema comes from its signature, the description from its docstring.
+    """Convert a function to a tool: the schema is derived from its signature, the description from its docstring.
 
-    Arguments are checked before each call (through pydantic when it is installed, else by the annotations); a bad
-    argument becomes an error result that the model can read.
+    Arguments are checked before each call, by pydantic if it is installed, else by the annotations. The model receives
+    an error result for an invalid argument.
 
     Args:
-        function: The function, sync or async, where there are no options to give.
-        name: The tool's name. Default: the function's.
-        description: What it does. Default: the docstring up to its ``Args:``.
-        approval: Asked with the arguments before each call, or ``"ask"``; see `Tool`.
-        metadata: Vendor facts by provider name.
-        inline: Call a sync function on the event loop's own thread.
+        function: The function, sync or async, if the decorator is used without options.
+        name: Name of the tool. Default: the name of the function.
+        description: Description of the tool. Default: the docstring up to ``Args:``.
+        approval: A function that is called with the arguments before each call, or ``"ask"``; see `Tool`.
+        metadata: Metadata by provider name.
+        inline: Call a sync function on the thread of the event loop.
 
     Returns:
-        The tool, which can still be called as the function.
+        The tool. Calling it calls the function.
 
     Raises:
-        TypeError: The function has positional-only or variadic parameters, or an annotation without a schema;
-            raised when the schema is first needed.
+        TypeError: The function has positional-only or variadic parameters, or an annotation without a JSON Schema.
+            Raised at the first use of the schema.
     """
 
-    def make(function: Callable[P, R]) -> Tool[P, R]:
+    def decorate(function: Callable[P, R]) -> Tool[P, R]:
         documentation = description if description is not None else _summary(function)
-        own_name: str = getattr(function, "__name__", type(function).__name__)
-        return Tool(name or own_name, documentation, None, function, approval, metadata, inline=inline)
+        function_name: str = getattr(function, "__name__", type(function).__name__)
+        return Tool(name or function_name, documentation, None, function, approval, metadata, inline=inline)
 
-    return make if function is None else make(function)
+    return decorate if function is None else decorate(function)
 
 
 def as_tool(value: Any) -> Tool[..., Any]:
-    """A tool from a tool, from a plain function, or from an agent, which knows how to become one (UAP-1.0 §8.1)."""
+    """Return a tool for a tool, a plain function or an agent.
+
+    Raises:
+        TypeError: `value` is none of these.
+
+    Spec: UAP-1.0 §8.1.
+    """
     if isinstance(value, Tool | NativeTool):
         return cast("Tool[..., Any]", value)
     if callable(value) and not isinstance(value, type):
@@ -191,7 +197,7 @@ def as_tool(value: Any) -> Tool[..., Any]:
 
 
 def _summary(function: Callable[..., Any]) -> str:
-    """The docstring up to its first section, unindented."""
+    """Return the docstring up to its first section, without indentation."""
     lines: list[str] = []
     for line in (getattr(function, "__doc__", None) or "").strip().splitlines():
         text = line.strip()

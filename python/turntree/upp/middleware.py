@@ -1,20 +1,20 @@
-"""Middleware around the calls of a model: what comes with turntree, and what your own hooks see.
+"""Middleware for model calls: the built-in middlewares, and the interface of your own.
 
-A middleware of your own is any object with some of these methods, sync or async (`on_stream_event` must be sync):
+Your own middleware is any object with some of these methods, sync or async (`on_stream_event` must be sync):
 
 ====================================================  ===========================================================
-``on_start(context)``, ``on_request(context)``        the call begins; the request may be changed
-``on_response(context)``, ``on_turn(turn, context)``  the answer is there, the turn is whole; in reverse order
-``on_end(context)``                                   the call has succeeded; in reverse order
-``on_error(error, context)``                          it has failed
-``on_abort(error, context)``                          a stream was aborted, or left before its end
-``on_stream_event(event, context)``                   gives the event, another, a list of events, or None
-``on_stream_end(context)``                            no more events come
-``on_tool_call(tool, params, context)``               the model wants a tool called
-``on_tool_result(tool, result, context)``             a tool has answered
+``on_start(context)``, ``on_request(context)``        called at the start of the call; may change the request
+``on_response(context)``, ``on_turn(turn, context)``  called after a response and with the turn, in reverse order
+``on_end(context)``                                   called if the call succeeds, in reverse order
+``on_error(error, context)``                          called if the call fails
+``on_abort(error, context)``                          called if a stream is aborted or closed before its end
+``on_stream_event(event, context)``                   returns the event, another one, a list of events, or None
+``on_stream_end(context)``                            called after the last event
+``on_tool_call(tool, params, context)``               called when the model requests a tool
+``on_tool_result(tool, result, context)``             called after a tool
 ====================================================  ===========================================================
 
-What a hook raises comes out of the call as the same object. Middleware of agents is another thing:
+If a hook raises an exception, the call raises the same exception object. For middleware of agents, see
 `turntree.middleware`.
 
 Spec: UPP-1.2 §17.
@@ -34,11 +34,12 @@ from turntree._core import (
     Middleware,
 )
 from turntree._public_names import set_public_module as _set_public_module
+from turntree._streams import BaseStream as _BaseStream
+from turntree._streams import BaseSyncStream as _BaseSyncStream
+from turntree._streams import RepeatableAwaitable as _RepeatableAwaitable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-
-    from typing_extensions import Self
+    from collections.abc import Awaitable, Callable
 
     from turntree import _core
 
@@ -72,19 +73,19 @@ _LEVELS = {
 
 
 class PersistenceAdapter(Protocol):
-    """Where one conversation is kept: what `persistence` takes. Both methods may be async."""
+    """The store of one conversation, for `persistence`. Both methods may be sync or async."""
 
     @property
     def id(self) -> str:
-        """The conversation's name."""
+        """The id of the conversation."""
         ...
 
     def load(self, id: str, /) -> Any:
-        """Give the conversation: a `turntree.upp.Thread`, its dict, a list of messages, or None when there is none."""
+        """Return the conversation: a `turntree.upp.Thread`, its dict or a list of messages; None if there is none."""
         ...
 
     def save(self, id: str, thread: _core.Thread, /) -> Any:
-        """Store the whole conversation in the place of what is there."""
+        """Store the whole conversation. Replaces the stored one."""
         ...
 
 
@@ -97,20 +98,20 @@ def logging(
     log_tool_calls: bool = True,
     log_contents: bool = False,
 ) -> Middleware:
-    """Say what happens: when calls begin and end, how long they take, which tools are called.
+    """Log model calls: start, end, duration and tool calls.
 
     Args:
-        level: Lines of less weight are not written: "debug", "info", "warning" or "error".
-        logger: A logger of the standard library, or a function of level, message and data (a dict). The logger
-            ``turntree`` when not given; data are then in the record's attribute ``turntree``.
-        prefix: What every line starts with.
-        log_stream_events: Log every event of streams, at "debug".
-        log_tool_calls: Log which tools are called, at "info".
-        log_contents: Put into the data what is said: messages, arguments, results, events. Keys are never logged.
+        level: The minimum level: "debug", "info", "warning" or "error".
+        logger: A `logging.Logger`, or a function of the level, the message and the data (a dict). A logger gets the
+            data in the attribute ``turntree`` of the record. Default: the logger ``turntree``.
+        prefix: The prefix of each message.
+        log_stream_events: Log each event of a stream, at "debug".
+        log_tool_calls: Log each tool call, at "info".
+        log_contents: Include messages, arguments, results and events in the data. Keys are never logged.
 
     Raises:
-        ValueError: An unknown level.
-        TypeError: A logger that is neither.
+        ValueError: The level is unknown.
+        TypeError: `logger` is neither a logger nor a function.
 
     Spec: UPP-1.2 §17.
     """
@@ -142,11 +143,11 @@ def _writer(logger: Any) -> Callable[[str, str, dict[str, Any]], object]:
 
 
 def parsed_object(*, parse_objects: bool = True, parse_tool_calls: bool = True) -> Middleware:
-    """Add what the JSON of a stream says so far: ``event.delta["parsed"]``.
+    """Parse the partial JSON of a stream and add the value to its events: ``event.delta["parsed"]``.
 
     Args:
-        parse_objects: Read structured answers, in events ``object_delta``.
-        parse_tool_calls: Read arguments of tools, in events ``tool_call_delta``.
+        parse_objects: Parse structured answers, in events ``object_delta``.
+        parse_tool_calls: Parse the arguments of tool calls, in events ``tool_call_delta``.
 
     Spec: UPP-1.2 §17.
     """
@@ -154,16 +155,17 @@ def parsed_object(*, parse_objects: bool = True, parse_tool_calls: bool = True) 
 
 
 def persistence(adapter: PersistenceAdapter) -> Middleware:
-    """Keep a conversation in a store: put what is stored before each request, and store each turn.
+    """Save a conversation in a store: add the stored messages before each request, and store each turn.
 
-    Messages are told apart by their ids. Calls at once of one conversation are safe within one process.
+    Messages are identified by their ids. Concurrent calls of one conversation are safe within one process.
 
     Args:
         adapter: An object with `id`, ``load(id)`` and ``save(id, thread)``, sync or async.
 
     Raises:
-        TypeError: The adapter lacks one of the three. Of a call: `UPPError` when it cannot be loaded (nothing is sent
-            then) or saved (``error.partial`` is the turn, and ``error.cause`` what the adapter raised).
+        TypeError: The adapter does not have all three.
+        UPPError: Raised by a call if loading fails (then no request is sent) or saving fails (``error.partial`` is the
+            turn). ``error.cause`` is the adapter's exception.
 
     Spec: UPP-1.2 §17.
     """
@@ -171,13 +173,13 @@ def persistence(adapter: PersistenceAdapter) -> Middleware:
 
 
 def memory_pubsub(*, max_streams: int = 1000) -> MemoryPubsub:
-    """Make a place for streams in the memory of this process, for `pubsub` and `subscribe`.
+    """Create a channel in the memory of this process, for `pubsub` and `subscribe`.
 
-    Each event is held once, however many subscribe. Streams that are over are kept, to be replayed, until more than
-    `max_streams` are held; then those that ended first are let go. A stream that runs is never let go.
+    All subscribers share the events. Finished streams stay in memory, so that they can be read again, until there are
+    more than `max_streams`; then those that finished first are removed. Active streams are never removed.
 
     Args:
-        max_streams: How many streams are kept; 0 keeps none after its end.
+        max_streams: The maximum number of streams in memory; 0 removes each stream when it ends.
     """
     return MemoryPubsub(max_streams=max_streams)
 
@@ -195,18 +197,18 @@ def _adapter(adapter: MemoryPubsub | None) -> MemoryPubsub:
 
 
 def pubsub(adapter: MemoryPubsub | None = None, *, stream_id: str | None = None) -> Middleware:
-    """Publish streams, so that others may read them too, at any time and from their start.
+    """Publish the events of streams. Subscribers may read them at any time, from their start.
 
-    Put it last: what it publishes is what the middlewares before it left. When the first reader aborts the stream or
-    leaves it, the call stops, and subscribers get what had come and then `UPPError` CANCELLED.
+    Put this middleware last: it publishes the events that the other middlewares return. If the caller aborts or closes
+    the stream, the call stops; subscribers receive the events so far, and then `UPPError` CANCELLED.
 
     Args:
-        adapter: Where to publish; one place of this process when not given.
-        stream_id: The stream's name. When not given, each call takes the one that a middleware before this one put
-            under ``context.state["pubsub:streamId"]``, else a fresh one, which is then found there.
+        adapter: The channel. Default: one channel for this process.
+        stream_id: The id of the stream. Default: the id that an earlier middleware stored in
+            ``context.state["pubsub:streamId"]``, else a new id, which is stored there.
 
     Raises:
-        UPPError: Of a call: INVALID_REQUEST, while another stream of this name runs.
+        UPPError: INVALID_REQUEST, raised by a call: a stream with this id is active.
 
     Spec: UPP-1.2 §17.
     """
@@ -214,19 +216,19 @@ def pubsub(adapter: MemoryPubsub | None = None, *, stream_id: str | None = None)
 
 
 def subscribe(stream_id: str, adapter: MemoryPubsub | None = None) -> Subscription:
-    """Read a published stream: from its start, then what comes. From any task, event loop or thread.
+    """Read a published stream from its start, in any task, event loop or thread.
 
-    A stream that has not begun is waited for. Leaving the iteration stops nobody else, and not the call.
+    Waits for the stream if it has not started. Stopping the iteration affects neither other subscribers nor the call.
 
     Args:
-        stream_id: The stream's name.
-        adapter: Where it is published; one place of this process when not given.
+        stream_id: The id of the stream.
+        adapter: The channel. Default: the channel of this process.
     """
     return Subscription(_adapter(adapter)._subscribe(stream_id))  # pyright: ignore[reportPrivateUsage]
 
 
 def subscribe_sync(stream_id: str, adapter: MemoryPubsub | None = None) -> SyncSubscription:
-    """Read a published stream without an event loop, with ``for``.
+    """Like `subscribe`, but without an event loop: for a ``for`` loop.
 
     Args:
         stream_id: As `subscribe`.
@@ -235,91 +237,47 @@ def subscribe_sync(stream_id: str, adapter: MemoryPubsub | None = None) -> SyncS
     return SyncSubscription(_adapter(adapter)._subscribe(stream_id))  # pyright: ignore[reportPrivateUsage]
 
 
-class Subscription:
-    """A published stream as it is read: an async iterator of events, and the turn.
+class Subscription(_BaseStream["_core.StreamEvent", "_core.Turn | None"]):
+    """A subscription to a published stream: an async iterator of events, and the turn.
 
-    Ends when the stream ends; raises the stream's `UPPError` when it failed.
+    The iteration ends with the stream. If the stream failed, it raises the stream's `UPPError`.
 
     Spec: UPP-1.2 §17.
     """
 
-    __slots__ = ("__weakref__", "_native")
+    __slots__ = ()
 
-    def __init__(self, native: _core.SubscriptionCore) -> None:
-        self._native = native
+    _native: _core.SubscriptionCore
 
-    def __aiter__(self) -> AsyncIterator[_core.StreamEvent]:
-        """Give the events."""
-        return self._native.events
-
-    async def __anext__(self) -> _core.StreamEvent:
-        """Give the next event."""
-        return await self._native.events.__anext__()
+    def _outcome(self) -> Awaitable[_core.Turn | None]:
+        return self._native.turn()
 
     @property
     def turn(self) -> Awaitable[_core.Turn | None]:
-        """The turn: ``await subscription.turn``; None where no language model was called. Takes no event away."""
-        return _Turn(self._native)
-
-    def __await__(self) -> Generator[Any, Any, _core.Turn | None]:
-        """Give the turn."""
-        return self.turn.__await__()
+        """The turn: ``await subscription.turn``. None if the call has no turn. Does not consume events."""
+        return _RepeatableAwaitable(self._outcome)
 
     async def aclose(self) -> None:
-        """Leave the stream."""
-        await self._native.events.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_exception: object) -> None:
-        await self.aclose()
+        """End the subscription. The stream continues."""
+        await super().aclose()
 
 
-class _Turn:
-    """An awaitable that may be awaited again."""
+class SyncSubscription(_BaseSyncStream["_core.StreamEvent"]):
+    """A subscription to a published stream without an event loop: an iterator of events, and the turn."""
 
-    __slots__ = ("_native",)
+    __slots__ = ()
 
-    def __init__(self, native: _core.SubscriptionCore) -> None:
-        self._native = native
-
-    def __await__(self) -> Generator[Any, Any, _core.Turn | None]:
-        return self._native.turn().__await__()
-
-
-class SyncSubscription:
-    """A published stream as it is read without an event loop: an iterator of events, and the turn."""
-
-    __slots__ = ("__weakref__", "_events", "_native")
-
-    def __init__(self, native: _core.SubscriptionCore) -> None:
-        self._native = native
-        self._events: Iterator[_core.StreamEvent] = native.blocking()
-
-    def __iter__(self) -> Iterator[_core.StreamEvent]:
-        """Give the events."""
-        return self._events
-
-    def __next__(self) -> _core.StreamEvent:
-        """Give the next event."""
-        return next(self._events)
+    _native: _core.SubscriptionCore
 
     @property
     def turn(self) -> _core.Turn | None:
-        """The turn, waited for; None where no language model was called."""
+        """The turn; None if the call has no turn. Blocks until the stream ends."""
         turn: _core.Turn | None = self._native.turn_sync()
         return turn
 
     def close(self) -> None:
-        """Leave the stream."""
-        self._native.events.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
+        """End the subscription. The stream continues."""
+        super().close()
 
 
 _set_public_module(__name__, globals())

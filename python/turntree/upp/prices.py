@@ -1,15 +1,16 @@
-"""What calls cost: list prices with date and source, and yours before them.
+"""Prices of models: built-in list prices with date and source, and prices that the application adds.
 
-``turn.usage.cost`` is in US dollars, and None unless it is certain: nothing is guessed for a model without a row,
-tokens of a kind without a price, a prompt longer than the price is for, tiers of service, the vendor's own tools, sound
-and film. What a vendor says itself (OpenRouter) wins.
+``turn.usage.cost`` is in US dollars. It is None if the cost is not certain: the model has no price row, a kind of
+tokens has no price, the prompt is longer than ``up_to_input_tokens``, or the call uses a service tier, tools of the
+vendor, audio or video. A cost that the vendor reports (OpenRouter) has precedence.
 
 A row is a dict::
 
     {"provider": "openai", "models": ["gpt-5", "gpt-5-2025*"], "input": 1.25, "output": 10, "cache_read": 0.125}
 
-Prices are for a million tokens. A ``*`` at the end of a name stands for anything; the first row that fits counts. More
-members: ``cache_write``, ``cache_write_1h``, ``up_to_input_tokens``, ``date``, ``source``, ``currency`` (``USD``).
+Prices are per million tokens. A ``*`` at the end of a model name matches any suffix; the first matching row applies.
+Optional members: ``cache_write``, ``cache_write_1h``, ``up_to_input_tokens``, ``date``, ``source`` and ``currency``
+(``USD``).
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["Price", "add", "cost", "load", "reset", "table"]
 
 
-class _Needed(TypedDict):
+class _RequiredPrice(TypedDict):
     provider: str
     models: list[str]
     input: float
     output: float
 
 
-class Price(_Needed, total=False):
-    """Prices of one or several models, in US dollars for a million tokens."""
+class Price(_RequiredPrice, total=False):
+    """A price row for one or several models, in US dollars per million tokens."""
 
     cache_read: float | None
     cache_write: float | None
@@ -47,30 +48,31 @@ class Price(_Needed, total=False):
 
 
 _LOCK = threading.Lock()
-_own: list[Mapping[str, Any]] = []
+_added: list[Mapping[str, Any]] = []
 
 
 def add(*rows: Price | Mapping[str, Any]) -> None:
-    """Put rows before all others, for the whole process: new models, or other prices for known ones.
+    """Add rows with precedence over all others, for the whole process: new models, or other prices of known models.
 
     Raises:
-        ValueError: A row of another shape; nothing is then added.
+        ValueError: A row is invalid; no row is added.
     """
-    global _own
+    global _added
     with _LOCK:
-        rows_now: list[Mapping[str, Any]] = [*rows, *_own]
-        set_price_rows(rows_now)
-        _own = rows_now
+        added: list[Mapping[str, Any]] = [*rows, *_added]
+        set_price_rows(added)
+        _added = added
 
 
 def load(source: str | bytes | Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> None:
-    """Put rows before all others, from a list of rows, its JSON, or a mapping.
+    """Add rows, as `add` does, from a list of rows, a mapping, or the JSON of either.
 
     Args:
-        source: The mapping has ``provider:model`` as keys, and rows without ``provider`` and ``models`` as values.
+        source: The rows. A mapping has ``provider:model`` as keys, and rows without ``provider`` and ``models`` as
+            values.
 
     Raises:
-        ValueError: Rows of another shape.
+        ValueError: A row is invalid; no row is added.
     """
     rows: Any = source
     if isinstance(source, str | bytes):
@@ -78,21 +80,21 @@ def load(source: str | bytes | Sequence[Mapping[str, Any]] | Mapping[str, Any]) 
 
         rows = json.loads(source)
     if hasattr(rows, "items"):
-        named = ((key.partition(":"), row) for key, row in rows.items())
-        rows = [{**row, "provider": provider, "models": [model]} for (provider, _, model), row in named]
+        by_name = ((key.partition(":"), row) for key, row in rows.items())
+        rows = [{**row, "provider": provider, "models": [model]} for (provider, _, model), row in by_name]
     add(*rows)
 
 
 def reset() -> None:
-    """Forget what was added."""
-    global _own
+    """Remove all added rows. The built-in rows remain."""
+    global _added
     with _LOCK:
         set_price_rows([])
-        _own = []
+        _added = []
 
 
 def table() -> list[Price]:
-    """Give all rows, in the order in which they are tried."""
+    """Return all rows. The first matching row applies."""
     return price_rows()
 
 
@@ -103,15 +105,15 @@ def cost(
     *,
     prices: Sequence[Price | Mapping[str, Any]] = (),
 ) -> float | None:
-    """Tell what tokens cost, in US dollars.
+    """Calculate the cost of tokens in US dollars.
 
     Args:
-        usage: Of one call: a sum over several may mix models.
-        provider: Whose model.
-        model: The model that answered.
-        prices: Rows that go before all others, for this time alone.
+        usage: The usage of one call. A sum over several calls may include other models.
+        provider: Name of the provider.
+        model: Name of the model that sent the response.
+        prices: Rows with precedence over all others, for this calculation only.
 
     Returns:
-        None unless it is certain.
+        The cost; None if it is not certain.
     """
     return tokens_cost(usage, provider, model, list(prices))

@@ -341,7 +341,11 @@ def test_vendors_are_found_by_name():
     own = agent(model="openai:gpt-5")
     assert (own.model.provider, own.model.model_id) == ("openai", "gpt-5")
     assert own.with_(name="x").model is own.model
-    for wrong, words in (("gpt-5", "write provider:model"), ("nobody:m", "known are anthropic"), ("openai:", "write")):
+    for wrong, words in (
+        ("gpt-5", "expected provider:model"),
+        ("nobody:m", "expected one of anthropic"),
+        ("openai:", "expected"),
+    ):
         with pytest.raises(ValueError, match=words):
             agent(model=wrong)
 

@@ -1,7 +1,6 @@
-"""Vendors' own tools, one module a vendor: ``native.anthropic.web_search(max_uses=3)``.
+"""Provider-native tools, one module per vendor: ``native.anthropic.web_search(max_uses=3)``.
 
-Each constructor gives a `NativeTool`: a dict for ``params={"tools": […]}``, which may also stand in ``tools=[…]``
-beside functions.
+Each function returns a `NativeTool` for ``tools=[…]``. It is also a dict for ``params={"tools": […]}``.
 
 Spec: UPP-1.2 §19.1 to §19.8.
 """

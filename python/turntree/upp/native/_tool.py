@@ -1,4 +1,4 @@
-"""What a vendor's own tool is, whoever the vendor."""
+"""`NativeTool`: a tool that a vendor defines."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
 
 
 class NativeTool(dict[str, Any]):
-    """A tool that a vendor owns: a dict in the vendor's words, which may also stand in ``tools=[…]`` beside functions.
+    """A tool that a vendor defines: a dict in the vendor's format, which ``tools=[…]`` accepts like a function.
 
-    In ``tools`` it reaches the vendor that owns it, and any other model refuses it with INVALID_REQUEST before anything
-    is sent. In ``params={"tools": […]}`` it is the dict that it is, passed on unchecked.
+    In ``tools``, a model of another vendor raises INVALID_REQUEST before the request is sent. In
+    ``params={"tools": […]}``, the dict is sent unchanged and is not validated.
 
     Args:
-        provider: The name of the vendor's provider.
-        name: What the tool is called; for tools that are run here, as the model calls them.
-        definition: The vendor's words. Members that are None are left out.
-        run: What runs the tool where the vendor leaves that to us (a shell, an editor): a function of the dict of
-            arguments, sync or async. Without it a call of the tool fails, and the model is told.
+        provider: Name of the vendor's provider.
+        name: Name of the tool. For tools that the application executes: the name in the model's calls.
+        definition: The dict in the vendor's format. Members that are None are removed.
+        run: Function that executes the tool if the vendor does not (a shell, an editor): takes the dict of arguments,
+            sync or async. Without it, the model receives an error result for each call.
     """
 
     __slots__ = ("name", "provider", "run")
@@ -49,28 +49,28 @@ class NativeTool(dict[str, Any]):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """JSON Schema of the arguments; the vendor knows it, we do not."""
+        """JSON Schema of the arguments: any object, because only the vendor has the schema."""
         return {"type": "object"}
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What carries the vendor's words through ``tools``."""
+        """The metadata that transports the definition through ``tools``."""
         return {self.provider: {"native": dict(self)}}
 
     def _call(self, arguments: dict[str, Any], context: Any) -> Any:
-        """Run it, as an agent does."""
+        """Execute the tool. The native core calls it."""
         del context
         if self.run is None:
-            message = f"{self.name} of {self.provider} is not run here; give its constructor run=, a function"
+            message = f"{self.name} of {self.provider} has no function to execute it; pass run= to its constructor"
             raise RuntimeError(message)
         return self.run(arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_again, (self.provider, self.name, dict(self), self.run))
+        return (_restore, (self.provider, self.name, dict(self), self.run))
 
     def __repr__(self) -> str:
         return f"NativeTool({self.provider}, {dict(self)!r})"
 
 
-def _again(provider: str, name: str, definition: dict[str, Any], run: Any) -> NativeTool:
+def _restore(provider: str, name: str, definition: dict[str, Any], run: Any) -> NativeTool:
     return NativeTool(provider, name, definition, run=run)

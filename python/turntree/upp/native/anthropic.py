@@ -1,7 +1,7 @@
-"""Tools of Anthropic's own.
+"""Native tools of Anthropic.
 
-Those that Anthropic runs (search, fetch, code, search among tools) come back inside the answer and are kept in its
-metadata. Those that are run here (`bash`, `text_editor`, `computer`, `memory`) come back as calls: give ``run=``.
+Anthropic executes `web_search`, `web_fetch`, `code_execution` and `tool_search`; their results are in the metadata of
+the response. The application executes `bash`, `text_editor`, `computer` and `memory`: pass a function as ``run=``.
 
 Spec: UPP-1.2 §19.1.
 """
@@ -37,13 +37,13 @@ def web_search(
     user_location: Mapping[str, Any] | None = None,
     version: str = "20250305",
 ) -> NativeTool:
-    """Search the web; Anthropic runs it.
+    """Search the web. Executed by Anthropic.
 
     Args:
-        max_uses: Most searches of a request.
-        allowed_domains: The only ones to search.
-        blocked_domains: Those not to search.
-        user_location: As ``{"type": "approximate", "city": "Kyiv"}``.
+        max_uses: The maximum number of searches per request.
+        allowed_domains: Search only these domains.
+        blocked_domains: Do not search these domains.
+        user_location: Location of the user, such as ``{"type": "approximate", "city": "Kyiv"}``.
         version: The date in the tool's type.
     """
     return NativeTool(
@@ -69,14 +69,14 @@ def web_fetch(
     max_content_tokens: int | None = None,
     version: str = "20250910",
 ) -> NativeTool:
-    """Read pages at addresses of the conversation; Anthropic runs it. Wants the beta ``web-fetch-2025-09-10``.
+    """Read pages at URLs in the conversation. Executed by Anthropic. Requires the beta ``web-fetch-2025-09-10``.
 
     Args:
-        max_uses: Most pages of a request.
-        allowed_domains: The only ones to read from.
-        blocked_domains: Those not to read from.
-        citations: Whether the answer cites the pages.
-        max_content_tokens: Longest page that is read whole.
+        max_uses: The maximum number of pages per request.
+        allowed_domains: Read only pages of these domains.
+        blocked_domains: Read no pages of these domains.
+        citations: Cite the pages in the response.
+        max_content_tokens: The maximum number of tokens of a page. Longer pages are truncated.
         version: The date in the tool's type.
     """
     return NativeTool(
@@ -95,7 +95,7 @@ def web_fetch(
 
 
 def code_execution(*, version: str = "20250825") -> NativeTool:
-    """Run code in a container of Anthropic's. Wants the beta ``code-execution-2025-08-25``.
+    """Run code in a container of Anthropic. Requires the beta ``code-execution-2025-08-25``.
 
     Args:
         version: The date in the tool's type.
@@ -104,10 +104,10 @@ def code_execution(*, version: str = "20250825") -> NativeTool:
 
 
 def tool_search(by: Literal["regex", "bm25"] = "regex", *, version: str = "20251119") -> NativeTool:
-    """Find tools that are deferred; Anthropic runs it. Wants the beta ``advanced-tool-use-2025-11-20``.
+    """Search the deferred tools. Executed by Anthropic. Requires the beta ``advanced-tool-use-2025-11-20``.
 
     Args:
-        by: A regular expression, or words.
+        by: Kind of search: a regular expression, or words (BM25).
         version: The date in the tool's type.
     """
     name = f"tool_search_tool_{by}"
@@ -115,10 +115,10 @@ def tool_search(by: Literal["regex", "bm25"] = "regex", *, version: str = "20251
 
 
 def bash(*, run: Callable[[dict[str, Any]], Any] | None = None, version: str = "20250124") -> NativeTool:
-    """A shell, run here.
+    """A shell. Executed by `run`.
 
     Args:
-        run: Of the arguments: ``command``, or ``restart``.
+        run: Function of the arguments: ``command``, or ``restart``.
         version: The date in the tool's type.
     """
     return NativeTool(_PROVIDER, "bash", {"type": f"bash_{version}", "name": "bash"}, run=run)
@@ -130,12 +130,12 @@ def text_editor(
     max_characters: int | None = None,
     version: str = "20250728",
 ) -> NativeTool:
-    """An editor of files, run here.
+    """A file editor. Executed by `run`.
 
     Args:
-        run: Of the arguments: ``command``, ``path``, and what the command needs.
-        max_characters: Longest view of a file; of version 20250728 and later.
-        version: The date in the tool's type. Before 20250429 the tool is called ``str_replace_editor``.
+        run: Function of the arguments: ``command``, ``path``, and the arguments of the command.
+        max_characters: The maximum number of characters of a file view. Since version 20250728.
+        version: The date in the tool's type. Before 20250429, the name of the tool is ``str_replace_editor``.
     """
     name = "str_replace_editor" if version < "20250429" else "str_replace_based_edit_tool"
     return NativeTool(
@@ -155,14 +155,14 @@ def computer(
     enable_zoom: bool | None = None,
     version: str = "20250124",
 ) -> NativeTool:
-    """A screen with mouse and keyboard, run here. Wants the beta ``computer-use-2025-01-24`` (or that of the version).
+    """A screen with mouse and keyboard. Executed by `run`. Requires the beta ``computer-use-2025-01-24`` or later.
 
     Args:
-        display_width_px: Width of the screen.
-        display_height_px: Height of the screen.
-        run: Of the arguments: ``action``, and what the action needs.
+        display_width_px: Width of the screen in pixels.
+        display_height_px: Height of the screen in pixels.
+        run: Function of the arguments: ``action``, and the arguments of the action.
         display_number: The X11 display.
-        enable_zoom: Whether it may zoom; of version 20251124.
+        enable_zoom: Allow the action ``zoom``. Since version 20251124.
         version: The date in the tool's type.
     """
     definition = {
@@ -177,10 +177,10 @@ def computer(
 
 
 def memory(*, run: Callable[[dict[str, Any]], Any] | None = None, version: str = "20250818") -> NativeTool:
-    """Files that the model remembers by, run here. Wants the beta ``context-management-2025-06-27``.
+    """Files for the memory of the model. Executed by `run`. Requires the beta ``context-management-2025-06-27``.
 
     Args:
-        run: Of the arguments: ``command``, ``path``, and what the command needs.
+        run: Function of the arguments: ``command``, ``path``, and the arguments of the command.
         version: The date in the tool's type.
     """
     return NativeTool(_PROVIDER, "memory", {"type": f"memory_{version}", "name": "memory"}, run=run)

@@ -1,4 +1,4 @@
-"""Tools of Google's own; Google runs them.
+"""Native tools of Google. Google executes them.
 
 Spec: UPP-1.2 §19.4.
 """
@@ -18,41 +18,41 @@ _PROVIDER = "google"
 
 
 def google_search(*, time_range_filter: Mapping[str, Any] | None = None) -> NativeTool:
-    """Ground the answer in a search.
+    """Ground the response in a web search.
 
     Args:
-        time_range_filter: ``startTime`` and ``endTime``.
+        time_range_filter: A dict with ``startTime`` and ``endTime``.
     """
     options = {} if time_range_filter is None else {"timeRangeFilter": time_range_filter}
     return NativeTool(_PROVIDER, "google_search", {"googleSearch": options})
 
 
 def code_execution() -> NativeTool:
-    """Run Python."""
+    """Run Python code."""
     return NativeTool(_PROVIDER, "code_execution", {"codeExecution": {}})
 
 
 def url_context() -> NativeTool:
-    """Read pages at addresses of the conversation."""
+    """Read pages at URLs in the conversation."""
     return NativeTool(_PROVIDER, "url_context", {"urlContext": {}})
 
 
 def google_maps(*, enable_widget: bool | None = None) -> NativeTool:
-    """Ground the answer in places.
+    """Ground the response in Google Maps.
 
     Args:
-        enable_widget: Whether the answer brings a token for a map.
+        enable_widget: Return a token for a map widget.
     """
     options = {} if enable_widget is None else {"enableWidget": enable_widget}
     return NativeTool(_PROVIDER, "google_maps", {"googleMaps": options})
 
 
 def file_search(file_search_store_names: Sequence[str], *, metadata_filter: str | None = None) -> NativeTool:
-    """Search in stores of files.
+    """Search in file search stores.
 
     Args:
-        file_search_store_names: Which, as ``fileSearchStores/my-store``.
-        metadata_filter: On metadata of the files.
+        file_search_store_names: Names of the stores, such as ``fileSearchStores/my-store``.
+        metadata_filter: Filter on the metadata of the files.
     """
     options: dict[str, Any] = {"fileSearchStoreNames": list(file_search_store_names)}
     if metadata_filter is not None:

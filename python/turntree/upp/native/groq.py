@@ -1,4 +1,4 @@
-"""Tools of Groq's own; Groq runs them and tells of them in ``executed_tools``.
+"""Native tools of Groq. Groq executes them and lists them in ``executed_tools``.
 
 Spec: UPP-1.2 §19.8.
 """
@@ -11,10 +11,10 @@ __all__ = ["browser_search", "code_interpreter"]
 
 
 def browser_search() -> NativeTool:
-    """Search and read the web."""
+    """Search the web and read pages."""
     return NativeTool("groq", "browser_search", {"type": "browser_search"})
 
 
 def code_interpreter() -> NativeTool:
-    """Run Python."""
+    """Run Python code."""
     return NativeTool("groq", "code_interpreter", {"type": "code_interpreter"})

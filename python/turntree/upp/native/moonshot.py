@@ -1,7 +1,7 @@
-"""Helpers that Moonshot runs, called as functions.
+"""Native tools of Moonshot (builtin functions).
 
-The model calls a helper as it would call a tool, and Moonshot runs it when it reads the call's own arguments as its
-result. So each of them answers with what it was called with; in ``tools=[…]`` an agent does that by itself.
+The model calls a builtin function like a tool. The client returns the arguments of the call as its result, and Moonshot
+executes the function when it reads this result. `run` of these tools does so.
 
 Spec: UPP-1.2 §19.8.
 """
@@ -32,66 +32,66 @@ def _echo(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _helper(name: str) -> NativeTool:
+def _builtin_function(name: str) -> NativeTool:
     definition = {"type": "builtin_function", "function": {"name": f"${name}"}}
     return NativeTool("moonshot", f"${name}", definition, run=_echo)
 
 
 def web_search() -> NativeTool:
     """Search the web."""
-    return _helper("web_search")
+    return _builtin_function("web_search")
 
 
 def code_runner() -> NativeTool:
-    """Run Python."""
-    return _helper("code_runner")
+    """Run Python code."""
+    return _builtin_function("code_runner")
 
 
 def quickjs() -> NativeTool:
-    """Run JavaScript."""
-    return _helper("quickjs")
+    """Run JavaScript code."""
+    return _builtin_function("quickjs")
 
 
 def fetch() -> NativeTool:
-    """Read a page."""
-    return _helper("fetch")
+    """Read a web page."""
+    return _builtin_function("fetch")
 
 
 def convert() -> NativeTool:
     """Convert units."""
-    return _helper("convert")
+    return _builtin_function("convert")
 
 
 def date() -> NativeTool:
-    """Tell dates and times."""
-    return _helper("date")
+    """Calculate dates and times."""
+    return _builtin_function("date")
 
 
 def base64_encode() -> NativeTool:
     """Encode base64."""
-    return _helper("base64_encode")
+    return _builtin_function("base64_encode")
 
 
 def base64_decode() -> NativeTool:
     """Decode base64."""
-    return _helper("base64_decode")
+    return _builtin_function("base64_decode")
 
 
 def memory() -> NativeTool:
-    """Remember between conversations."""
-    return _helper("memory")
+    """Store and read a memory across conversations."""
+    return _builtin_function("memory")
 
 
 def rethink() -> NativeTool:
-    """Think again."""
-    return _helper("rethink")
+    """Organize the thoughts of the model."""
+    return _builtin_function("rethink")
 
 
 def random_choice() -> NativeTool:
     """Choose at random."""
-    return _helper("random_choice")
+    return _builtin_function("random_choice")
 
 
 def mew_generator() -> NativeTool:
-    """Make cats' words."""
-    return _helper("mew_generator")
+    """Generate cat sounds."""
+    return _builtin_function("mew_generator")

@@ -1,6 +1,6 @@
-"""Tools of OpenAI's own, for its Responses API.
+"""Native tools of OpenAI, for its Responses API.
 
-OpenAI runs all of them but `computer_use` and `local_shell`, whose calls stand in the metadata of the answer.
+OpenAI executes all of them except `computer_use` and `local_shell`, whose calls are in the metadata of the response.
 
 Spec: UPP-1.2 §19.2.
 """
@@ -36,9 +36,9 @@ def web_search(
     """Search the web.
 
     Args:
-        allowed_domains: The only ones to search.
-        user_location: As ``{"type": "approximate", "city": "Kyiv"}``.
-        search_context_size: How much of what is found the model reads.
+        allowed_domains: Search only these domains.
+        user_location: Location of the user, such as ``{"type": "approximate", "city": "Kyiv"}``.
+        search_context_size: How much of the results the model reads.
     """
     filters = None if allowed_domains is None else {"allowed_domains": list(allowed_domains)}
     return NativeTool(
@@ -63,10 +63,10 @@ def file_search(
     """Search in vector stores.
 
     Args:
-        vector_store_ids: Which.
-        max_num_results: Most results of a search.
-        filters: On attributes of the files.
-        ranking_options: ``ranker`` and ``score_threshold``.
+        vector_store_ids: Ids of the stores.
+        max_num_results: The maximum number of results per search.
+        filters: Filters on attributes of the files.
+        ranking_options: A dict with ``ranker`` and ``score_threshold``.
     """
     return NativeTool(
         _PROVIDER,
@@ -84,10 +84,10 @@ def file_search(
 def code_interpreter(
     container: str | Mapping[str, Any] | None = None, *, file_ids: Sequence[str] | None = None
 ) -> NativeTool:
-    """Run Python in a container.
+    """Run Python code in a container.
 
     Args:
-        container: An id, or its options; default a new one: ``{"type": "auto"}``.
+        container: Id of a container, or its options. Default: a new one, ``{"type": "auto"}``.
         file_ids: Files for a new container.
     """
     if container is None:
@@ -96,10 +96,11 @@ def code_interpreter(
 
 
 def image_generation(**options: Any) -> NativeTool:
-    """Draw; the pictures are image blocks of the answer.
+    """Generate images. They are image blocks of the response.
 
     Args:
-        **options: As ``size``, ``quality``, ``background``, ``output_format``, ``partial_images``, ``input_fidelity``.
+        **options: Options, such as ``size``, ``quality``, ``background``, ``output_format``, ``partial_images``,
+            ``input_fidelity``.
     """
     return NativeTool(_PROVIDER, "image_generation", {"type": "image_generation", **options})
 
@@ -115,17 +116,17 @@ def mcp(
     require_approval: Literal["always", "never"] | Mapping[str, Any] | None = None,
     server_description: str | None = None,
 ) -> NativeTool:
-    """Tools of a remote MCP server, called by OpenAI.
+    """Tools of a remote MCP server. Called by OpenAI.
 
     Args:
-        server_label: What the server is called.
-        server_url: Where it is; or
-        connector_id: Which of OpenAI's connectors it is.
-        authorization: A token for it.
-        headers: Sent to it.
-        allowed_tools: The only ones to call.
-        require_approval: Which calls wait for approval; OpenAI's default is all.
-        server_description: For the model.
+        server_label: Name of the server.
+        server_url: URL of the server.
+        connector_id: Id of a connector of OpenAI, instead of `server_url`.
+        authorization: OAuth token for the server.
+        headers: Headers of the requests to the server.
+        allowed_tools: Names of the tools that may be called. Default: all.
+        require_approval: The calls that require approval. Default of OpenAI: all.
+        server_description: Description of the server for the model.
     """
     return NativeTool(
         _PROVIDER,
@@ -149,12 +150,12 @@ def computer_use(
     display_height: int,
     environment: Literal["browser", "mac", "windows", "ubuntu", "linux"] = "browser",
 ) -> NativeTool:
-    """A screen with mouse and keyboard; its calls stand in the metadata.
+    """A screen with mouse and keyboard. Its calls are in the metadata of the response.
 
     Args:
-        display_width: Width of the screen.
-        display_height: Height of the screen.
-        environment: What is on the screen.
+        display_width: Width of the screen in pixels.
+        display_height: Height of the screen in pixels.
+        environment: The operating system, or "browser".
     """
     return NativeTool(
         _PROVIDER,
@@ -169,5 +170,5 @@ def computer_use(
 
 
 def local_shell() -> NativeTool:
-    """A shell; its calls stand in the metadata."""
+    """A shell. Its calls are in the metadata of the response."""
     return NativeTool(_PROVIDER, "local_shell", {"type": "local_shell"})

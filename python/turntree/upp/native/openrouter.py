@@ -1,6 +1,6 @@
-"""OpenRouter's own tools.
+"""Native tools of OpenRouter.
 
-It has plugins beside them, which are parameters: ``params={"plugins": […]}``.
+Plugins are parameters, not tools: ``params={"plugins": […]}``.
 
 Spec: UPP-1.2 §19.6.
 """
@@ -15,10 +15,10 @@ __all__ = ["web_search"]
 
 
 def web_search(**parameters: Any) -> NativeTool:
-    """Search the web when the model wants to; OpenRouter runs it.
+    """Search the web if the model requests it. Executed by OpenRouter.
 
     Args:
-        **parameters: As ``engine``, ``max_results``.
+        **parameters: Options, such as ``engine`` and ``max_results``.
     """
     definition = {"type": "openrouter:web_search", "parameters": parameters or None}
     return NativeTool("openrouter", "web_search", definition)

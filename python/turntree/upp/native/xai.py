@@ -1,4 +1,4 @@
-"""Tools of xAI's own, for its Responses API; xAI runs them.
+"""Native tools of xAI, for its Responses API. xAI executes them.
 
 Spec: UPP-1.2 §19.7.
 """
@@ -26,9 +26,9 @@ def web_search(
     """Search the web.
 
     Args:
-        allowed_domains: The only ones to search.
-        excluded_domains: Those not to search.
-        enable_image_understanding: Whether images that are found are looked at.
+        allowed_domains: Search only these domains.
+        excluded_domains: Do not search these domains.
+        enable_image_understanding: Analyze the images in the results.
     """
     return NativeTool(
         _PROVIDER,
@@ -54,12 +54,12 @@ def x_search(
     """Search posts on X.
 
     Args:
-        allowed_x_handles: The only writers.
-        excluded_x_handles: Writers to leave out.
-        from_date: As ``2025-10-01``.
-        to_date: As ``2025-10-31``.
-        enable_image_understanding: Whether images that are found are looked at.
-        enable_video_understanding: Whether films that are found are watched.
+        allowed_x_handles: Search only posts of these accounts.
+        excluded_x_handles: Do not search posts of these accounts.
+        from_date: First day, such as ``2025-10-01``.
+        to_date: Last day, such as ``2025-10-31``.
+        enable_image_understanding: Analyze the images in the results.
+        enable_video_understanding: Analyze the videos in the results.
     """
     return NativeTool(
         _PROVIDER,
@@ -77,7 +77,7 @@ def x_search(
 
 
 def code_execution() -> NativeTool:
-    """Run Python."""
+    """Run Python code."""
     return NativeTool(_PROVIDER, "code_execution", {"type": "code_interpreter"})
 
 
@@ -87,8 +87,8 @@ def file_search(
     """Search in collections.
 
     Args:
-        vector_store_ids: Which.
-        max_num_results: Most results of a search.
+        vector_store_ids: Ids of the collections.
+        max_num_results: The maximum number of results per search.
         retrieval_mode: ``keyword``, ``semantic`` or ``hybrid``.
     """
     return NativeTool(
@@ -112,15 +112,15 @@ def mcp(
     authorization: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> NativeTool:
-    """Tools of a remote MCP server, called by xAI.
+    """Tools of a remote MCP server. Called by xAI.
 
     Args:
-        server_url: Where it is.
-        server_label: What it is called.
-        server_description: For the model.
-        allowed_tools: The only ones to call.
-        authorization: A token for it.
-        headers: Sent to it.
+        server_url: URL of the server.
+        server_label: Name of the server.
+        server_description: Description of the server for the model.
+        allowed_tools: Names of the tools that may be called. Default: all.
+        authorization: Token for the server.
+        headers: Headers of the requests to the server.
     """
     return NativeTool(
         _PROVIDER,

@@ -49,11 +49,11 @@ async fn a_strangers_provider_is_registered_once_and_found_by_its_name() {
 }
 
 #[test]
-fn what_names_no_model_is_refused_with_a_remedy() {
+fn an_invalid_model_name_is_refused_with_a_remedy() {
     for (reference, words) in [
         ("gpt-5", "provider:model"),
         ("openai:", "provider:model"),
-        ("nobody:m", "known are anthropic"),
+        ("nobody:m", "expected one of anthropic"),
         ("openai_compatible:m", "base_url"),
         ("responses:m", "base_url"),
     ] {

@@ -1,18 +1,55 @@
-"""Streams that end with a result other than a turn: the common base of embedding and image streams.
+"""What embedding models and image models share: a bound model and a stream that ends with a result.
 
-Spec: UPP-1.2 §15, §16.
+Spec: UPP-1.2 §15 and §16.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from turntree import _core
 from turntree._streams import BaseStream, BaseSyncStream, EventT, RepeatableAwaitable, ResultT
+from turntree.upp._providers import check_model
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from turntree._core import ResultStreamCore
+CoreT = TypeVar("CoreT")
+
+
+class BoundModel(Generic[CoreT]):
+    """A model with its parameters, configuration and middleware. Immutable."""
+
+    __slots__ = ("__weakref__", "_model", "_native", "_params")
+
+    _core_class: ClassVar[Callable[..., Any]]
+    _native: CoreT
+
+    def __init__(
+        self,
+        *,
+        model: _core.ModelReference,
+        params: Mapping[str, Any] | None = None,
+        config: _core.ProviderConfig | Mapping[str, Any] | None = None,
+        middleware: Iterable[object] = (),
+    ) -> None:
+        self._model = check_model(model)
+        self._params = dict(params) if params is not None else None
+        chain = _core.MiddlewareChain(middleware)
+        self._native = self._core_class(model=model, params=self._params, config=config, middleware=chain)
+
+    @property
+    def model(self) -> _core.ModelReference:
+        """The reference to the model."""
+        return self._model
+
+    @property
+    def params(self) -> dict[str, Any] | None:
+        """A copy of the model's parameters, or None."""
+        return dict(self._params) if self._params is not None else None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self._model!r})"
 
 
 class ResultStream(BaseStream[EventT, ResultT]):
@@ -24,7 +61,7 @@ class ResultStream(BaseStream[EventT, ResultT]):
 
     __slots__ = ()
 
-    _native: ResultStreamCore[EventT, ResultT]
+    _native: _core.ResultStreamCore[EventT, ResultT]
 
     def _outcome(self) -> Awaitable[ResultT]:
         return self._native.result()
@@ -50,7 +87,7 @@ class SyncResultStream(BaseSyncStream[EventT], Generic[EventT, ResultT]):
 
     __slots__ = ()
 
-    _native: ResultStreamCore[EventT, ResultT]
+    _native: _core.ResultStreamCore[EventT, ResultT]
 
     @property
     def result(self) -> ResultT:
