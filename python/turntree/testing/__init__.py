@@ -1,8 +1,8 @@
-"""A model on the loopback interface, for tests, demos and examples.
+"""A fake model server on the loopback interface, for tests, demos and examples.
 
-`serve` starts a small HTTP server in a background thread. It speaks the wires of OpenAI Chat
-Completions, OpenAI Responses, Anthropic Messages, Google Gemini and Ollama, streaming and not, and
-answers what a script says. The client under test is the real one: real sockets, real server-sent events, no key.
+`serve` starts a small HTTP server in a background thread. It implements the APIs of OpenAI Chat Completions, OpenAI
+Responses, Anthropic Messages, Google Gemini and Ollama, with and without streaming. Its replies come from a script. The
+client under test is unchanged: it uses sockets and server-sent events, and any key.
 
     from turntree.testing import Reply, ToolCall, serve
 
@@ -11,9 +11,9 @@ answers what a script says. The client under test is the real one: real sockets,
         ...  # point a client at server.base_url, with any API key
         assert server.requests[1].tool_results == {"call_1": "sunny"}
 
-A script can also make the server fail: see `ErrorReply`, `RawReply` and `Fault`.
+A script can also contain failures: see `ErrorReply`, `RawReply` and `Fault`.
 
-Standard library only. `import turntree` does not load this package.
+Uses the standard library only. `import turntree` does not import this package.
 """
 
 from turntree.testing._replies import (

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from turntree.testing._dialect import Dialect, Exchange, Json, as_list, as_object, event, text_of
 from turntree.testing._replies import ErrorReply, Fault
-from turntree.testing._wire import Dialect, Exchange, Json, as_list, as_object, event, text_of
 
 if TYPE_CHECKING:
     from turntree.testing._request import Api, Request
@@ -33,13 +33,13 @@ _STOP_REASONS = {
 
 
 class AnthropicMessages(Dialect):
-    """Messages, streaming and not."""
+    """Messages, with and without streaming."""
 
     api: Api = "anthropic-messages"
     path = "/messages"
 
     def check(self, request: Request) -> ErrorReply | None:
-        """Refuse what the vendor refuses: headers, required fields, dangling tool calls."""
+        """Return an error for missing headers, missing members, or tool calls without results."""
         headers = request.headers
         if not headers.get("x-api-key") and not headers.get("authorization"):
             return ErrorReply(401, "x-api-key header is required")
@@ -52,24 +52,24 @@ class AnthropicMessages(Dialect):
         return _check_tool_results(_messages(body))
 
     def user_text(self, body: object) -> str:
-        """The text of the last user message that has text."""
+        """Return the text of the last user message with a text."""
         for message in reversed(_messages(body)):
             if message.get("role") == "user" and (text := text_of(message.get("content"), "text")):
                 return text
         return ""
 
     def tool_results(self, body: object) -> dict[str, str]:
-        """The tool results of the last message."""
+        """Return the tool results of the last message."""
         messages = _messages(body)
         blocks = _blocks(messages[-1], "tool_result") if messages else []
         return {str(b.get("tool_use_id")): text_of(b.get("content"), "text") for b in blocks}
 
     def headers(self, request: Request) -> dict[str, str]:
-        """Headers of every response."""
+        """Return the headers of a response."""
         return {"request-id": f"req_{request.number:08d}"}
 
     def error(self, reply: ErrorReply, request: Request) -> Json:
-        """The body of a failure."""
+        """Return the body of an error response."""
         kind, message = _BY_STATUS.get(reply.status, _BY_STATUS[500])
         return {
             "type": "error",
@@ -81,12 +81,12 @@ class AnthropicMessages(Dialect):
         }
 
     def error_event(self, fault: Fault) -> bytes:
-        """An `error` event."""
+        """Return an `error` event."""
         kind = fault.error_type or "overloaded_error"
         return event({"type": "error", "error": {"type": kind, "message": fault.error_message}}, "error")
 
     def response(self, exchange: Exchange) -> Json:
-        """One `message` with its content blocks."""
+        """Return one `message` with its content blocks."""
         return {
             **_message(exchange),
             "content": _content(exchange),
@@ -96,7 +96,7 @@ class AnthropicMessages(Dialect):
         }
 
     def events(self, exchange: Exchange) -> Iterator[bytes]:
-        """`message_start`, a ping, the blocks, `message_delta`, `message_stop`."""
+        """Yield `message_start`, a ping, the blocks, `message_delta` and `message_stop`."""
         opening: Json = {
             **_message(exchange),
             "content": [],
@@ -104,22 +104,22 @@ class AnthropicMessages(Dialect):
             "stop_sequence": None,
             "usage": _usage(exchange, 1),
         }
-        yield _named("message_start", {"message": opening})
+        yield _typed_event("message_start", {"message": opening})
         for index, block in enumerate(_content(exchange)):
-            place: Json = {"index": index}
-            yield _named("content_block_start", {**place, "content_block": _opened(block)})
+            position: Json = {"index": index}
+            yield _typed_event("content_block_start", {**position, "content_block": _empty_block(block)})
             if index == 0:
-                yield _named("ping", {})
+                yield _typed_event("ping", {})
             for delta in _deltas(exchange, block):
-                yield _named("content_block_delta", {**place, "delta": delta})
-            yield _named("content_block_stop", place)
+                yield _typed_event("content_block_delta", {**position, "delta": delta})
+            yield _typed_event("content_block_stop", position)
         reason = {"stop_reason": _STOP_REASONS[exchange.finish], "stop_sequence": None}
         usage = _usage(exchange, exchange.output_tokens)
-        yield _named("message_delta", {"delta": reason, "usage": usage})
-        yield _named("message_stop", {})
+        yield _typed_event("message_delta", {"delta": reason, "usage": usage})
+        yield _typed_event("message_stop", {})
 
 
-def _named(kind: str, fields: Json) -> bytes:
+def _typed_event(kind: str, fields: Json) -> bytes:
     return event({"type": kind, **fields}, kind)
 
 
@@ -133,8 +133,8 @@ def _blocks(message: Json, kind: str) -> list[Json]:
 
 
 def _check_tool_results(messages: list[Json]) -> ErrorReply | None:
-    """The calls of a message are answered, all and only they, by the user's next message."""
-    merged: list[Json] = []  # the vendor reads neighbours of one role as one message
+    """Return an error unless the next user message has the results of all calls of a message, and no others."""
+    merged: list[Json] = []  # the vendor merges adjacent messages of one role
     for message in messages:
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -142,22 +142,22 @@ def _check_tool_results(messages: list[Json]) -> ErrorReply | None:
             merged[-1]["content"] += as_list(blocks)
         else:
             merged.append({"role": message.get("role"), "content": list(as_list(blocks))})
-    waiting: list[Any] = []
+    open_calls: list[Any] = []
     for index, message in enumerate(merged):
-        answered = [block.get("tool_use_id") for block in _blocks(message, "tool_result")]
-        missing = [call_id for call_id in waiting if call_id not in answered]
+        results = [block.get("tool_use_id") for block in _blocks(message, "tool_result")]
+        missing = [call_id for call_id in open_calls if call_id not in results]
         if missing:
             return _missing_results(index - 1, missing)
-        unknown = [call_id for call_id in answered if call_id not in waiting]
+        unknown = [call_id for call_id in results if call_id not in open_calls]
         if unknown:
             return ErrorReply(
                 400,
                 f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks: "
                 f"{', '.join(map(str, unknown))}.",
             )
-        waiting = [block.get("id") for block in _blocks(message, "tool_use")]
-    if waiting:
-        return _missing_results(len(merged) - 1, waiting)
+        open_calls = [block.get("id") for block in _blocks(message, "tool_use")]
+    if open_calls:
+        return _missing_results(len(merged) - 1, open_calls)
     return None
 
 
@@ -179,7 +179,7 @@ def _message(exchange: Exchange) -> Json:
 
 
 def _content(exchange: Exchange) -> list[Json]:
-    """The finished content blocks: thinking, text, tool uses."""
+    """Return the complete content blocks: thinking, text, tool uses."""
     blocks: list[Json] = []
     if exchange.reply.thinking or exchange.reply.signature:
         blocks.append(
@@ -193,15 +193,15 @@ def _content(exchange: Exchange) -> list[Json]:
         blocks.append({"type": "text", "text": exchange.reply.text})
     for call in exchange.calls:
         try:
-            given: Any = json.loads(call.arguments)
+            arguments: Any = json.loads(call.arguments)
         except ValueError:
-            given = call.arguments  # a script may break the arguments on purpose
-        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
+            arguments = call.arguments  # a script may contain invalid JSON
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": arguments})
     return blocks
 
 
-def _opened(block: Json) -> Json:
-    """A content block as it is announced, before its content."""
+def _empty_block(block: Json) -> Json:
+    """Return a content block without its content, for the start event."""
     match block["type"]:
         case "thinking":
             return {"type": "thinking", "thinking": "", "signature": ""}
@@ -231,7 +231,7 @@ def _deltas(exchange: Exchange, block: Json) -> Iterator[Json]:
 
 def _usage(exchange: Exchange, output_tokens: int) -> Json:
     return {
-        # The vendor counts what it read from the cache apart from the rest of the input.
+        # The vendor counts cached tokens separately from the other input tokens.
         "input_tokens": exchange.input_tokens - exchange.reply.cached_tokens,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": exchange.reply.cached_tokens,

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from turntree.testing._dialect import Call, Dialect, Exchange, Json, as_list, as_object, compact, event
 from turntree.testing._replies import ErrorReply, Fault
-from turntree.testing._wire import Call, Dialect, Exchange, Json, as_list, as_object, compact, event
 
 if TYPE_CHECKING:
     from turntree.testing._request import Api, Request
@@ -35,26 +35,26 @@ _FINISH_REASONS = {
 
 
 class GoogleGenerateContent(Dialect):
-    """generateContent, streaming and not; the path says which, and names the model."""
+    """generateContent and streamGenerateContent. The path contains the method and the model."""
 
     api: Api = "google-generate-content"
     path = _WHOLE
-    marks_end = False  # counts may follow the event with the reason
+    marks_end = False  # token counts may follow the event with the finish reason
 
-    def speaks(self, path: str) -> bool:
-        """Whether the path ends with one of the two methods."""
+    def matches(self, path: str) -> bool:
+        """Return True if the path ends with one of the two methods."""
         return path.endswith((_WHOLE, _STREAM))
 
     def streams(self, request: Request) -> bool:
-        """Whether the streaming method is called."""
+        """Return True for the streaming method."""
         return request.path.endswith(_STREAM)
 
     def model(self, request: Request) -> str:
-        """The last part of the path, before the method."""
+        """Return the last part of the path, without the method."""
         return request.path.rpartition("/")[2].partition(":")[0]
 
     def check(self, request: Request) -> ErrorReply | None:
-        """Refuse what the vendor refuses: no key, no contents, calls and responses that do not match."""
+        """Return an error for a missing key, missing contents, or calls and responses that do not match."""
         headers = request.headers
         if not headers.get("x-goog-api-key") and not headers.get("authorization") and "key=" not in request.query:
             return ErrorReply(403)
@@ -71,7 +71,7 @@ class GoogleGenerateContent(Dialect):
         return _check_responses(contents)
 
     def user_text(self, body: object) -> str:
-        """The text of the last user content that has text."""
+        """Return the text of the last user content with a text."""
         for content in reversed(_contents(body)):
             texts = [str(part["text"]) for part in _parts(content) if "text" in part]
             if content.get("role", "user") == "user" and texts:
@@ -79,25 +79,25 @@ class GoogleGenerateContent(Dialect):
         return ""
 
     def tool_results(self, body: object) -> dict[str, str]:
-        """The function responses of the last content; `{"result": …}` shows its value."""
+        """Return the function responses of the last content; the value of `{"result": …}` without the dict."""
         contents = _contents(body)
         responses = _members(contents[-1], "functionResponse") if contents else []
         return {str(item.get("id") or item.get("name")): _result_text(item.get("response")) for item in responses}
 
     def headers(self, request: Request) -> dict[str, str]:
-        """Headers of every response."""
+        """Return the headers of a response."""
         return {"x-gemini-service-tier": "standard"}
 
     def error(self, reply: ErrorReply, request: Request) -> Json:
-        """The body of a failure."""
+        """Return the body of an error response."""
         return _error(reply.status, reply.message, reply.type)
 
     def error_event(self, fault: Fault) -> bytes:
-        """A data event with an `error` and no candidates."""
+        """Return a data event with an `error` and no candidates."""
         return event(_error(503, fault.error_message, fault.error_type))
 
     def response(self, exchange: Exchange) -> Json:
-        """One candidate with its parts."""
+        """Return one candidate with its parts."""
         parts: list[Json] = []
         if exchange.reply.thinking:
             parts.append({"text": exchange.reply.thinking, "thought": True})
@@ -112,14 +112,14 @@ class GoogleGenerateContent(Dialect):
         return _frame(exchange, parts, finish=True)
 
     def events(self, exchange: Exchange) -> Iterator[bytes]:
-        """Answers in themselves, each with its parts; the last has the reason and the counts of all."""
+        """Yield complete responses, each with new parts. The last one has the finish reason and all token counts."""
         for fragment in exchange.text_fragments(exchange.reply.thinking):
             yield event(_frame(exchange, [{"text": fragment, "thought": True}]))
         for fragment in exchange.text_fragments(exchange.reply.text):
             yield event(_frame(exchange, [{"text": fragment}]))
         signature = exchange.reply.signature
         for index, call in enumerate(exchange.calls):
-            # The vendor signs the first of parallel calls.
+            # The vendor signs only the first of parallel calls.
             signed = {"thoughtSignature": signature} if signature and not index else {}
             yield event(_frame(exchange, [{**_call(call), **signed}]))
         last: Json = {"text": ""}
@@ -141,18 +141,17 @@ def _members(content: Json, name: str) -> list[Json]:
 
 
 def _check_responses(contents: list[Json]) -> ErrorReply | None:
-    """A turn of calls is answered by the next content, with as many responses."""
-    waiting = 0
+    """Return an error unless the content after calls has the same number of responses."""
+    open_calls = 0
     for content in contents:
-        answered = len(_members(content, "functionResponse"))
-        if answered != waiting:
+        if len(_members(content, "functionResponse")) != open_calls:
             return ErrorReply(
                 400,
                 "Please ensure that the number of function response parts is equal to the number of function call "
                 "parts of the function call turn.",
             )
-        waiting = len(_members(content, "functionCall")) if content.get("role") == "model" else 0
-    if waiting:
+        open_calls = len(_members(content, "functionCall")) if content.get("role") == "model" else 0
+    if open_calls:
         return ErrorReply(400, "Please ensure that function call turn is followed by a function response turn.")
     return None
 
@@ -164,22 +163,22 @@ def _result_text(response: object) -> str:
 
 
 def _error(status: int, message: str | None, kind: str | None) -> Json:
-    known, words = _BY_STATUS.get(status, ("UNKNOWN", "Something went wrong."))
+    default_kind, default_message = _BY_STATUS.get(status, ("UNKNOWN", "Something went wrong."))
     return {
         "error": {
             "code": status,
-            "message": words if message is None else message,
-            "status": kind or known,
+            "message": default_message if message is None else message,
+            "status": kind or default_kind,
         }
     }
 
 
 def _call(call: Call) -> Json:
     try:
-        given: Any = json.loads(call.arguments)
+        arguments: Any = json.loads(call.arguments)
     except ValueError:
-        given = call.arguments  # a script may break the arguments on purpose
-    return {"functionCall": {"id": call.id, "name": call.name, "args": given}}
+        arguments = call.arguments  # a script may contain invalid JSON
+    return {"functionCall": {"id": call.id, "name": call.name, "args": arguments}}
 
 
 def _frame(exchange: Exchange, parts: list[Json], *, finish: bool = False) -> Json:
@@ -195,15 +194,15 @@ def _frame(exchange: Exchange, parts: list[Json], *, finish: bool = False) -> Js
 
 
 def _usage(exchange: Exchange, *, whole: bool) -> Json:
-    """The counts; the vendor counts thoughts apart from the rest of the output."""
-    read = exchange.input_tokens
-    counts: Json = {"promptTokenCount": read, "totalTokenCount": read}
+    """Return the token counts. The vendor counts thoughts separately from the other output tokens."""
+    input_tokens = exchange.input_tokens
+    counts: Json = {"promptTokenCount": input_tokens, "totalTokenCount": input_tokens}
     if exchange.reply.cached_tokens:
         counts["cachedContentTokenCount"] = exchange.reply.cached_tokens
     if whole:
         thoughts = min(exchange.reasoning_tokens, exchange.output_tokens)
         counts["candidatesTokenCount"] = exchange.output_tokens - thoughts
-        counts["totalTokenCount"] = read + exchange.output_tokens
+        counts["totalTokenCount"] = input_tokens + exchange.output_tokens
         if thoughts:
             counts["thoughtsTokenCount"] = thoughts
     return counts

@@ -1,4 +1,4 @@
-"""Ollama's own API: POST …/api/chat, one JSON a line."""
+"""Ollama's own API: POST …/api/chat, with one JSON document per line."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from turntree.testing._dialect import Call, Dialect, Exchange, Json, as_list, as_object, compact, text_of
 from turntree.testing._replies import ErrorReply, Fault
-from turntree.testing._wire import Call, Dialect, Exchange, Json, as_list, as_object, compact, text_of
 
 if TYPE_CHECKING:
     from turntree.testing._request import Api, Request
@@ -24,18 +24,18 @@ _BY_STATUS = {
 
 
 class OllamaChat(Dialect):
-    """/api/chat, streaming unless the request says otherwise."""
+    """/api/chat. Streams unless the request disables it."""
 
     api: Api = "ollama-chat"
     path = "/api/chat"
     stream_type = "application/x-ndjson"
 
     def streams(self, request: Request) -> bool:
-        """Whether lines are asked for: they are the default."""
+        """Return True unless the request disables streaming."""
         return as_object(request.json).get("stream", True) is not False
 
     def check(self, request: Request) -> ErrorReply | None:
-        """Refuse what the vendor refuses: no model, messages of no known role. It knows no keys."""
+        """Return an error for a missing model or an unknown role. The API has no keys."""
         if not request.model:
             return ErrorReply(400, "model is required")
         for message in _messages(request.json):
@@ -44,14 +44,14 @@ class OllamaChat(Dialect):
         return None
 
     def user_text(self, body: object) -> str:
-        """The text of the last user message."""
+        """Return the text of the last user message."""
         for message in reversed(_messages(body)):
             if message.get("role") == "user":
                 return text_of(message.get("content"))
         return ""
 
     def tool_results(self, body: object) -> dict[str, str]:
-        """The tool messages at the end, by `tool_call_id` or else by the tool's name (`now`, then `now:2`)."""
+        """Return the tool messages at the end, by `tool_call_id`, else by the tool's name (`now`, then `now:2`)."""
         last: list[Json] = []
         for message in reversed(_messages(body)):
             if message.get("role") != "tool":
@@ -68,29 +68,29 @@ class OllamaChat(Dialect):
         return results
 
     def headers(self, request: Request) -> dict[str, str]:
-        """Headers of every response: none of its own."""
+        """Return the headers of a response: none."""
         return {}
 
     def error(self, reply: ErrorReply, request: Request) -> Json:
-        """The body of a failure."""
-        known = _BY_STATUS.get(reply.status, "internal server error")
-        return {"error": known if reply.message is None else reply.message}
+        """Return the body of an error response."""
+        default = _BY_STATUS.get(reply.status, "internal server error")
+        return {"error": default if reply.message is None else reply.message}
 
     def error_event(self, fault: Fault) -> bytes:
-        """A line with an `error`; the vendor has no types."""
+        """Return a line with an `error`. The vendor has no error types."""
         return _line({"error": fault.error_message})
 
     def response(self, exchange: Exchange) -> Json:
-        """One message with the counts of the run."""
-        said: Json = {"content": exchange.reply.text}
+        """Return one message with the token counts."""
+        content: Json = {"content": exchange.reply.text}
         if exchange.reply.thinking:
-            said["thinking"] = exchange.reply.thinking
+            content["thinking"] = exchange.reply.thinking
         if exchange.calls:
-            said["tool_calls"] = [_call(index, call) for index, call in enumerate(exchange.calls)]
-        return _last(exchange, said)
+            content["tool_calls"] = [_call(index, call) for index, call in enumerate(exchange.calls)]
+        return _last(exchange, content)
 
     def events(self, exchange: Exchange) -> Iterator[bytes]:
-        """A line for each piece, the calls whole, then the line that says `done`."""
+        """Yield a line for each fragment, one for each call, and the last line with `done`."""
         for fragment in exchange.text_fragments(exchange.reply.thinking):
             yield _line(_frame(exchange, {"content": "", "thinking": fragment}))
         for fragment in exchange.text_fragments(exchange.reply.text):
@@ -110,20 +110,20 @@ def _line(data: Json) -> bytes:
 
 def _call(index: int, call: Call) -> Json:
     try:
-        given: Any = json.loads(call.arguments)
+        arguments: Any = json.loads(call.arguments)
     except ValueError:
-        given = call.arguments  # a script may break the arguments on purpose
-    return {"id": call.id, "function": {"index": index, "name": call.name, "arguments": given}}
+        arguments = call.arguments  # a script may contain invalid JSON
+    return {"id": call.id, "function": {"index": index, "name": call.name, "arguments": arguments}}
 
 
-def _frame(exchange: Exchange, said: Json, *, done: bool = False) -> Json:
-    message: Json = {"role": "assistant", **said}
+def _frame(exchange: Exchange, content: Json, *, done: bool = False) -> Json:
+    message: Json = {"role": "assistant", **content}
     return {"model": exchange.request.model, "created_at": _CREATED_AT, "message": message, "done": done}
 
 
-def _last(exchange: Exchange, said: Json) -> Json:
+def _last(exchange: Exchange, content: Json) -> Json:
     return {
-        **_frame(exchange, said, done=True),
+        **_frame(exchange, content, done=True),
         "done_reason": "length" if exchange.finish == "length" else "stop",
         "total_duration": 3_000_000,
         "load_duration": 1_000_000,

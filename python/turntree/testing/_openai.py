@@ -1,14 +1,14 @@
-"""What the two OpenAI APIs share: the key, the shape of errors, the headers."""
+"""The base of OpenAI's APIs: keys, errors and headers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from turntree.testing._dialect import Dialect, Json
 from turntree.testing._replies import ErrorReply
 
 if TYPE_CHECKING:
     from turntree.testing._request import Request
-    from turntree.testing._wire import Json
 
 _BY_STATUS: dict[int, tuple[str, str | None, str]] = {
     400: ("invalid_request_error", None, "Invalid request."),
@@ -21,31 +21,33 @@ _BY_STATUS: dict[int, tuple[str, str | None, str]] = {
 }
 
 
-def error(reply: ErrorReply) -> Json:
-    """The body of a failure."""
-    fallback = ("server_error", None, "The server had an error while processing your request.")
-    kind, code, message = _BY_STATUS.get(reply.status, fallback)
-    return {
-        "error": {
-            "message": message if reply.message is None else reply.message,
-            "type": reply.type or kind,
-            "param": None,
-            "code": reply.code or code,
+class OpenAIDialect(Dialect):
+    """A dialect with OpenAI's headers and errors."""
+
+    def headers(self, request: Request) -> dict[str, str]:
+        """Return the headers of a response."""
+        return {
+            "openai-version": "2020-10-01",
+            "openai-processing-ms": "1",
+            "x-request-id": f"req_{request.number:08d}",
         }
-    }
 
-
-def headers(request: Request) -> dict[str, str]:
-    """Headers of every response."""
-    return {
-        "openai-version": "2020-10-01",
-        "openai-processing-ms": "1",
-        "x-request-id": f"req_{request.number:08d}",
-    }
+    def error(self, reply: ErrorReply, request: Request) -> Json:
+        """Return the body of an error response."""
+        default = ("server_error", None, "The server had an error while processing your request.")
+        kind, code, message = _BY_STATUS.get(reply.status, default)
+        return {
+            "error": {
+                "message": message if reply.message is None else reply.message,
+                "type": reply.type or kind,
+                "param": None,
+                "code": reply.code or code,
+            }
+        }
 
 
 def check_key(request: Request) -> ErrorReply | None:
-    """Refuse a request without a bearer token; any token will do."""
+    """Return an error for a request without a bearer token. Any token is valid."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         return None

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from turntree.testing import _openai
+from turntree.testing._dialect import CREATED, Exchange, Json, as_list, as_object, event, text_of
+from turntree.testing._openai import OpenAIDialect, check_key
 from turntree.testing._replies import ErrorReply, Fault
-from turntree.testing._wire import CREATED, Dialect, Exchange, Json, as_list, as_object, event, text_of
 
 if TYPE_CHECKING:
     from turntree.testing._request import Api, Request
 
 
-class OpenAIChat(Dialect):
-    """Chat Completions, streaming and not."""
+class OpenAIChat(OpenAIDialect):
+    """Chat Completions, with and without streaming."""
 
     api: Api = "openai-chat"
     path = "/chat/completions"
 
     def check(self, request: Request) -> ErrorReply | None:
-        """Refuse what the vendor refuses: no key, no model, no messages, dangling tool calls."""
-        if (refusal := _openai.check_key(request)) is not None:
-            return refusal
+        """Return an error for a missing key, model or messages, or for tool calls without results."""
+        if (key_error := check_key(request)) is not None:
+            return key_error
         body = as_object(request.json)
         if not request.model:
             return ErrorReply(400, "you must provide a model parameter")
@@ -32,14 +32,14 @@ class OpenAIChat(Dialect):
         return _check_tool_messages(messages)
 
     def user_text(self, body: object) -> str:
-        """The text of the last user message."""
+        """Return the text of the last user message."""
         for message in reversed(_messages(body)):
             if message.get("role") == "user":
                 return text_of(message.get("content"), "text")
         return ""
 
     def tool_results(self, body: object) -> dict[str, str]:
-        """The tool messages at the end."""
+        """Return the texts of the tool messages at the end, by call id."""
         results: dict[str, str] = {}
         for message in reversed(_messages(body)):
             if message.get("role") != "tool":
@@ -47,21 +47,13 @@ class OpenAIChat(Dialect):
             results[str(message.get("tool_call_id"))] = text_of(message.get("content"), "text")
         return dict(reversed(results.items()))
 
-    def headers(self, request: Request) -> dict[str, str]:
-        """Headers of every response."""
-        return _openai.headers(request)
-
-    def error(self, reply: ErrorReply, request: Request) -> Json:
-        """The body of a failure."""
-        return _openai.error(reply)
-
     def error_event(self, fault: Fault) -> bytes:
-        """A data event with an `error` and no choices."""
+        """Return a data event with an `error` and no choices."""
         kind = fault.error_type or "server_error"
         return event({"error": {"message": fault.error_message, "type": kind, "param": None, "code": None}})
 
     def response(self, exchange: Exchange) -> Json:
-        """One `chat.completion`."""
+        """Return one `chat.completion`."""
         message: Json = {
             "role": "assistant",
             "content": exchange.reply.text or None,
@@ -92,7 +84,7 @@ class OpenAIChat(Dialect):
         }
 
     def events(self, exchange: Exchange) -> Iterator[bytes]:
-        """`chat.completion.chunk` events, the usage if asked for, then `[DONE]`."""
+        """Yield `chat.completion.chunk` events, the usage if it is requested, and `[DONE]`."""
         options = as_object(as_object(exchange.request.json).get("stream_options"))
         with_usage = options.get("include_usage") is True
         head = _head(exchange, "chat.completion.chunk")
@@ -134,32 +126,32 @@ def _messages(body: object) -> list[Json]:
 
 
 def _check_tool_messages(messages: list[Json]) -> ErrorReply | None:
-    """Every call of an assistant message is answered by the tool messages right after it."""
-    waiting: list[str] = []
-    answering = False
+    """Return an error unless the tool messages after an assistant message have the results of all its calls."""
+    open_calls: list[str] = []
+    is_after_calls = False
     for index, message in enumerate(messages):
         if message.get("role") == "tool":
             call_id: Any = message.get("tool_call_id")
-            if not answering:
+            if not is_after_calls:
                 return ErrorReply(
                     400,
                     f"Invalid parameter: messages[{index}] with role 'tool' must be a response "
                     "to a preceding message with 'tool_calls'.",
                 )
-            if call_id in waiting:
-                waiting.remove(call_id)
+            if call_id in open_calls:
+                open_calls.remove(call_id)
             continue
-        if waiting:
+        if open_calls:
             break
         calls = as_list(message.get("tool_calls"))
-        waiting = [str(as_object(call).get("id")) for call in calls]
-        answering = bool(calls)
-    if not waiting:
+        open_calls = [str(as_object(call).get("id")) for call in calls]
+        is_after_calls = bool(calls)
+    if not open_calls:
         return None
     return ErrorReply(
         400,
         "An assistant message with 'tool_calls' must be followed by tool messages responding to "
-        "each 'tool_call_id'. The following tool_call_ids did not have response messages: " + ", ".join(waiting),
+        "each 'tool_call_id'. The following tool_call_ids did not have response messages: " + ", ".join(open_calls),
     )
 
 

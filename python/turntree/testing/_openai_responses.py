@@ -6,44 +6,44 @@ from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from turntree.testing import _openai
+from turntree.testing._dialect import CREATED, Call, Exchange, Json, as_list, as_object, event, text_of
+from turntree.testing._openai import OpenAIDialect, check_key
 from turntree.testing._replies import ErrorReply, Fault
-from turntree.testing._wire import CREATED, Call, Dialect, Exchange, Json, as_list, as_object, event, text_of
 
 if TYPE_CHECKING:
     from turntree.testing._request import Api, Request
 
 
-class OpenAIResponses(Dialect):
-    """Responses, streaming and not."""
+class OpenAIResponses(OpenAIDialect):
+    """Responses, with and without streaming."""
 
     api: Api = "openai-responses"
     path = "/responses"
 
     def check(self, request: Request) -> ErrorReply | None:
-        """Refuse what the vendor refuses: no key, no model, no input, dangling tool calls."""
-        if (refusal := _openai.check_key(request)) is not None:
-            return refusal
+        """Return an error for a missing key, model or input, or for tool calls without results."""
+        if (key_error := check_key(request)) is not None:
+            return key_error
         body = as_object(request.json)
         if not request.model:
             return ErrorReply(400, "Missing required parameter: 'model'.")
         if not body.get("input"):
             return ErrorReply(400, "Missing required parameter: 'input'.")
-        # The vendor keeps the calls of an earlier response; this server does not.
+        # The vendor stores the calls of an earlier response; this server does not.
         return None if body.get("previous_response_id") else _check_calls(_items(body))
 
     def user_text(self, body: object) -> str:
-        """The text of the last user message, or the input itself if it is a string."""
-        given = as_object(body).get("input")
-        if isinstance(given, str):
-            return given
+        """Return the text of the last user message, or the input if it is a string."""
+        text = as_object(body).get("input")
+        if isinstance(text, str):
+            return text
         for item in reversed(_items(body)):
             if item.get("role") == "user":
                 return text_of(item.get("content"), "input_text")
         return ""
 
     def tool_results(self, body: object) -> dict[str, str]:
-        """The function call outputs at the end."""
+        """Return the function call outputs at the end, by call id."""
         results: dict[str, str] = {}
         for item in reversed(_items(body)):
             if item.get("type") != "function_call_output":
@@ -51,16 +51,8 @@ class OpenAIResponses(Dialect):
             results[str(item.get("call_id"))] = text_of(item.get("output"), "input_text")
         return dict(reversed(results.items()))
 
-    def headers(self, request: Request) -> dict[str, str]:
-        """Headers of every response."""
-        return _openai.headers(request)
-
-    def error(self, reply: ErrorReply, request: Request) -> Json:
-        """The body of a failure."""
-        return _openai.error(reply)
-
     def error_event(self, fault: Fault) -> bytes:
-        """An `error` event."""
+        """Return an `error` event."""
         data: Json = {
             "type": "error",
             "code": fault.error_type or "server_error",
@@ -71,11 +63,11 @@ class OpenAIResponses(Dialect):
         return event(data, "error")
 
     def response(self, exchange: Exchange) -> Json:
-        """One `response` with its output items."""
+        """Return one `response` with its output items."""
         return _response(exchange, _status(exchange), _output(exchange), _usage(exchange))
 
     def events(self, exchange: Exchange) -> Iterator[bytes]:
-        """`response.created` to `response.completed`, numbered, an item after the other."""
+        """Yield numbered events, from `response.created` to `response.completed`, one item after the other."""
         numbers = count()
 
         def numbered(kind: str, fields: Json) -> bytes:
@@ -85,11 +77,11 @@ class OpenAIResponses(Dialect):
         yield numbered("response.created", {"response": opening})
         yield numbered("response.in_progress", {"response": opening})
         for index, item in enumerate(_output(exchange)):
-            place: Json = {"output_index": index}
-            yield numbered("response.output_item.added", {**place, "item": _opened(item)})
+            position: Json = {"output_index": index}
+            yield numbered("response.output_item.added", {**position, "item": _empty_item(item)})
             for kind, fields in _item_events(exchange, item):
-                yield numbered(kind, {"item_id": item["id"], **place, **fields})
-            yield numbered("response.output_item.done", {**place, "item": item})
+                yield numbered(kind, {"item_id": item["id"], **position, **fields})
+            yield numbered("response.output_item.done", {**position, "item": item})
         closing = self.response(exchange)
         yield numbered(f"response.{closing['status']}", {"response": closing})
 
@@ -99,13 +91,13 @@ def _items(body: object) -> list[Json]:
 
 
 def _check_calls(items: list[Json]) -> ErrorReply | None:
-    called = [item.get("call_id") for item in items if item.get("type") == "function_call"]
-    answered = [item.get("call_id") for item in items if item.get("type") == "function_call_output"]
-    for call_id in called:
-        if call_id not in answered:
+    calls = [item.get("call_id") for item in items if item.get("type") == "function_call"]
+    outputs = [item.get("call_id") for item in items if item.get("type") == "function_call_output"]
+    for call_id in calls:
+        if call_id not in outputs:
             return ErrorReply(400, f"No tool output found for function call {call_id}.")
-    for call_id in answered:
-        if call_id not in called:
+    for call_id in outputs:
+        if call_id not in calls:
             return ErrorReply(400, f"No tool call found for function call output with call_id {call_id}.")
     return None
 
@@ -115,7 +107,7 @@ def _status(exchange: Exchange) -> str:
 
 
 def _output(exchange: Exchange) -> list[Json]:
-    """The finished output items: reasoning, message, function calls."""
+    """Return the complete output items: reasoning, message, function calls."""
     items: list[Json] = []
     if exchange.reply.thinking or exchange.reply.signature:
         summary = [{"type": "summary_text", "text": exchange.reply.thinking}]
@@ -156,8 +148,8 @@ def _function_call(call: Call) -> Json:
     }
 
 
-def _opened(item: Json) -> Json:
-    """An output item as it is announced, before its content."""
+def _empty_item(item: Json) -> Json:
+    """Return an output item without its content, for the event that adds it."""
     match item["type"]:
         case "reasoning":
             return {**item, "summary": []}
@@ -168,19 +160,19 @@ def _opened(item: Json) -> Json:
 
 
 def _item_events(exchange: Exchange, item: Json) -> Iterator[tuple[str, Json]]:
-    """The events between an item's announcement and its end."""
+    """Yield the events between the start and the end of an item."""
     match item["type"]:
         case "reasoning":
             for index, part in enumerate(item["summary"]):
                 yield from _summary_events(exchange, index, part)
         case "message":
-            place: Json = {"content_index": 0}
+            position: Json = {"content_index": 0}
             part = item["content"][0]
-            yield "response.content_part.added", {**place, "part": _text_part("")}
+            yield "response.content_part.added", {**position, "part": _text_part("")}
             for fragment in exchange.text_fragments(part["text"]):
-                yield "response.output_text.delta", {**place, "delta": fragment, "logprobs": []}
-            yield "response.output_text.done", {**place, "text": part["text"], "logprobs": []}
-            yield "response.content_part.done", {**place, "part": part}
+                yield "response.output_text.delta", {**position, "delta": fragment, "logprobs": []}
+            yield "response.output_text.done", {**position, "text": part["text"], "logprobs": []}
+            yield "response.content_part.done", {**position, "part": part}
         case _:
             for fragment in exchange.argument_fragments(item["arguments"]):
                 yield "response.function_call_arguments.delta", {"delta": fragment}
@@ -188,13 +180,13 @@ def _item_events(exchange: Exchange, item: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _summary_events(exchange: Exchange, index: int, part: dict[str, Any]) -> Iterator[tuple[str, Json]]:
-    place: Json = {"summary_index": index}
+    position: Json = {"summary_index": index}
     empty = {"type": "summary_text", "text": ""}
-    yield "response.reasoning_summary_part.added", {**place, "part": empty}
+    yield "response.reasoning_summary_part.added", {**position, "part": empty}
     for fragment in exchange.text_fragments(part["text"]):
-        yield "response.reasoning_summary_text.delta", {**place, "delta": fragment}
-    yield "response.reasoning_summary_text.done", {**place, "text": part["text"]}
-    yield "response.reasoning_summary_part.done", {**place, "part": part}
+        yield "response.reasoning_summary_text.delta", {**position, "delta": fragment}
+    yield "response.reasoning_summary_text.done", {**position, "text": part["text"]}
+    yield "response.reasoning_summary_part.done", {**position, "part": part}
 
 
 def _response(exchange: Exchange, status: str, output: list[Json], usage: Json | None) -> Json:

@@ -1,4 +1,4 @@
-"""What a script can answer with."""
+"""Replies and scripts: the responses of the loopback server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast
 from turntree.testing._request import Request
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter"]
-"""Why a model stopped, in the words of Chat Completions; each dialect translates it."""
+"""The finish reason, named as in Chat Completions. Each dialect converts it to the name of its API."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class ToolCall:
 
     Args:
         name: Name of the tool.
-        arguments: Its arguments; a `str` is sent as it is, so that broken JSON can be scripted.
-        id: Id of the call; by default `call_1`, `call_2`, … in the order the server makes them.
+        arguments: Arguments of the call. A `str` is sent unchanged, so that a test can send invalid JSON.
+        id: Id of the call. Default: `call_1`, `call_2`, … in the order in which the server sends them.
     """
 
     name: str
@@ -30,23 +30,23 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What goes wrong while the body of a good reply is sent.
+    """A fault that the server injects while it sends the body of a successful reply.
 
-    Positions count bytes of the body, before chunked framing; at most one of them may be given.
+    Positions are bytes of the body, before chunked transfer encoding. At most one position may be given.
 
     Args:
-        reset_after: Send this many bytes, then reset the connection (TCP RST).
-        close_after: Send this many bytes, then close it without ending the body.
-        truncate_after: Send this many bytes, then end the body in good order.
-        stall_after: Send this many bytes, then nothing until the client leaves.
-        error_after: Streams only: after this many events send the vendor's error event and end.
-        error_type: The vendor's type of that error; by default its "overloaded".
-        error_message: The message of that error.
-        write_size: Send the body in writes (and chunks) of this many bytes.
-        content_type: Send this Content-Type instead of the right one.
+        reset_after: Send this number of bytes, then reset the connection (TCP RST).
+        close_after: Send this number of bytes, then close the connection without the end of the body.
+        truncate_after: Send this number of bytes, then end the body correctly.
+        stall_after: Send this number of bytes, then nothing until the client disconnects.
+        error_after: Streams only: send this number of events, then the vendor's error event, and end the stream.
+        error_type: Type of this error. Default: the vendor's type for an overloaded server.
+        error_message: Message of this error.
+        write_size: The number of bytes of each write (and chunk).
+        content_type: A wrong Content-Type header.
 
     Raises:
-        ValueError: More than one position is given, or one is negative, or `write_size` is 0.
+        ValueError: More than one position is given, a position is negative, or `write_size` is below 1.
     """
 
     reset_after: int | None = None
@@ -79,24 +79,23 @@ class Fault:
 
 @dataclass(frozen=True)
 class Reply:
-    """A good answer of the model: thinking, then text, then tool calls.
+    """A successful reply of the model: reasoning, then text, then tool calls.
 
     Args:
-        text: The answer; none if empty.
-        thinking: Reasoning before the answer; Chat Completions sends it as `reasoning_content`,
-            as compatible vendors do.
-        signature: Signature of the reasoning (Anthropic) or its encrypted content (Responses).
-        tool_calls: Tools the model calls, in order.
-        finish: Why the model stopped; by default "tool_calls" if there are calls, else "stop".
-        input_tokens: Usage; by default a quarter of the request's bytes.
-        output_tokens: Usage; by default a quarter of the answer's characters.
-        cached_tokens: The part of the input that was read from a cache.
+        text: The text; an empty one is not sent.
+        thinking: Reasoning before the text. Chat Completions sends it as `reasoning_content`, as compatible vendors do.
+        signature: Signature of the reasoning (Anthropic), or its encrypted content (Responses).
+        tool_calls: The tool calls, in order.
+        finish: The finish reason. Default: "tool_calls" if there are calls, else "stop".
+        input_tokens: Input tokens. Default: a quarter of the number of bytes of the request.
+        output_tokens: Output tokens. Default: a quarter of the number of characters of the reply.
+        cached_tokens: Input tokens that were read from a cache.
         delay: Seconds before the first byte of the response.
         gap: Seconds between the events of a stream.
-        fragment: Characters of text or arguments in a streamed event; by default one word of text
-            or eight characters of arguments.
-        headers: More response headers.
-        fault: What goes wrong while the body is sent.
+        fragment: Number of characters of text or arguments in one event of a stream. Default: one word of text, or
+            eight characters of arguments.
+        headers: Additional response headers.
+        fault: A fault to inject.
     """
 
     text: str = ""
@@ -116,16 +115,16 @@ class Reply:
 
 @dataclass(frozen=True)
 class ErrorReply:
-    """A failure, with the body that the vendor sends for this status.
+    """An error response, with the body that the vendor sends for this status.
 
     Args:
         status: HTTP status, 400 to 599.
-        message: The vendor's message; by default one that fits the status.
-        type: The vendor's error type, by default the one of the status.
-        code: The vendor's error code (OpenAI only), by default the one of the status.
+        message: The error message. Default: the vendor's message for this status.
+        type: The vendor's error type. Default: the type for this status.
+        code: The vendor's error code (OpenAI only). Default: the code for this status.
         retry_after: Value of the Retry-After header: seconds or an HTTP date.
         delay: Seconds before the first byte of the response.
-        headers: More response headers.
+        headers: Additional response headers.
     """
 
     status: int
@@ -139,16 +138,16 @@ class ErrorReply:
 
 @dataclass(frozen=True)
 class RawReply:
-    """A response given byte by byte: a proxy's HTML page, an empty body, a recorded stream.
+    """A response with any bytes as its body: the HTML page of a proxy, an empty body, a recorded stream.
 
     Args:
         body: The body.
         status: HTTP status.
-        content_type: The Content-Type header; None sends none.
-        chunked: Send with chunked transfer encoding instead of a length.
+        content_type: The Content-Type header; None omits it.
+        chunked: Use chunked transfer encoding instead of a Content-Length header.
         delay: Seconds before the first byte of the response.
-        headers: More response headers.
-        fault: What goes wrong while the body is sent.
+        headers: Additional response headers.
+        fault: A fault to inject.
     """
 
     body: bytes | str = b""
@@ -164,14 +163,14 @@ ReplyLike: TypeAlias = str | ToolCall | Sequence[ToolCall] | Reply | ErrorReply 
 """A reply or its short form: text, a tool call, or parallel tool calls."""
 
 Script: TypeAlias = ReplyLike | Sequence[ReplyLike] | Callable[[Request], ReplyLike]
-"""One reply for every request, a list used up in order, or a function of the request."""
+"""One reply for all requests, a list of replies in order, or a function of the request."""
 
 
 def to_reply(value: object) -> Reply | ErrorReply | RawReply:
-    """Turn the short form of a reply into the reply.
+    """Convert the short form of a reply to the reply.
 
     Raises:
-        TypeError: The value is no reply.
+        TypeError: The value is not a reply.
     """
     match value:
         case Reply() | ErrorReply() | RawReply():
@@ -184,7 +183,7 @@ def to_reply(value: object) -> Reply | ErrorReply | RawReply:
             calls = cast("Sequence[object]", value)
             if calls and all(isinstance(call, ToolCall) for call in calls):
                 return Reply(tool_calls=cast("Sequence[ToolCall]", calls))
-            raise TypeError("a list as a reply must hold ToolCall objects, at least one")
+            raise TypeError("a list as a reply must contain ToolCall objects, at least one")
         case _:
             raise TypeError(
                 "a reply is a str, ToolCall, list of ToolCall, Reply, ErrorReply or RawReply, "
@@ -193,12 +192,12 @@ def to_reply(value: object) -> Reply | ErrorReply | RawReply:
 
 
 def compile_script(script: Script) -> Callable[[Request], Reply | ErrorReply | RawReply]:
-    """Turn a script into a function from the request to its reply.
+    """Convert a script to a function from a request to its reply.
 
-    A list that is used up answers with status 400, which clients do not retry, and says so.
+    After the last reply of a list, the reply is an error with status 400, which clients do not retry.
 
     Raises:
-        TypeError: The script holds something that is no reply.
+        TypeError: The script contains a value that is not a reply.
     """
     if callable(script):
         return lambda request: to_reply(script(request))
@@ -214,6 +213,6 @@ def compile_script(script: Script) -> Callable[[Request], Reply | ErrorReply | R
         number = next(position)
         if number <= len(replies):
             return replies[number - 1]
-        return ErrorReply(400, f"the script holds {len(replies)} replies, and this is request {number}")
+        return ErrorReply(400, f"the script has {len(replies)} replies, and this is request {number}")
 
     return next_reply

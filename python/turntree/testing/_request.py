@@ -19,14 +19,14 @@ Api: TypeAlias = Literal[
     "openai-image-edits",
     "google-images",
 ]
-"""The wire that a request speaks, known by the end of its path."""
+"""The API of a request, identified by the end of its path."""
 
 Outcome: TypeAlias = Literal["open", "sent", "faulted", "dropped"]
-"""Where a response stands: under way, sent whole, broken by its `Fault`, or left by the client."""
+"""The state of a response: in progress, sent completely, ended by its `Fault`, or dropped by the client."""
 
 
 class RequestReader(Protocol):
-    """Reads a request of one API; a dialect is one."""
+    """Reads the requests of one API. Implemented by `Dialect`."""
 
     @property
     def api(self) -> Api:
@@ -51,7 +51,7 @@ class RequestReader(Protocol):
 
 
 class Request:
-    """One HTTP request, recorded before it is answered.
+    """One HTTP request, recorded before the server responds.
 
     Attributes:
         number: 1 for the first request of the server.
@@ -59,10 +59,10 @@ class Request:
         path: Path without query.
         query: Query string without its question mark.
         headers: Header values by lower-case name.
-        body: The body as sent.
+        body: The bytes of the body.
         json: The parsed body; None if it is not JSON.
-        api: The wire it speaks; None if no path of a known API is meant.
-        outcome: Where its response stands.
+        api: The API; None if the path belongs to no known API.
+        outcome: The state of its response.
     """
 
     def __init__(
@@ -90,46 +90,46 @@ class Request:
 
     @property
     def api(self) -> Api | None:
-        """The wire that the request speaks."""
+        """The API; None if the path belongs to no known API."""
         return None if self._dialect is None else self._dialect.api
 
     @property
     def stream(self) -> bool:
-        """Whether a stream of events is asked for."""
+        """True if the request asks for a stream."""
         return self._dialect is not None and self._dialect.streams(self)
 
     @property
     def model(self) -> str:
-        """The model asked for; empty if none is."""
+        """Name of the model; empty if the request has none."""
         return "" if self._dialect is None else self._dialect.model(self)
 
     @property
     def user_text(self) -> str:
-        """The text of the last message of the user; empty if there is none."""
+        """The text of the last user message; empty if there is none."""
         return "" if self._dialect is None else self._dialect.user_text(self.json)
 
     @property
     def tool_results(self) -> dict[str, str]:
-        """Tool results at the end of the conversation, text by call id, in order."""
+        """The tool results at the end of the conversation, in order: text by call id."""
         return {} if self._dialect is None else self._dialect.tool_results(self.json)
 
     def wait(self, timeout: float = 5.0) -> Outcome:
-        """Wait until the response is over.
+        """Wait until the response ends.
 
         Args:
-            timeout: Seconds to wait at most.
+            timeout: The maximum time in seconds.
 
         Returns:
-            The outcome; still "open" if the time ran out.
+            The outcome; "open" after a timeout.
         """
         self._done.wait(timeout)
         return self.outcome
 
     def _finish(self, outcome: Outcome) -> None:
-        """Say how the response ended; the server calls this once."""
+        """Set the outcome of the response. The server calls it once."""
         self.outcome = outcome
         self._done.set()
 
     def __repr__(self) -> str:
-        """Number, method, path and outcome; no headers, they hold keys."""
+        """Return number, method, path and outcome, without headers, because these contain keys."""
         return f"<Request {self.number} {self.method} {self.path} {self.outcome}>"

@@ -1,4 +1,4 @@
-"""The server: sockets, threads, and what the script says written in the dialect of the request."""
+"""The loopback server: sockets, threads, and responses in the dialect of each request."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from turntree.testing._anthropic import AnthropicMessages
+from turntree.testing._dialect import Call, Dialect, Exchange, compact
 from turntree.testing._embeddings import EMBEDDINGS
 from turntree.testing._google import GoogleGenerateContent
-from turntree.testing._images import IMAGES, form_of
+from turntree.testing._images import IMAGES, parse_form
 from turntree.testing._ollama import OllamaChat
 from turntree.testing._openai_chat import OpenAIChat
 from turntree.testing._openai_responses import OpenAIResponses
@@ -34,7 +35,6 @@ from turntree.testing._replies import (
     compile_script,
 )
 from turntree.testing._request import Outcome, Request
-from turntree.testing._wire import Call, Dialect, Exchange, compact
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -47,7 +47,7 @@ _DIALECTS: tuple[Dialect, ...] = (
     OllamaChat(),
 )
 
-_SERVED: tuple[Dialect, ...] = (*_DIALECTS, *EMBEDDINGS, *IMAGES)
+_ALL_DIALECTS: tuple[Dialect, ...] = (*_DIALECTS, *EMBEDDINGS, *IMAGES)
 
 _MAX_BODY = 256 * 1024 * 1024
 
@@ -58,45 +58,45 @@ def serve(script: Script, *, strict: bool = True) -> LoopbackServer:
     """Start a server on a free loopback port.
 
     Args:
-        script: What it answers: one reply for every request, a list of replies used up in the
-            order in which requests arrive, or a function from `Request` to a reply. Text is a
-            reply, so is a `ToolCall`, so is a list of them; `Reply`, `ErrorReply` and `RawReply`
-            say more.
-        strict: Refuse what the vendor would refuse (no API key, missing fields, tool calls
-            without results), with its status and body, without using up the script.
+        script: The replies: one reply for all requests, a list of replies in the order in which requests arrive, or a
+            function from a `Request` to its reply. A reply is a text, a `ToolCall`, a list of them, a `Reply`, an
+            `ErrorReply` or a `RawReply`.
+        strict: Respond to invalid requests (no API key, missing members, tool calls without results) with the vendor's
+            status and error. Such requests use no reply of the script.
 
     Returns:
-        The running server, for a `with` block; or call its `close()`.
+        The running server. Use it in a `with` block, or call its `close()`.
 
     Raises:
-        TypeError: The script holds something that is no reply.
+        TypeError: The script contains a value that is not a reply.
         OSError: No port can be opened.
     """
     return LoopbackServer(script, strict=strict).start()
 
 
 class LoopbackServer:
-    """An HTTP/1.1 server on 127.0.0.1 in a background thread, one more thread a connection.
+    """An HTTP/1.1 server on 127.0.0.1 in a background thread, with one more thread per connection.
 
-    It knows an API by the end of the path: `…/chat/completions`, `…/responses`, `…/messages`, `…:generateContent`,
+    The end of the path identifies the API: `…/chat/completions`, `…/responses`, `…/messages`, `…:generateContent`,
     `…:streamGenerateContent`, `…/api/chat`, and those of embeddings and images: `…/embeddings`, `…:batchEmbedContents`,
     `…/api/embed`, `…/images/generations`, `…/images/edits`, `…:predict`.
-    Leaving the `with` block closes every connection and raises what the script's function raised,
-    if the block itself did not raise.
+
+    The end of the `with` block closes all connections. If the script's function raised an exception, and the block did
+    not, the exception is raised there.
 
     Args:
-        script: What to answer, see `serve`.
-        strict: Refuse what the vendor would refuse, see `serve`.
+        script: The replies, see `serve`.
+        strict: Respond to invalid requests with an error, see `serve`.
 
     Raises:
-        TypeError: The script holds something that is no reply.
+        TypeError: The script contains a value that is not a reply.
     """
 
     def __init__(self, script: Script, *, strict: bool = True) -> None:
         self.strict = strict
         self._handler: type[Handler] = Handler
         self.errors: list[Exception] = []
-        """What the script's function raised; the client got status 500."""
+        """Exceptions of the script's function. The client received status 500."""
         self._reply_to = compile_script(script)
         self._requests: list[Request] = []
         self._changed = threading.Condition()
@@ -117,7 +117,7 @@ class LoopbackServer:
 
     @property
     def base_url(self) -> str:
-        """What clients take as their base URL: `http://127.0.0.1:PORT/v1`."""
+        """The base URL for clients: `http://127.0.0.1:PORT/v1`."""
         return f"{self.url}/v1"
 
     @property
@@ -127,17 +127,17 @@ class LoopbackServer:
             return list(self._requests)
 
     def wait_for_request(self, number: int = 1, timeout: float = 5.0) -> Request:
-        """Wait until so many requests have arrived.
+        """Wait until a request arrives.
 
         Args:
-            number: 1 for the first request.
-            timeout: Seconds to wait at most.
+            number: The number of the request, from 1.
+            timeout: The maximum time in seconds.
 
         Returns:
-            The request with that number.
+            The request with this number.
 
         Raises:
-            TimeoutError: It did not arrive in time.
+            TimeoutError: The request did not arrive in time.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._requests) >= number, timeout):
@@ -145,7 +145,7 @@ class LoopbackServer:
             return self._requests[number - 1]
 
     def start(self) -> Self:
-        """Open the port and serve; a running server is left as it is.
+        """Open the port and start the server. No effect if it is running.
 
         Raises:
             OSError: No port can be opened.
@@ -162,7 +162,7 @@ class LoopbackServer:
         return self
 
     def close(self) -> None:
-        """Stop serving and close every connection; a closed server is left as it is."""
+        """Stop the server and close all connections. No effect if it is closed."""
         listener, thread = self._listener, self._thread
         self._listener = self._thread = None
         if listener is None or thread is None:
@@ -173,7 +173,7 @@ class LoopbackServer:
         listener.server_close()
 
     def __enter__(self) -> Self:
-        """Start, unless started."""
+        """Start the server."""
         return self.start()
 
     def __exit__(
@@ -182,24 +182,24 @@ class LoopbackServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close, and raise what the script raised."""
+        """Close the server, and raise the exception of the script's function."""
         self.close()
         if error is None and self.errors:
             raise self.errors[0]
 
     def __repr__(self) -> str:
-        """Address and number of requests."""
-        place = self.url if self._listener is not None else "closed"
-        return f"<LoopbackServer {place} requests={len(self._requests)}>"
+        """Return the URL and the number of requests."""
+        url = self.url if self._listener is not None else "closed"
+        return f"<LoopbackServer {url} requests={len(self._requests)}>"
 
     def _record(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Request:
-        """Keep a request; the first byte of its response is sent after this."""
+        """Record a request before the first byte of its response is sent."""
         path, _, query = target.partition("?")
         try:
             parsed: Any = json.loads(body)
-        except ValueError:  # UnicodeDecodeError is one
-            parsed = form_of(headers, body)
-        dialect = next((d for d in _SERVED if d.speaks(path)), None)
+        except ValueError:  # also UnicodeDecodeError
+            parsed = parse_form(headers, body)
+        dialect = next((d for d in _ALL_DIALECTS if d.matches(path)), None)
         with self._changed:
             request = Request(
                 number=len(self._requests) + 1,
@@ -215,8 +215,8 @@ class LoopbackServer:
             self._changed.notify_all()
         return request
 
-    def _answer(self, request: Request, dialect: Dialect | None) -> Reply | ErrorReply | RawReply:
-        """Choose the reply: a refusal, the script's, or the script's failure."""
+    def _reply(self, request: Request, dialect: Dialect | None) -> Reply | ErrorReply | RawReply:
+        """Return the reply: the error for an invalid request, the script's reply, or the script's exception."""
         if dialect is None:
             return ErrorReply(404, f"Invalid URL ({request.method} {request.path})")
         if request.method != "POST":
@@ -224,26 +224,26 @@ class LoopbackServer:
         if self.strict:
             if not isinstance(request.json, dict):
                 return ErrorReply(400, "We could not parse the JSON body of your request.")
-            if (refusal := dialect.check(request)) is not None:
-                return refusal
+            if (error_reply := dialect.check(request)) is not None:
+                return error_reply
         try:
             return self._reply_to(request)
-        except Exception as error:  # whatever the script raises goes to the test
+        except Exception as error:  # the test receives it at the end of the `with` block
             self.errors.append(error)
             return ErrorReply(500, f"the script raised {type(error).__name__}: {error}")
 
-    def _settle(self, call: ToolCall) -> Call:
-        """Give a call its id and write its arguments."""
-        given = call.arguments
+    def _numbered(self, call: ToolCall) -> Call:
+        """Return a call with its id and with its arguments as JSON."""
+        arguments = call.arguments
         return Call(
             id=call.id or f"call_{next(self._call_numbers)}",
             name=call.name,
-            arguments=given if isinstance(given, str) else compact(dict(given)),
+            arguments=arguments if isinstance(arguments, str) else compact(dict(arguments)),
         )
 
 
 class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Accepts connections and knows which are open."""
+    """Accepts connections and tracks the open ones."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -269,7 +269,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self._idle.notify_all()
 
     def close_connections(self) -> None:
-        """Wake every handler by closing its connection, and wait for them a while."""
+        """Close all connections, which stops their handlers, and wait up to 5 seconds for them."""
         self.closing.set()
         with self._idle:
             for connection in self._open:
@@ -278,15 +278,15 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self._idle.wait_for(lambda: not self._open, timeout=5)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that leaves is ordinary here."""
+        """Log nothing: tests disconnect on purpose."""
 
 
-class _LeftError(Exception):
-    """The client, or the server itself, closed the connection while a response was under way."""
+class _DisconnectedError(Exception):
+    """The client or the server closed the connection during a response."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection."""
+    """Handles the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -298,7 +298,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_PATCH = do_DELETE = do_POST
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing on stderr."""
+        """Log nothing to stderr."""
 
     def _respond(self) -> None:
         body = self._read_body()
@@ -310,36 +310,36 @@ class Handler(BaseHTTPRequestHandler):
         outcome: Outcome = "dropped"
         try:
             outcome = self._write(request)
-        except (_LeftError, ConnectionError):
+        except (_DisconnectedError, ConnectionError):
             self.close_connection = True
         finally:
             request._finish(outcome)
 
     def _read_body(self) -> bytes | None:
-        """Read the request's body; None if its length is not given or too large."""
-        given = self.headers.get("content-length", "0")
-        if self.headers.get("transfer-encoding") is not None or not given.isdigit():
+        """Read the body of the request. None if its length is missing or too large."""
+        length = self.headers.get("content-length", "0")
+        if self.headers.get("transfer-encoding") is not None or not length.isdigit():
             self.send_error(411)
-        elif int(given) > _MAX_BODY:
+        elif int(length) > _MAX_BODY:
             self.send_error(413)
         else:
-            return self.rfile.read(int(given))
+            return self.rfile.read(int(length))
         self.close_connection = True
         return None
 
     def _write(self, request: Request) -> Outcome:
         """Write the response in the dialect of the request."""
         dialect, owner = cast("Dialect | None", request._dialect), self.server.owner
-        reply = owner._answer(request, dialect)
-        shape = dialect or _DIALECTS[0]
+        reply = owner._reply(request, dialect)
+        response_dialect = dialect or _DIALECTS[0]
         if reply.delay:
             self._pause(reply.delay)
-        headers = {**shape.headers(request), **reply.headers}
+        headers = {**response_dialect.headers(request), **reply.headers}
         match reply:
             case ErrorReply():
                 if reply.retry_after is not None:
                     headers["retry-after"] = str(reply.retry_after)
-                body = compact(shape.error(reply, request)).encode()
+                body = compact(response_dialect.error(reply, request)).encode()
                 return self._write_whole(reply.status, headers, "application/json", body, None)
             case RawReply():
                 raw = reply.body.encode() if isinstance(reply.body, str) else reply.body
@@ -347,12 +347,12 @@ class Handler(BaseHTTPRequestHandler):
                     return self._write_chunks(reply.status, headers, reply.content_type, iter((raw,)), reply.fault, 0.0)
                 return self._write_whole(reply.status, headers, reply.content_type, raw, reply.fault)
             case Reply():
-                return self.write_reply(request, shape, reply)
+                return self.write_reply(request, response_dialect, reply)
 
     def write_reply(self, request: Request, dialect: Dialect, reply: Reply) -> Outcome:
-        """Write a good reply, or what its fault makes of it."""
+        """Write a successful reply, with its fault."""
         headers = {**dialect.headers(request), **reply.headers}
-        calls = tuple(self.server.owner._settle(call) for call in reply.tool_calls)
+        calls = tuple(self.server.owner._numbered(call) for call in reply.tool_calls)
         exchange = Exchange(request=request, reply=reply, calls=calls)
         if not request.stream:
             body = compact(dialect.response(exchange)).encode()
@@ -371,15 +371,15 @@ class Handler(BaseHTTPRequestHandler):
         body: bytes,
         fault: Fault | None,
     ) -> Outcome:
-        """Write a body with its length."""
+        """Write a body with a Content-Length header."""
         fault = fault or _NO_FAULT
-        whole = len(body)
+        full_length = len(body)
         if fault.truncate_after is not None:
             body = body[: fault.truncate_after]
             fault = replace(fault, truncate_after=None)
         self._write_head(status, headers, content_type, fault, length=len(body))
         outcome = self._write_pieces(iter((body,)), fault, 0.0, chunked=False)
-        return "faulted" if len(body) < whole else outcome
+        return "faulted" if len(body) < full_length else outcome
 
     def _write_chunks(
         self,
@@ -390,7 +390,7 @@ class Handler(BaseHTTPRequestHandler):
         fault: Fault | None,
         gap: float,
     ) -> Outcome:
-        """Write a body piece by piece, each a chunk."""
+        """Write a body in chunks, one for each piece."""
         fault = fault or _NO_FAULT
         self._write_head(status, headers, content_type, fault, length=None)
         return self._write_pieces(pieces, fault, gap, chunked=True)
@@ -418,16 +418,16 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _write_pieces(self, pieces: Iterator[bytes], fault: Fault, gap: float, *, chunked: bool) -> Outcome:
-        """Write the body up to the place where its fault strikes."""
-        places = (fault.reset_after, fault.close_after, fault.truncate_after, fault.stall_after)
-        limit = next((place for place in places if place is not None), None)
+        """Write the body up to the position of its fault."""
+        positions = (fault.reset_after, fault.close_after, fault.truncate_after, fault.stall_after)
+        limit = next((position for position in positions if position is not None), None)
         sent = 0
         for number, piece in enumerate(pieces):
             if number and gap:
                 self._pause(gap)
             if limit is not None and sent + len(piece) >= limit:
                 self._write_piece(piece[: limit - sent], fault.write_size, chunked=chunked)
-                self._strike(fault)
+                self._inject(fault)
                 return "faulted"
             self._write_piece(piece, fault.write_size, chunked=chunked)
             sent += len(piece)
@@ -441,25 +441,25 @@ class Handler(BaseHTTPRequestHandler):
             part = piece[start : start + size]
             self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
 
-    def _strike(self, fault: Fault) -> None:
-        """End the body the wrong way."""
+    def _inject(self, fault: Fault) -> None:
+        """End the body in the way of the fault."""
         self.close_connection = True
         if fault.truncate_after is not None:
             self.wfile.write(b"0\r\n\r\n")
         elif fault.reset_after is not None:
-            # No linger: closing sends RST instead of FIN. The reader holds the socket open too.
+            # Without linger, closing sends RST instead of FIN. `rfile` keeps the socket open too.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.rfile.close()
             self.connection.close()
         elif fault.stall_after is not None:
-            with suppress(_LeftError):
+            with suppress(_DisconnectedError):
                 self._pause(None)
 
     def _pause(self, seconds: float | None) -> None:
-        """Wait so long, or for ever, while client and server stay.
+        """Wait a number of seconds, or without a limit if it is None, while the connection is open.
 
         Raises:
-            _LeftError: One of them left.
+            _DisconnectedError: The client or the server closed the connection.
         """
         end = None if seconds is None else time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
@@ -467,18 +467,18 @@ class Handler(BaseHTTPRequestHandler):
             while True:
                 step = 0.02 if end is None else min(0.02, end - time.monotonic())
                 if self.server.closing.is_set():
-                    raise _LeftError
+                    raise _DisconnectedError
                 if step <= 0:
                     return
                 if not selector.select(step):
                     continue
                 if not self.connection.recv(1, socket.MSG_PEEK):
-                    raise _LeftError
+                    raise _DisconnectedError
                 self.server.closing.wait(step)  # the next request is already there
 
 
 def _with_error_event(dialect: Dialect, events: Iterator[bytes], fault: Fault | None) -> Iterator[bytes]:
-    """Break a stream off with the vendor's error event, where the fault says so."""
+    """Replace the rest of a stream with the vendor's error event, if the fault has `error_after`."""
     if fault is None or fault.error_after is None:
         yield from events
         return

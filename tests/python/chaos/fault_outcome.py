@@ -11,8 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from turntree.testing._dialect import Dialect
     from turntree.testing._request import Request
-    from turntree.testing._wire import Dialect
 
 Delivers: TypeAlias = Literal["whole", "nothing", "either"]
 """Whether the answer got through: it must be right, there must be an error, or one of the two."""

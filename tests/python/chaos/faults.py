@@ -31,8 +31,8 @@ from chaos.fault_outcome import (
     sent_whole,
     whole,
 )
+from turntree.testing._dialect import compact
 from turntree.testing._replies import ErrorReply, Fault
-from turntree.testing._wire import compact
 
 _CODE_OF_STATUS = {
     400: "INVALID_REQUEST",

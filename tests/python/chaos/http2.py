@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from chaos.fault_outcome import INVALID, NETWORK, Ending, FaultOutcome, GoodResponse, Pause, cuts
 from chaos.faults import FaultKind
 from chaos.server import ChaosServer, good_response
+from turntree.testing._dialect import compact
 from turntree.testing._replies import ErrorReply, RawReply, Reply, Script
 from turntree.testing._server import Handler
-from turntree.testing._wire import compact
 
 if TYPE_CHECKING:
     from turntree.testing._request import Request
@@ -233,7 +233,7 @@ class _Http2Handler(Handler):
         """GoodResponse a request; tells whether the connection stays."""
         request = owner._record(headers[":method"], headers[":path"], headers, body)
         dialect = request._dialect
-        reply = owner._answer(request, dialect)
+        reply = owner._reply(request, dialect)
         request._finish("sent")
         plan = owner.plan_of(request)
         if not isinstance(reply, Reply) or dialect is None or plan is None:

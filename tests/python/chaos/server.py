@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from chaos.fault_outcome import FaultOutcome, GoodResponse, Pause, Reset
 from chaos.faults import KINDS, FaultKind
+from turntree.testing._dialect import Exchange, compact
 from turntree.testing._replies import Reply, Script
 from turntree.testing._server import Handler, LoopbackServer
-from turntree.testing._wire import Exchange, compact
 
 if TYPE_CHECKING:
+    from turntree.testing._dialect import Dialect
     from turntree.testing._request import Outcome, Request
-    from turntree.testing._wire import Dialect
 
 FAULTS: tuple[str, ...] = tuple(KINDS)
 """What can happen to a response over HTTP/1.1, by name."""
@@ -78,7 +78,7 @@ def chaos(
     Raises:
         ImportError: HTTP/2 is asked for and its packages are not installed.
         ValueError: `only` holds a name that is no fault.
-        TypeError: The script holds something that is no reply.
+        TypeError: The script contains a value that is not a reply.
         OSError: No port can be opened.
     """
     if http2:
@@ -102,7 +102,7 @@ class ChaosServer(LoopbackServer):
 
     Raises:
         ValueError: `only` holds a name that is no fault.
-        TypeError: The script holds something that is no reply.
+        TypeError: The script contains a value that is not a reply.
     """
 
     ca_certificates: bytes | None = None
@@ -217,7 +217,7 @@ class _ChaosHandler(Handler):
 
 def good_response(owner: LoopbackServer, request: Request, dialect: Dialect, reply: Reply) -> GoodResponse:
     """The good answer, ready to suffer."""
-    exchange = Exchange(request=request, reply=reply, calls=tuple(owner._settle(call) for call in reply.tool_calls))
+    exchange = Exchange(request=request, reply=reply, calls=tuple(owner._numbered(call) for call in reply.tool_calls))
     is_stream = request.stream
     return GoodResponse(
         request=request,

@@ -247,7 +247,7 @@ def judge_events(scenario, told):
 
 
 def written(call):
-    from turntree.testing._wire import compact
+    from turntree.testing._dialect import compact
 
     return compact(dict(call.arguments))
 

@@ -248,7 +248,7 @@ def test_a_used_up_script_says_so():
 
     assert status == 400
     message = json.loads(raw)["error"]["message"]
-    assert message == "the script holds 1 replies, and this is request 2"
+    assert message == "the script has 1 replies, and this is request 2"
 
 
 @pytest.mark.parametrize("script", [[3], {"text": "no"}, [[]], [["text"]], None])

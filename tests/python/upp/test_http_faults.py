@@ -219,8 +219,8 @@ def test_invalid_utf8_inside_an_answer_is_an_invalid_response(run, loopback, mak
 
 def good_body(make, request):
     """What a good server would say, with the text MARK."""
+    from turntree.testing._dialect import Exchange, compact
     from turntree.testing._server import _DIALECTS
-    from turntree.testing._wire import Exchange, compact
 
     dialect = next(dialect for dialect in _DIALECTS if dialect.api == request.api)
     return compact(dialect.response(Exchange(request=request, reply=Reply("MARK"), calls=()))).encode()
