@@ -244,12 +244,12 @@ impl Agent {
         let (depth, max_depth) = (context.depth(), context.parent_run.as_ref().map(|run| run.max_depth));
         match max_depth {
             Some(max_depth) if depth > max_depth => {
-                let words = format!(
+                let message = format!(
                     "agent '{}' is not run: it would be {depth} agents deep, and {max_depth} is the most; look for \
                      agents that call each other in a circle, or raise max_sub_agent_depth of the outermost one",
                     self.spec.label()
                 );
-                Err(UppError::invalid_request("", words))
+                Err(UppError::invalid_request("", message))
             }
             _ => Ok(()),
         }

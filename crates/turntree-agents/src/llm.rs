@@ -1,8 +1,10 @@
-//! A model with tools and without an agent: `llm()`. UPP-1.2 §10 and §11.
+//! A model with tools, without an agent: `llm()`.
 //!
-//! An [`Llm`] is the tool loop of an agent that keeps UPP's rules instead of UAP's ([`Protocol::Upp`]): any number of
-//! inputs, no hooks of steps, no events of steps, and an aborted call fails. A call starts in `Llm::start`, its events
-//! pass through [`LlmStream`], and it ends in [`Driver::run`].
+//! An [`Llm`] runs the tool loop of an agent under the rules of UPP instead of UAP ([`Protocol::Upp`]): a call has any
+//! number of inputs, steps have no hooks and no events, and an aborted call fails. `Llm::start` prepares a call,
+//! [`Driver::run`] executes it, and [`LlmStream`] streams its events.
+//!
+//! Spec: UPP-1.2 §10, §11
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,29 +32,33 @@ use turntree_upp::llm::{Input, capability_check};
 use turntree_upp::middleware::MiddlewareStack;
 use turntree_upp::{Capabilities, Model, System, UppError};
 
-/// Options of an [`Llm`]. UPP-1.2 §10
+/// Options of an [`Llm`].
+///
+/// Spec: UPP-1.2 §10
 #[derive(Debug, Clone)]
 pub struct LlmOptions {
     /// The model, bound to its configuration.
     pub model: Arc<dyn Model>,
-    /// The model's own parameters, passed on as they are.
+    /// The model's own parameters, sent unchanged.
     pub params: Arc<RawObject>,
     /// The system prompt.
     pub system: Option<Arc<System>>,
     /// The tools.
     pub tools: Vec<Tool>,
-    /// How tools are used.
+    /// Limits of tool use.
     pub tool_strategy: ToolUseStrategy,
-    /// JSON Schema of the structured answer.
+    /// JSON Schema of the structured output.
     pub structure: Option<Arc<RawJson>>,
     /// True if the model is asked once to repair output that does not match the structure.
     pub structure_repair: bool,
-    /// Middleware around each call. UPP-1.2 §17
+    /// Middleware around each call.
+    ///
+    /// Spec: UPP-1.2 §17
     pub middleware: MiddlewareStack,
 }
 
 impl LlmOptions {
-    /// A model and nothing else.
+    /// Options with a model and the defaults.
     pub fn new(model: Arc<dyn Model>) -> Self {
         Self {
             model,
@@ -67,9 +73,9 @@ impl LlmOptions {
     }
 }
 
-/// A model with its tools, ready to be called.
+/// A model with tools.
 ///
-/// Immutable; clones share everything. One serves any number of concurrent calls.
+/// Immutable; clones share everything. One `Llm` serves any number of concurrent calls.
 #[derive(Debug, Clone)]
 pub struct Llm {
     model: Arc<dyn Model>,
@@ -78,11 +84,11 @@ pub struct Llm {
 }
 
 impl Llm {
-    /// A model with these options.
+    /// Creates an `Llm` from options.
     ///
     /// # Errors
-    /// [`turntree_upp::ErrorCode::InvalidRequest`] when the model has no tools or no structured answers and some are
-    /// wanted, or when two tools share a name.
+    /// [`turntree_upp::ErrorCode::InvalidRequest`] if the options have tools or a structure that the model does not
+    /// support, or if two tools have the same name.
     pub fn new(options: LlmOptions, ids: &dyn IdSource) -> Result<Self, UppError> {
         let LlmOptions {
             model,
@@ -135,15 +141,15 @@ impl Llm {
         self.model.capabilities()
     }
 
-    /// Calls the model, and again while it wants tools. The history is not changed; without inputs the model goes on
-    /// from it.
+    /// Calls the model, runs the tools that it calls, and repeats until it calls none. The history is not changed.
+    /// Without inputs, the model continues from the history.
     ///
     /// # Errors
-    /// [`turntree_upp::ErrorCode::InvalidRequest`], before anything is sent, for media that the model does not take,
-    /// for a structure that is no JSON Schema, and for a call that says nothing. Then those of [`Driver::run`].
+    /// [`turntree_upp::ErrorCode::InvalidRequest`] before anything is sent: media that the model does not support, a
+    /// structure that is not a valid JSON Schema, or neither inputs nor a history. Then the errors of [`Driver::run`].
     ///
     /// # Cancel safety
-    /// Dropping the future stops the call: request and tools are dropped.
+    /// Dropping the future stops the call: the request and the tools are dropped.
     pub async fn generate(
         &self,
         history: History,
@@ -154,10 +160,10 @@ impl Llm {
         driver.run(&mut machine).await
     }
 
-    /// As [`Self::generate`], as a stream. Nothing is sent before the stream is polled.
+    /// Like [`Self::generate`], and streams the events. Nothing is sent before the stream is polled.
     ///
     /// # Errors
-    /// As [`Self::generate`], and [`turntree_upp::ErrorCode::InvalidRequest`] for a model that cannot stream.
+    /// As for [`Self::generate`], and [`turntree_upp::ErrorCode::InvalidRequest`] for a model that cannot stream.
     pub fn stream(
         &self,
         history: History,
@@ -170,10 +176,10 @@ impl Llm {
         Ok(LlmStream { run: AgentStream::new(machine, driver), provider, outcome: None })
     }
 
-    /// A machine and a driver for one call; where every call starts.
+    /// Creates the machine and the driver of one call.
     ///
     /// # Errors
-    /// As [`Self::generate`], before anything is sent.
+    /// As for [`Self::generate`], before anything is sent.
     pub fn start(
         &self,
         history: History,
@@ -196,11 +202,12 @@ impl Llm {
         let middleware = context.middleware.clone();
         // A bare model is not an agent, so it does not add a level of depth.
         let parent = context.parent_run.take();
-        let nothing_before = history.is_empty();
+        let is_first_turn = history.is_empty();
         let (machine, driver) = self.agent.prepare_all(history, inputs, context)?;
-        if nothing_before && machine.state().messages().is_empty() {
-            let words = "there is nothing to answer; give an input, or a history that ends with one";
-            return Err(UppError::invalid_request(self.model.provider(), words));
+        if is_first_turn && machine.state().messages().is_empty() {
+            let message =
+                "the call has no messages; pass an input, or a history that ends with a user message";
+            return Err(UppError::invalid_request(self.model.provider(), message));
         }
         let model_middleware = (!middleware.is_empty())
             .then(|| ModelMiddlewareLayer::new(middleware, &machine, &driver, streaming));
@@ -210,52 +217,54 @@ impl Llm {
     }
 }
 
-/// A call as a stream of its events. UPP-1.2 §11.2.
+/// The stream of a call's events.
 ///
-/// Lazy: nothing is sent before it is polled. May be polled on any executor. After an error, which an abort is, it
-/// ends. The call counts as over when its last event has been taken, not when the model has sent it: so what an abort
-/// does never depends on the network.
+/// Lazy: nothing is sent before the stream is polled. Any executor can poll it. The stream ends after an error; an abort
+/// is an error. The call ends when the consumer has taken the last event, not when the model has sent it: so the result of
+/// an abort does not depend on the network.
 ///
 /// # Cancel safety
-/// As [`AgentStream`].
+/// As for [`AgentStream`].
+///
+/// Spec: UPP-1.2 §11.2
 #[derive(Debug)]
 pub struct LlmStream {
     run: AgentStream,
-    /// Whose model; in errors.
+    /// The model's provider, for errors.
     provider: Arc<str>,
     outcome: Option<Result<Arc<Turn>, UppError>>,
 }
 
 impl LlmStream {
-    /// Stops the call: the next item and [`Self::turn`] are [`turntree_upp::ErrorCode::Cancelled`], what had arrived is
-    /// attached ([`partial_turn`](crate::types::partial_turn)). Events that have not been taken are dropped. No effect on a call that
-    /// is over.
+    /// Stops the call: the next item and [`Self::turn`] are [`turntree_upp::ErrorCode::Cancelled`] with the partial turn
+    /// attached ([`partial_turn`](crate::types::partial_turn)). Events in the queue are dropped. Has no effect on a call
+    /// that has ended.
     pub fn abort(&self) {
         self.run.abort();
     }
 
-    /// What aborts the call from elsewhere: cancelling it is [`Self::abort`].
+    /// The token that aborts the call: cancelling it has the effect of [`Self::abort`].
     pub const fn abort_token(&self) -> &CancellationToken {
         self.run.abort_token()
     }
 
-    /// The structured output in the events that were taken so far.
+    /// The structured output in the events that the consumer has taken.
     pub const fn answer(&self) -> &Arc<PartialOutput> {
         self.run.answer()
     }
 
-    /// The turn, when the call is over.
+    /// The result of the call; `None` until it has ended.
     pub const fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
         self.outcome.as_ref()
     }
 
-    /// Drives the call to its end and returns its turn; can be called again. Drops the events that were not taken.
+    /// Runs the call to its end and returns its turn. Drops the remaining events. Can be called repeatedly.
     ///
     /// # Errors
-    /// As [`Driver::run`].
+    /// As for [`Driver::run`].
     ///
     /// # Cancel safety
-    /// As [`AgentStream::turn`].
+    /// As for [`AgentStream::turn`].
     pub async fn turn(&mut self) -> Result<Arc<Turn>, UppError> {
         while self.outcome.is_none() {
             if self.next().await.is_none() {
@@ -281,7 +290,7 @@ impl Stream for LlmStream {
         if stream.outcome.is_some() {
             return Poll::Ready(None);
         }
-        // The model was done, its last events were not taken.
+        // The model has finished, but the call was aborted before the consumer has taken the last events.
         if let (true, Some(Ok(turn))) = (stream.run.abort_token().is_cancelled(), stream.run.outcome()) {
             let error = failure::attach(UppError::cancelled(&*stream.provider), Turn::clone(turn));
             return Poll::Ready(stream.end(Err(error)));

@@ -1,4 +1,6 @@
-//! The options of an agent. UAP-1.0 §4.2
+//! The options of an agent.
+//!
+//! Spec: UAP-1.0 §4.2
 
 use std::sync::Arc;
 
@@ -9,18 +11,18 @@ use crate::middleware::stack::AgentMiddlewareStack;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_upp::{Model, System};
 
-/// Options of an agent. All have a default; a model must come from somewhere by the time it runs.
+/// Options of an agent. All have a default. A run needs a model: the agent's own or that of its caller.
 #[derive(Debug, Clone, Default)]
 pub struct AgentOptions {
     /// The model. Without one, the agent runs with the model of its caller (decision A1).
     pub model: Option<Arc<dyn Model>>,
-    /// The model's own parameters, passed on as they are.
+    /// The model's own parameters, sent unchanged.
     pub params: Arc<RawObject>,
     /// The system prompt.
     pub system: Option<Arc<System>>,
     /// The tools.
     pub tools: Vec<Tool>,
-    /// JSON Schema of the structured answer.
+    /// JSON Schema of the structured output.
     pub structure: Option<Arc<RawJson>>,
     /// True if the model is asked once to repair output that does not match the structure.
     pub structure_repair: bool,
@@ -28,27 +30,29 @@ pub struct AgentOptions {
     pub strategy: Option<Strategy>,
     /// Middleware around each run.
     pub middleware: AgentMiddlewareStack,
-    /// How tools are used (decision A3).
+    /// Limits of tool use (decision A3).
     pub tool_strategy: ToolUseStrategy,
-    /// Its id, a UUIDv4; a fresh one when not given.
+    /// The id, a UUIDv4. Default: a new one.
     pub id: Option<Arc<str>>,
     /// The name.
     pub name: Option<Arc<str>>,
-    /// How many agents may run inside one another under it. Not given: what the agents around it leave, and
-    /// [`DEFAULT_DEPTH`](crate::types::parent_run::DEFAULT_DEPTH) where there are none. At most
-    /// [`GREATEST_DEPTH`](crate::types::parent_run::GREATEST_DEPTH) counts.
+    /// Maximum nesting depth of agents below this one. Default: the rest of the caller's limit, or
+    /// [`DEFAULT_DEPTH`](crate::types::parent_run::DEFAULT_DEPTH) without a caller. Values above
+    /// [`GREATEST_DEPTH`](crate::types::parent_run::GREATEST_DEPTH) are reduced to it.
     pub max_sub_agent_depth: Option<u32>,
 }
 
-/// How tools are used, apart from the hooks, which the host implements. UPP-1.2 §5
+/// Limits of tool use. The host implements the hooks of the tool strategy.
+///
+/// Spec: UPP-1.2 §5
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ToolUseStrategy {
-    /// The largest number of tool rounds if the strategy does not limit them. Default: 10.
+    /// Maximum number of tool rounds if the strategy does not limit them. Default: 10.
     pub max_iterations: Option<u32>,
 }
 
 impl AgentOptions {
-    /// The strategy in effect: the one given, else `loop` with the limit of the tool strategy.
+    /// The strategy of the agent. Default: `loop` with the limit of the tool strategy.
     pub fn effective_strategy(&self) -> Strategy {
         let limit = self.tool_strategy.max_iterations;
         let fallback =

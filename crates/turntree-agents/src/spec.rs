@@ -69,7 +69,7 @@ impl AgentSpec {
         &self.tools
     }
 
-    /// What the model sees of the tools.
+    /// The definitions of the tools.
     pub const fn definitions(&self) -> &Arc<[ToolDefinition]> {
         &self.definitions
     }
@@ -84,21 +84,24 @@ impl AgentSpec {
         self.structure.as_ref()
     }
 
-    /// The model and parameters of a run: the agent's own, or those that the caller lends.
-    pub(crate) fn resolve_model(&self, lent: Option<&InheritedModel>) -> Result<InheritedModel, UppError> {
+    /// The model and the parameters of a run: the agent's own, or those of the caller.
+    pub(crate) fn resolve_model(
+        &self,
+        inherited: Option<&InheritedModel>,
+    ) -> Result<InheritedModel, UppError> {
         let options = &self.options;
         if let Some(model) = &options.model {
             return Ok(InheritedModel { model: Arc::clone(model), params: Arc::clone(&options.params) });
         }
-        let Some(lent) = lent else {
-            let words = format!(
+        let Some(inherited) = inherited else {
+            let message = format!(
                 "agent '{}' has no model; give it one, or run it as a tool of an agent that has one",
                 self.label()
             );
-            return Err(UppError::invalid_request("", words));
+            return Err(UppError::invalid_request("", message));
         };
-        let params = if options.params.is_empty() { &lent.params } else { &options.params };
-        Ok(InheritedModel { model: Arc::clone(&lent.model), params: Arc::clone(params) })
+        let params = if options.params.is_empty() { &inherited.params } else { &options.params };
+        Ok(InheritedModel { model: Arc::clone(&inherited.model), params: Arc::clone(params) })
     }
 
     /// Rejects two tools with one name.
@@ -107,8 +110,8 @@ impl AgentSpec {
         for tool in self.tools.iter() {
             let name = tool.definition.name.as_str();
             if !names.insert(name) {
-                let words = format!("two tools are named '{name}'; names of tools must differ");
-                return Err(UppError::invalid_request(provider, words));
+                let message = format!("two tools are named '{name}'; names of tools must differ");
+                return Err(UppError::invalid_request(provider, message));
             }
         }
         Ok(())
@@ -128,7 +131,7 @@ impl AgentSpec {
         if let Some(structure) = &self.structure {
             structure.check_schema(provider)?;
         }
-        // A resumed run with a plan keeps its strategy, whatever the strategy of this agent is.
+        // A resumed run with a plan continues with its strategy, even if this agent has another one.
         let schemas = match &self.schemas {
             PlanSchemas { sent: None, .. } if makes_plans => {
                 Strategy::Plan(PlanOptions::default()).schemas(&self.definitions)

@@ -1,12 +1,14 @@
-//! Agents as tools of other agents. UAP-1.0 §8, decisions A4–A6 and A88–A95.
+//! Agents as tools of other agents.
 //!
 //! ```text
-//!   the model calls the tool ──> task ──> a run of the agent, in the future of the run that called it
-//!                                          model, params: its own, or those of that run
-//!                                          depth, parent:  counted from that run
-//!                                          session:        a child of that run's, where that has one
-//!   the tool's result <── text, or the structured answer, or the failure in words
+//!   tool call ──> task ──> run of the agent, inside the future of the calling run
+//!                          model, params: its own, or those of the calling run
+//!                          depth, parent: counted from the calling run
+//!                          session:       a child of the calling run's session, if there is one
+//!   tool result <── text, structured output, or error message
 //! ```
+//!
+//! Spec: UAP-1.0 §8; decisions A4–A6, A88–A95
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,20 +28,22 @@ use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::{ToolDefinition, Turn};
 use turntree_upp::System;
 
-/// Longest description that is made from a system prompt, in characters.
-const LONGEST_DESCRIPTION: usize = 200;
+/// Maximum length of a description made from a system prompt, in characters.
+const MAX_DESCRIPTION_LENGTH: usize = 200;
 
-/// The argument that holds the task, unless the application's own schema has another one.
+/// The argument with the task. The application's own schema can have another one.
 const TASK: &str = "task";
 
-/// How an agent looks as a tool. UAP-1.0 §8.2.
+/// Options for an agent that serves as a tool.
+///
+/// Spec: UAP-1.0 §8.2
 #[derive(Debug, Clone, Default)]
 pub struct ToToolOptions {
-    /// The tool's name; `agent_` and the agent's id when not given (decision A4).
+    /// The tool's name. Default: `agent_` and the agent's id (decision A4).
     pub name: Option<String>,
     /// The description. Default: the first sentence of the system prompt (decision A5).
     pub description: Option<String>,
-    /// JSON Schema of its arguments; one text, `task`, when not given.
+    /// JSON Schema of the arguments. Default: one string, `task`.
     pub parameter_schema: Option<RawJson>,
 }
 
@@ -56,11 +60,13 @@ impl fmt::Debug for SubAgent {
 }
 
 impl Agent {
-    /// The agent as a tool: called, it runs with the task that the arguments name, and answers with the text of its
-    /// response, or with its structured answer where it has a structure. UAP-1.0 §8.2.
+    /// Returns the agent as a tool. A call runs the agent with the task in the arguments. The result is the structured
+    /// output if the agent has a structure, else the text of the response.
     ///
-    /// The task is the text in `task`; where there is none, the only argument if that is a text; else all arguments as
-    /// JSON (decision A6).
+    /// The task is the string `task`. If it is missing, the task is the only argument if that is a string, else all
+    /// arguments as JSON (decision A6).
+    ///
+    /// Spec: UAP-1.0 §8.2
     pub fn to_tool(&self, options: ToToolOptions) -> Tool {
         let parameters = options.parameter_schema.unwrap_or_else(task_schema);
         let definition = ToolDefinition {
@@ -74,7 +80,9 @@ impl Agent {
     }
 }
 
-/// The conversion of an agent among the tools of another one. UAP-1.0 §8.1.
+/// Converts an agent in the tool list of another agent to a tool.
+///
+/// Spec: UAP-1.0 §8.1
 impl From<&Agent> for Tool {
     fn from(agent: &Agent) -> Self {
         agent.to_tool(ToToolOptions::default())
@@ -82,7 +90,7 @@ impl From<&Agent> for Tool {
 }
 
 impl Tool {
-    /// With an agent that runs it.
+    /// Sets the agent that executes the calls.
     #[must_use]
     pub fn with_agent(self, agent: Agent) -> Self {
         let arguments = Structure::new(&Arc::new(self.definition.parameters.clone()));
@@ -96,7 +104,7 @@ impl SubAgent {
         &self.agent
     }
 
-    /// Where the run starts. The host is that of the calling run until the agent has its own.
+    /// The context of the run. It has the host of the calling run until `sub_host` creates another one.
     fn context(caller: CallerRun<'_>, invocation: &ToolInvocation) -> RunContext {
         let host: Arc<dyn Host> = Arc::clone(caller.host);
         let context = match &invocation.parent_run {
@@ -134,8 +142,8 @@ impl SubAgent {
         if violations.is_empty() {
             return Ok(task_of(arguments));
         }
-        let words = Violation::list(&violations, "; ").replace("the answer: ", "");
-        Err(HostError::invalid_arguments(words))
+        let message = Violation::list(&violations, "; ").replace("the answer: ", "");
+        Err(HostError::invalid_arguments(message))
     }
 }
 
@@ -168,7 +176,7 @@ impl AgentTool for SubAgent {
     }
 }
 
-/// The task that the arguments of a call name (decision A6).
+/// The task in the arguments of a call (decision A6).
 pub fn task_of(arguments: &RawJson) -> String {
     let members = RawObject::from_raw(arguments).unwrap_or_default();
     let text = |value: &RawJson| value.as_string();
@@ -182,12 +190,12 @@ pub fn task_of(arguments: &RawJson) -> String {
     }
 }
 
-/// The result of the tool for a turn of its agent: the structured output, or the text.
+/// The tool result for a turn of the agent: the structured output, or the text of the response.
 pub fn result_of(turn: &Turn) -> RawJson {
     turn.data.clone().unwrap_or_else(|| RawJson::from_str_value(&turn.response().text()))
 }
 
-/// What [`result_of`] gave for a turn of which only the text of the response is known.
+/// The value of [`result_of`] for a turn, computed from the text of its response.
 pub(crate) fn result_of_text(agent: &Agent, text: &str) -> Option<RawJson> {
     let Some(structure) = agent.structure() else { return Some(RawJson::from_str_value(text)) };
     let data = RawJson::from_text(text.to_owned()).ok()?;
@@ -199,10 +207,11 @@ fn task_schema() -> RawJson {
     RawJson::from_text(schema.to_owned()).unwrap_or_default()
 }
 
-/// The first sentence of the system prompt. Never the whole prompt: it may contain what the other model must not see.
+/// The first sentence of the system prompt. Not the whole prompt, because it can contain instructions that the calling
+/// model must not see.
 fn description(agent: &Agent) -> String {
-    let told = agent.options().system.as_deref().map(system_text).unwrap_or_default();
-    let sentence = first_sentence(told.trim());
+    let prompt = agent.options().system.as_deref().map(system_text).unwrap_or_default();
+    let sentence = first_sentence(prompt.trim());
     match (sentence.is_empty(), &agent.options().name) {
         (false, _) => sentence,
         (true, Some(name)) => format!("Hands a task to the agent '{name}' and gives its answer."),
@@ -222,7 +231,7 @@ fn system_text(system: &System) -> String {
     }
 }
 
-/// The text up to the end of its first sentence or line, cut where that is long.
+/// The first sentence of a text, or its first line if that is shorter. Shortened to [`MAX_DESCRIPTION_LENGTH`].
 fn first_sentence(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().trim_end();
     let mut ends = line.match_indices(['.', '!', '?']).map(|(place, mark)| place + mark.len());
@@ -230,9 +239,9 @@ fn first_sentence(text: &str) -> String {
         .find(|end| line.get(*end..).is_some_and(|rest| rest.starts_with(char::is_whitespace)))
         .unwrap_or(line.len());
     let sentence = line.get(..end).unwrap_or(line);
-    if sentence.chars().count() <= LONGEST_DESCRIPTION {
+    if sentence.chars().count() <= MAX_DESCRIPTION_LENGTH {
         return sentence.to_owned();
     }
-    let cut: String = sentence.chars().take(LONGEST_DESCRIPTION - 1).collect();
+    let cut: String = sentence.chars().take(MAX_DESCRIPTION_LENGTH - 1).collect();
     format!("{}…", cut.trim_end())
 }

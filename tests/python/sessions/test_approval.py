@@ -390,7 +390,7 @@ async def test_runs_in_line_are_told_and_resumes_go_on_in_order():
 @pytest.mark.parametrize("start", ["run", "stream", "run_sync", "llm"])
 async def test_without_a_session_a_run_says_what_it_needs(start):
     helper, done = bank()
-    with pytest.raises(ApprovalRequired, match="only a session can go on after that") as caught:
+    with pytest.raises(ApprovalRequired, match="only a session can resume such a run") as caught:
         if start == "run":
             await helper.run("pay")
         elif start == "run_sync":

@@ -34,9 +34,9 @@ use turntree_upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
 pub(crate) struct AgentMiddlewareLayer {
     stack: AgentMiddlewareStack,
     context: Arc<MiddlewareContext>,
-    /// How many middlewares have started `before`. If the run fails, `on_error` of these is called.
+    /// The number of middlewares whose `before` has started. If the run fails, their `on_error` is called.
     begun: AtomicUsize,
-    /// Stream events of the current model call that wait for the whole response.
+    /// Stream events of the current model call, held back until the response is complete.
     held: Mutex<Vec<StreamEvent>>,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Debug for AgentMiddlewareLayer {
 }
 
 impl AgentMiddlewareLayer {
-    /// The layer of a run that has not begun.
+    /// Creates the layer of a run.
     pub(crate) fn new(
         agent: Arc<AgentInfo>,
         stack: AgentMiddlewareStack,
@@ -100,7 +100,7 @@ impl AgentMiddlewareLayer {
         outcome.map_err(|error| failure::attach(error, Turn::clone(&turn)))
     }
 
-    /// Runs `before`, in order; gives how many ran to their end. Aborting the run skips the others.
+    /// Calls `before` in order and returns the number of calls that have finished. An abort of the run skips the rest.
     async fn before(&self, driver: &Driver) -> Result<usize, UppError> {
         let list = self.stack.list();
         for (place, middleware) in list.iter().enumerate() {
@@ -136,8 +136,8 @@ impl AgentMiddlewareLayer {
             let setup = Setup { history, ..Setup::clone(machine.setup()) };
             machine.rewrite(setup, messages);
         }
-        let said = machine.setup().history.iter().chain(machine.state().messages());
-        capability_check::check_media(&*driver.model, said.map(AsRef::as_ref))
+        let messages = machine.setup().history.iter().chain(machine.state().messages());
+        capability_check::check_media(&*driver.model, messages.map(AsRef::as_ref))
     }
 
     /// Calls the hooks before a model call. Returns the request to send.
@@ -147,7 +147,7 @@ impl AgentMiddlewareLayer {
         call_on_model_request(&self.stack, &self.context, request).await
     }
 
-    /// What counts as the model's answer, and the events of it that were held back.
+    /// Calls the hooks after a model call. Returns the response to use and the stream events that were held back.
     pub(super) async fn response(
         &self,
         response: ModelResponse,
@@ -160,8 +160,8 @@ impl AgentMiddlewareLayer {
         if Arc::ptr_eq(&message, &response.message) {
             return Ok((response, held));
         }
-        let held = retold(held, &message, &response.message);
-        Ok((response, held))
+        let events = rewrite_events(held, &message, &response.message);
+        Ok((response, events))
     }
 
     /// Stores the usage of the session if a middleware needs it.
@@ -175,11 +175,12 @@ impl AgentMiddlewareLayer {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether events of the model wait for the whole answer.
-    pub(super) fn holds(&self) -> bool {
+    /// True if the stream events of the model are held back until the response is complete.
+    pub(super) fn holds_events(&self) -> bool {
         self.stack.has(Hooks::HOLD)
     }
 
+    /// Holds an event back.
     pub(super) fn hold(&self, event: StreamEvent) {
         self.held().push(event);
     }
@@ -207,26 +208,25 @@ fn spent_before(machine: &Machine) -> BudgetUsage {
     BudgetUsage { steps, ..BudgetUsage::of_calls(state.collected.usage.iter().map(AsRef::as_ref)) }
 }
 
-/// Replaces the texts in held stream events by those of the changed response. Events of removed blocks are removed.
-fn retold(held: Vec<StreamEvent>, before: &Message, after: &Message) -> Vec<StreamEvent> {
-    let was = spoken(before);
-    let is = spoken(after);
-    if was == is {
+/// Replaces the texts in stream events by the texts of the changed response. Removes the events of removed blocks.
+fn rewrite_events(held: Vec<StreamEvent>, before: &Message, after: &Message) -> Vec<StreamEvent> {
+    let new_texts = texts_of(after);
+    if texts_of(before) == new_texts {
         return held;
     }
-    let mut told: Vec<(u32, bool, String)> = Vec::new();
+    let mut streamed: Vec<(u32, bool, String)> = Vec::new();
     for event in &held {
-        let Some((is_thought, piece)) = piece_of(event) else { continue };
-        match told.iter_mut().find(|(index, kind, _)| (*index, *kind) == (event.index, is_thought)) {
+        let Some((is_thought, piece)) = text_of(event) else { continue };
+        match streamed.iter_mut().find(|(index, kind, _)| (*index, *kind) == (event.index, is_thought)) {
             Some((_, _, text)) => text.push_str(piece),
-            None => told.push((event.index, is_thought, piece.to_owned())),
+            None => streamed.push((event.index, is_thought, piece.to_owned())),
         }
     }
-    // The first event of each block receives the whole new text; the others are removed.
+    // The first event of each block receives all of the new text; the others are removed.
     let mut replaced: Vec<(u32, bool)> = Vec::new();
     let mut events = Vec::with_capacity(held.len());
     for event in held {
-        let Some((is_thought, _)) = piece_of(&event) else {
+        let Some((is_thought, _)) = text_of(&event) else {
             events.push(event);
             continue;
         };
@@ -234,19 +234,20 @@ fn retold(held: Vec<StreamEvent>, before: &Message, after: &Message) -> Vec<Stre
         if replaced.contains(&key) {
             continue;
         }
-        let order = told.iter().filter(|(_, kind, _)| *kind == is_thought);
+        let order = streamed.iter().filter(|(_, kind, _)| *kind == is_thought);
         let place = order.clone().position(|(index, ..)| *index == event.index);
-        let words = place.and_then(|place| is.iter().filter(|(kind, _)| *kind == is_thought).nth(place));
+        let text =
+            place.and_then(|place| new_texts.iter().filter(|(kind, _)| *kind == is_thought).nth(place));
         replaced.push(key);
-        if let Some((_, words)) = words {
-            events.push(with_piece(event, words));
+        if let Some((_, text)) = text {
+            events.push(with_text(event, text));
         }
     }
     events
 }
 
 /// The texts of a message; true marks reasoning.
-fn spoken(message: &Message) -> Vec<(bool, &str)> {
+fn texts_of(message: &Message) -> Vec<(bool, &str)> {
     let blocks = message.content().iter();
     blocks
         .filter_map(|block| match block {
@@ -257,7 +258,7 @@ fn spoken(message: &Message) -> Vec<(bool, &str)> {
         .collect()
 }
 
-fn piece_of(event: &StreamEvent) -> Option<(bool, &str)> {
+fn text_of(event: &StreamEvent) -> Option<(bool, &str)> {
     match &event.delta {
         Delta::Text(delta) | Delta::Object(delta) => Some((false, &delta.text)),
         Delta::Reasoning(delta) => Some((true, &delta.text)),
@@ -265,9 +266,9 @@ fn piece_of(event: &StreamEvent) -> Option<(bool, &str)> {
     }
 }
 
-fn with_piece(mut event: StreamEvent, words: &str) -> StreamEvent {
+fn with_text(mut event: StreamEvent, text: &str) -> StreamEvent {
     if let Delta::Text(delta) | Delta::Object(delta) | Delta::Reasoning(delta) = &mut event.delta {
-        words.clone_into(&mut delta.text);
+        text.clone_into(&mut delta.text);
     }
     event
 }

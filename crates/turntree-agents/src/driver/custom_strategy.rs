@@ -126,8 +126,9 @@ impl RunLoop<'_> {
     /// Lets the strategy of the application execute the run, and forwards the events that it sends.
     pub(super) async fn execute(&self, machine: &Machine) -> Result<ActionResult, UppError> {
         let Some(CustomHandle(strategy)) = &self.driver.ports.custom_strategy else {
-            let words = "the run was started with a strategy of the application; give the agent that strategy to go on";
-            return Ok(ActionResult::Failed(UppError::invalid_request(self.provider(), words)));
+            let message =
+                "the run was started with a custom strategy; give the agent that strategy to resume the run";
+            return Ok(ActionResult::Failed(UppError::invalid_request(self.provider(), message)));
         };
         let streamed = self.driver.ports.events.as_ref().map(|events| (events, StrategyEvents::new()));
         let (events, mut forwarded) = match streamed {

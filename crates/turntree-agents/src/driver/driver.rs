@@ -20,17 +20,21 @@ use crate::types::structure::Structure;
 use turntree_core::message::Turn;
 use turntree_upp::{Model, UppError};
 
-/// Which specification a run follows where those of agents and of bare models differ.
+/// The specification that a run follows where the specifications of agents (UAP) and of bare models (UPP) differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// Streams contain events of steps, and an aborted run returns the turn that it has. UAP-1.0 §12
+    /// Streams contain events of steps. An aborted run returns its partial turn.
+    ///
+    /// Spec: UAP-1.0 §12
     #[default]
     Uap,
-    /// Streams contain events of models and tools only, and an aborted run fails. UPP-1.2 §11
+    /// Streams contain only events of models and tools. An aborted run fails.
+    ///
+    /// Spec: UPP-1.2 §11
     Upp,
 }
 
-/// The rest of a run, as a middleware layer calls it.
+/// The inner part of a run, which a middleware layer calls.
 pub(super) trait Next {
     /// Runs the machine inside the layer.
     fn run(

@@ -1,4 +1,6 @@
-//! Applies a model's middleware to a run. UPP-1.2 §17
+//! Applies a model's middleware to a run.
+//!
+//! Spec: UPP-1.2 §17
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +23,7 @@ use turntree_upp::middleware::context::Called;
 use turntree_upp::middleware::{CallContext, Emitted, MiddlewareStack, Response};
 use turntree_upp::{ErrorCode, Modality, ModelRequest, ModelResponse, UppError};
 
-/// The middleware of one run, and what its hooks see.
+/// The middleware of one run, and the context that its hooks receive.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelMiddlewareLayer {
     pub(super) stack: MiddlewareStack,
@@ -29,7 +31,7 @@ pub(crate) struct ModelMiddlewareLayer {
 }
 
 impl ModelMiddlewareLayer {
-    /// The passage of a run that has not begun.
+    /// Creates the layer of a run.
     pub(crate) fn new(stack: MiddlewareStack, machine: &Machine, driver: &Driver, streaming: bool) -> Self {
         let model = &driver.model;
         let setup = machine.setup();
@@ -76,7 +78,7 @@ impl ModelMiddlewareLayer {
         })
     }
 
-    /// Applies the changes of the hooks to the machine, after it has checked that the model supports the request.
+    /// Checks that the model supports the request after the hooks, then applies their changes to the machine.
     fn apply_changes<'a>(
         &self,
         machine: &mut Machine,
@@ -124,11 +126,13 @@ impl ModelMiddlewareLayer {
         self.context.llm_request().map(|request| request.tools).unwrap_or_default()
     }
 
+    /// True if the tool is offered to the model.
     pub(super) fn offers(&self, tool: &str) -> bool {
         self.offered().iter().any(|offered| offered.name == tool)
     }
 
-    pub(super) fn answered(&self, response: &ModelResponse) {
+    /// Stores the response in the context.
+    pub(super) fn set_response(&self, response: &ModelResponse) {
         self.context.set_response(Response::Llm(response.clone()));
     }
 
@@ -137,7 +141,7 @@ impl ModelMiddlewareLayer {
     }
 }
 
-/// Waits until the listener has taken the last event: until then the call can be aborted.
+/// Waits until the consumer has taken the last event. The call can be aborted until then.
 async fn wait_for_consumer(driver: &Driver) -> Result<(), UppError> {
     let (Some(events), Some(cancellation)) = (&driver.ports.events, &driver.cancellation) else {
         return Ok(());

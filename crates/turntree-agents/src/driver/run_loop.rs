@@ -38,18 +38,18 @@ use turntree_upp::{ModelEvent, ModelRequest, ModelResponse, UppError};
 impl Driver {
     /// Runs a machine to its end and returns the turn.
     ///
-    /// If [`Driver::cancellation`] is cancelled, the run ends with the turn that it has (UAP-1.0 §12.5): the model call
+    /// If [`Driver::cancellation`] is cancelled, the run ends with its partial turn (UAP-1.0 §12.5): the model call
     /// and the tools are dropped, and `metadata.uap.aborted` marks the response. Under [`Protocol::Upp`] the run fails
     /// instead, with that turn attached.
     ///
     /// # Errors
     /// Errors of the model, of a hook or of an approval handler, and
     /// [`turntree_upp::ErrorCode::InvalidResponse`] for output that does not match the structure, unless `on_error`
-    /// returned a turn. [`partial_turn`](crate::types::partial_turn) returns what the run had collected.
+    /// returned a turn. [`partial_turn`](crate::types::partial_turn) returns the partial turn.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the model call and all running tools, and cancels their token. The machine then is at
-    /// its last boundary and can be driven again; it keeps the results that it received.
+    /// Dropping the future drops the model call and all running tools, and cancels their token. The machine is then at
+    /// its last boundary and can be run again. It contains all results that it has received.
     pub async fn run(&self, machine: &mut Machine) -> Result<Arc<Turn>, UppError> {
         let trace = RunTrace::begin(machine, self);
         // Boxed: sub-agents are polled inside one another, and most runs have no middleware.
@@ -82,7 +82,7 @@ impl Next for InnerRun<'_> {
 async fn run_inner(machine: &mut Machine, driver: &Driver, trace: &RunTrace) -> Result<Arc<Turn>, UppError> {
     let tools =
         driver.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
-    // Cancels work that a tool left on a thread when this future is dropped.
+    // When this future is dropped, the guard cancels the work that tools have started on threads.
     let guard = tools.clone().drop_guard();
     let params = Arc::clone(&machine.setup().params);
     let inherited_model = InheritedModel { model: Arc::clone(&driver.model), params };
@@ -110,7 +110,7 @@ async fn run_inner(machine: &mut Machine, driver: &Driver, trace: &RunTrace) -> 
     run.abort(machine, fold)
 }
 
-/// One machine being driven.
+/// One execution of a machine.
 pub(super) struct RunLoop<'a> {
     pub(super) driver: &'a Driver,
     pub(super) trace: &'a RunTrace,
@@ -118,13 +118,14 @@ pub(super) struct RunLoop<'a> {
     pub(super) inherited_model: InheritedModel,
     /// Cancelled for the tools of this run only.
     pub(super) cancellation: CancellationToken,
-    /// This run, as the runs inside its tools see it.
+    /// The description of this run for the runs inside its tools.
     pub(super) parent_run: Option<Arc<ParentRun>>,
     /// True while the calls of a round are being dropped: no new work starts.
     pub(super) closing: AtomicBool,
 }
 
 impl RunLoop<'_> {
+    /// Executes actions until the machine is done.
     async fn work(&self, machine: &mut Machine, fold: &mut Fold) -> Result<Arc<Turn>, UppError> {
         loop {
             let result = match machine.next() {
@@ -209,13 +210,13 @@ impl RunLoop<'_> {
             return self.send_request(request, fold).await;
         };
         let response = self.send_request(ModelRequest { tools: layer.offered(), ..request }, fold).await?;
-        layer.answered(&response);
+        layer.set_response(&response);
         Ok(response)
     }
 
     async fn send_request(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
         let span = self.trace.chat(self.driver, &request);
-        // A sub-agent is listened to although its model may not be able to stream.
+        // A sub-agent has an event queue even if its model cannot stream.
         let streams = |_: &&Arc<EventQueue>| self.driver.model.capabilities().streaming;
         let outcome = match self.driver.ports.events.as_ref().filter(streams) {
             None => self.driver.model.complete(request).await,
@@ -228,7 +229,7 @@ impl RunLoop<'_> {
         outcome
     }
 
-    /// Passes the answer on while it comes.
+    /// Streams a request and sends the events to the consumer.
     async fn stream_request(
         &self,
         request: ModelRequest,
@@ -255,8 +256,8 @@ impl RunLoop<'_> {
                 }
             }
         }
-        let words = "the stream ended before the model's answer was whole";
-        Err(UppError::invalid_response(self.provider(), words))
+        let message = "the stream ended before the model's response was complete";
+        Err(UppError::invalid_response(self.provider(), message))
     }
 
     async fn notify(&self, machine: &Machine, point: Notification) -> Result<ActionResult, UppError> {
@@ -362,7 +363,7 @@ impl RunLoop<'_> {
         self.result("stop_condition", outcome, ActionResult::Stop)
     }
 
-    /// The schema first: the application sees only answers that keep to it.
+    /// Validates structured output: first against the schema, then, if it is valid, by the application.
     async fn check_answer(&self, answer: RawJson) -> Result<ActionResult, UppError> {
         let Some(structure) = &self.driver.structure else { return Ok(ActionResult::Checked(Vec::new())) };
         let violations = structure.violations(&answer);
@@ -437,7 +438,7 @@ impl RunLoop<'_> {
             return Ok(());
         }
         match &self.driver.ports.agent_middleware {
-            Some(layer) if is_of_model && layer.holds() => layer.hold(event),
+            Some(layer) if is_of_model && layer.holds_events() => layer.hold(event),
             _ => self.send_event(AgentStreamEvent::Upp(event)).await?,
         }
         Ok(())

@@ -1,7 +1,9 @@
-//! A run as a stream of events. UAP-1.0 §12
+//! A run as a stream of events.
 //!
-//! The stream drives the run itself: events wait in a bounded queue, and while any wait the run is not polled. So
-//! there is no task, no channel and no wake-up between the model's bytes and the listener.
+//! Polling the stream polls the run. Events wait in a bounded queue; the run is polled only while the queue is empty. So an
+//! event reaches the consumer without another task, channel or wake-up.
+//!
+//! Spec: UAP-1.0 §12
 
 use std::fmt;
 use std::pin::Pin;
@@ -39,12 +41,12 @@ impl Listener {
 
 /// A run as a stream of its events.
 ///
-/// Lazy: nothing is sent before it is polled. May be polled on any executor. After an error it ends; after
-/// [`AgentStream::abort`] it ends without one.
+/// Lazy: nothing is sent before the stream is polled. Any executor can poll it. The stream ends after an error; after
+/// [`AgentStream::abort`] it ends without an error.
 ///
 /// # Cancel safety
-/// Polling may be interrupted anywhere; no event is lost. Dropping the stream stops the run: model call and tools are
-/// dropped.
+/// Polling can be interrupted at any point; no event is lost. Dropping the stream stops the run: the model call and the
+/// tools are dropped.
 pub struct AgentStream {
     work: Option<BoxFuture<'static, Result<Arc<Turn>, UppError>>>,
     events: Arc<EventQueue>,
@@ -71,8 +73,8 @@ impl AgentStream {
         })
     }
 
-    /// A stream of whatever work drives a run with the listener attached. `outer` aborts it from elsewhere;
-    /// `structure` is what its answer must look like.
+    /// Streams a run that `work` executes with the listener attached. Cancelling `outer` aborts the run; `structure` is
+    /// the structure of its output.
     pub(crate) fn of(
         outer: Option<&CancellationToken>,
         structure: Option<&Structure>,
@@ -85,42 +87,42 @@ impl AgentStream {
         Self { work: Some(work(listener)), events, cancellation, answer, outcome: None, reported: false }
     }
 
-    /// Aborts the run: the stream ends, and [`Self::turn`] returns the turn that the run has. UAP-1.0 §12.5, decision
-    /// A56
+    /// Aborts the run: the stream ends, and [`Self::turn`] returns the partial turn. Events in the queue are dropped. Has
+    /// no effect on a run that has ended.
     ///
-    /// Events that have not been taken are dropped. No effect on a run that is over.
+    /// Spec: UAP-1.0 §12.5; decision A56
     pub fn abort(&self) {
         self.cancellation.cancel();
     }
 
-    /// What aborts the run from elsewhere: cancelling it is [`Self::abort`].
+    /// The token that aborts the run: cancelling it has the effect of [`Self::abort`].
     pub const fn abort_token(&self) -> &CancellationToken {
         &self.cancellation
     }
 
-    /// An event that is there already, without driving the run.
+    /// Returns an event from the queue, without polling the run.
     pub fn take_buffered(&mut self) -> Option<AgentStreamEvent> {
         let event = if self.is_silenced() { None } else { self.events.pop() };
         if let Some(AgentStreamEvent::Upp(event)) = &event {
-            self.answer.hear(event);
+            self.answer.push(event);
         }
         event
     }
 
-    /// The structured output in the events that were taken so far.
+    /// The structured output in the events that the consumer has taken.
     pub const fn answer(&self) -> &Arc<PartialOutput> {
         &self.answer
     }
 
-    /// The turn, when the run is over.
+    /// The result of the run; `None` until it has ended.
     pub const fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
         self.outcome.as_ref()
     }
 
-    /// Drives the run to its end and returns its turn; can be called again. Drops the events that were not taken.
+    /// Runs to the end and returns the turn. Drops the remaining events. Can be called repeatedly.
     ///
     /// # Errors
-    /// As [`Driver::run`].
+    /// As for [`Driver::run`].
     ///
     /// # Cancel safety
     /// An interrupted call drops events that arrived; polling it again continues the run.
@@ -139,7 +141,7 @@ impl AgentStream {
         self.cancellation.is_cancelled() && self.outcome.is_none()
     }
 
-    /// Drives the run until it waits or is over.
+    /// Polls the run. Ready if it has ended.
     fn poll_work(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(work) = &mut self.work else {
             return Poll::Ready(());

@@ -171,7 +171,7 @@ impl Outcome for ToolCallOutcome<'_> {
     }
 
     fn content(&self) -> Attributes<'_> {
-        vec![("gen_ai.tool.call.result", self.0.told().get().into())]
+        vec![("gen_ai.tool.call.result", self.0.model_result().get().into())]
     }
 
     fn failure(&self) -> Option<SpanFailure<'_>> {

@@ -1,4 +1,6 @@
-//! One tool call, from the model's wish to the record: hooks, approval, the call, hooks. UPP-1.2 §10.4.
+//! Executes one tool call: hooks before the call, approval, the call, hooks after the call.
+//!
+//! Spec: UPP-1.2 §10.4
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,23 +27,23 @@ use turntree_core::telemetry::{Aborted, Exception, Span, SpanGuard};
 use turntree_upp::UppError;
 use turntree_upp::telemetry::ErrorOutcome;
 
-/// A call that ends more than itself.
+/// Why a call has no result, or not yet.
 pub(super) enum CallStop {
-    /// Ends the run once the other calls have settled.
+    /// An error that ends the run after the other calls of the round have finished.
     Round(UppError),
-    /// Ends the run now.
+    /// An error that ends the run at once.
     Run(UppError),
-    /// Stops the run after the other calls have finished: this one needs approval.
+    /// The call needs approval. The run stops after the other calls have finished.
     AwaitingApproval(Arc<ToolCall>),
-    /// Not finished: the return value is stored in the state before the hooks after the call run.
+    /// The tool has returned. The return value is stored in the state before the hooks after the call run.
     Returned(Box<CallOutcome>),
 }
 
 /// The result of a call.
-pub(super) type Called = Result<ToolOutcome, CallStop>;
+pub(super) type CallResult = Result<ToolOutcome, CallStop>;
 
-/// A tool that has come back, and the error itself where it failed: that may be the application's own exception, which
-/// has no place in a state.
+/// The return value of a tool, with the error if it failed. The error can contain the application's exception, which the
+/// serialized state cannot.
 pub(super) struct CallOutcome {
     pub(super) returned: ToolReturn,
     error: Option<HostError>,
@@ -51,8 +53,8 @@ pub(super) struct CallOutcome {
 
 impl From<ToolReturn> for CallOutcome {
     fn from(returned: ToolReturn) -> Self {
-        let words = || returned.result.as_string().unwrap_or_default();
-        let error = returned.failure.as_deref().map(|failure| HostError::raised(failure, words()));
+        let message = || returned.result.as_string().unwrap_or_default();
+        let error = returned.failure.as_deref().map(|failure| HostError::raised(failure, message()));
         Self { returned, error, span: SpanGuard::default() }
     }
 }
@@ -65,12 +67,12 @@ impl RunLoop<'_> {
         position: usize,
         step: u32,
         mut returned: Option<CallOutcome>,
-    ) -> (usize, Called) {
+    ) -> (usize, CallResult) {
         let Some(call) = round.call(position) else {
-            let words = "a tool round has no call at the place it waits for";
-            return (position, Err(CallStop::Run(UppError::invalid_request(self.provider(), words))));
+            let message = format!("the tool round has no call at position {position}");
+            return (position, Err(CallStop::Run(UppError::invalid_request(self.provider(), message))));
         };
-        self.open().await;
+        self.suspend_if_closing().await;
         if returned.is_none()
             && let Err(error) = self.emit(|| self.start_event(position, call)).await
         {
@@ -81,7 +83,7 @@ impl RunLoop<'_> {
             Some(returned) => std::mem::take(&mut returned.span),
             None => self.trace.tool(self.driver, call, tool),
         };
-        let outcome = self.go_on(round, position, call, step, returned, span.span()).await;
+        let outcome = self.continue_call(round, position, call, step, returned, span.span()).await;
         match outcome {
             // The call continues after its return value is stored.
             Err(CallStop::Returned(mut returned)) => {
@@ -102,7 +104,7 @@ impl RunLoop<'_> {
     }
 
     /// Continues a call from its state.
-    async fn go_on(
+    async fn continue_call(
         &self,
         round: &ToolRound,
         position: usize,
@@ -110,8 +112,8 @@ impl RunLoop<'_> {
         step: u32,
         returned: Option<CallOutcome>,
         span: Option<&Arc<dyn Span>>,
-    ) -> Called {
-        let begun = match (returned, round.begun(position)) {
+    ) -> CallResult {
+        let progress = match (returned, round.begun(position)) {
             (Some(returned), _) => CallProgress::Returned(returned),
             (None, Some(CallState::Returned(returned))) => CallProgress::Returned(returned.clone().into()),
             (
@@ -123,11 +125,11 @@ impl RunLoop<'_> {
             (None, Some(CallState::Decided(ApprovalDecision { call, .. }))) => {
                 CallProgress::Approved(Arc::clone(call))
             }
-            (None, _) => CallProgress::Not,
+            (None, _) => CallProgress::NotStarted,
         };
         let tool = round.tools.get(position).copied().flatten();
         let Some(tool) = tool.filter(|_| self.offers(&call.tool_name)) else {
-            return Ok(refused(call, &format!("Tool '{}' not found", call.tool_name)));
+            return Ok(rejected(call, &format!("Tool '{}' not found", call.tool_name)));
         };
         let invocation = |call: Arc<ToolCall>| {
             Arc::new(ToolInvocation {
@@ -144,8 +146,8 @@ impl RunLoop<'_> {
                 progress: self.progress(position),
             })
         };
-        match begun {
-            CallProgress::Not => self.run_known(invocation(Arc::new(call.clone()))).await,
+        match progress {
+            CallProgress::NotStarted => self.run_known(invocation(Arc::new(call.clone()))).await,
             // The hooks before the call ran before the approval was requested.
             CallProgress::Approved(call) => self.run_approved(invocation(call), Some(true)).await,
             CallProgress::Returned(returned) => {
@@ -154,22 +156,22 @@ impl RunLoop<'_> {
         }
     }
 
-    /// Blocks while the run is being dropped, so that no application code is called.
-    async fn open(&self) {
+    /// Never returns while the run is being dropped, so that no application code is called.
+    async fn suspend_if_closing(&self) {
         if self.closing.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Whether the middleware, where there is some, offers the tool to the model.
+    /// True if the tool is offered to the model: middleware can withdraw tools.
     fn offers(&self, tool: &str) -> bool {
         self.driver.ports.model_middleware.as_ref().is_none_or(|layer| layer.offers(tool))
     }
 
-    async fn run_known(&self, invocation: Arc<ToolInvocation>) -> Called {
+    async fn run_known(&self, invocation: Arc<ToolInvocation>) -> CallResult {
         let invocation = match self.before(invocation).await {
             Ok(Before::Go(invocation)) => invocation,
-            Ok(Before::Skip(invocation)) => return Ok(refused(&invocation.call, "Tool execution skipped")),
+            Ok(Before::Skip(invocation)) => return Ok(rejected(&invocation.call, "Tool execution skipped")),
             Err((invocation, error)) => {
                 return self.failed(&invocation, error, ApprovalAndDuration::default()).await;
             }
@@ -183,34 +185,34 @@ impl RunLoop<'_> {
         self.run_approved(invocation, approved).await
     }
 
-    async fn run_approved(&self, invocation: Arc<ToolInvocation>, approved: Option<bool>) -> Called {
-        self.open().await;
+    async fn run_approved(&self, invocation: Arc<ToolInvocation>, approved: Option<bool>) -> CallResult {
+        self.suspend_if_closing().await;
         let began = self.driver.host.clock().now().milliseconds();
-        let answer = self.call(&invocation).await;
+        let result = self.call(&invocation).await;
         let ended = self.driver.host.clock().now().milliseconds();
         let record = ApprovalAndDuration { approved, duration: ended.abs_diff(began) };
-        match answer {
+        match result {
             Ok(result) if self.has(HookSet::AFTER_CALL) || self.driver.ports.model_middleware.is_some() => {
                 Err(CallStop::Returned(Box::new(record.returned(&invocation.call, result, None))))
             }
             Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
             Err(error) if self.has(HookSet::TOOL_ERROR) && error.kind != HostErrorKind::Fatal => {
-                let words = RawJson::from_str_value(&error.message);
-                Err(CallStop::Returned(Box::new(record.returned(&invocation.call, words, Some(error)))))
+                let message = RawJson::from_str_value(&error.message);
+                Err(CallStop::Returned(Box::new(record.returned(&invocation.call, message, Some(error)))))
             }
             Err(error) => self.failed(&invocation, error, record).await,
         }
     }
 
-    /// The hooks after a call.
-    async fn run_after(&self, invocation: Arc<ToolInvocation>, returned: CallOutcome) -> Called {
+    /// Calls the hooks after a call and returns its result.
+    async fn run_after(&self, invocation: Arc<ToolInvocation>, returned: CallOutcome) -> CallResult {
         let ToolReturn { result, duration, approved, .. } = returned.returned;
         let record = ApprovalAndDuration { approved, duration };
-        let answer = match returned.error {
+        let result = match returned.error {
             None => self.after(&invocation, result).await,
             Some(error) => Err(error),
         };
-        match answer {
+        match result {
             Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
             Err(error) => self.failed(&invocation, error, record).await,
         }
@@ -222,7 +224,7 @@ impl RunLoop<'_> {
         Some(Arc::new(Progress::new(Arc::clone(events), index(position))))
     }
 
-    /// Calls the tool: an agent runs here, in the future of the run whose tool it is.
+    /// Calls the tool. An agent that serves as a tool runs inside this future.
     async fn call(&self, invocation: &Arc<ToolInvocation>) -> Result<RawJson, HostError> {
         let driver = self.driver;
         let agent = driver.tools.get(invocation.tool).and_then(|tool| tool.agent.as_ref());
@@ -236,7 +238,7 @@ impl RunLoop<'_> {
                     sub_agent_events: driver.config.sub_agent_events,
                 };
                 let mut result = agent.call(caller, invocation);
-                // The last poll of a call that is being dropped must not start a run.
+                // A call that is being dropped is polled once more. That poll must not start a run.
                 poll_fn(|context| {
                     if self.closing.load(Ordering::Relaxed) {
                         return Poll::Pending;
@@ -262,13 +264,13 @@ impl RunLoop<'_> {
         {
             return Err((invocation, error));
         }
-        if let Err(error) = self.tell_middleware(&invocation, None).await {
+        if let Err(error) = self.notify_middleware(&invocation, None).await {
             return Err((invocation, error));
         }
         if !self.has(HookSet::BEFORE_CALL) {
             return Ok(Before::Go(invocation));
         }
-        self.open().await;
+        self.suspend_if_closing().await;
         match self.driver.host.on_before_call(Arc::clone(&invocation)).await {
             Ok(BeforeCall::Proceed) => Ok(Before::Go(invocation)),
             Ok(BeforeCall::Skip) => Ok(Before::Skip(invocation)),
@@ -282,11 +284,12 @@ impl RunLoop<'_> {
     }
 
     async fn approve(&self, invocation: &Arc<ToolInvocation>) -> Result<Option<Approval>, CallStop> {
-        let asks = self.driver.tools.get(invocation.tool).is_some_and(|tool| tool.requires_approval);
-        if !asks {
+        let requires_approval =
+            self.driver.tools.get(invocation.tool).is_some_and(|tool| tool.requires_approval);
+        if !requires_approval {
             return Ok(None);
         }
-        self.open().await;
+        self.suspend_if_closing().await;
         match self.driver.host.approve(Arc::clone(invocation)).await {
             Ok(approval) => Ok(Some(approval)),
             Err(error) => Err(self.stopped(error, "the approval handler", &invocation.call)),
@@ -300,12 +303,12 @@ impl RunLoop<'_> {
         } else {
             result
         };
-        self.tell_middleware(invocation, Some(&result)).await?;
+        self.notify_middleware(invocation, Some(&result)).await?;
         Ok(result)
     }
 
     /// Calls the middleware's hooks for a tool call or its result.
-    async fn tell_middleware(
+    async fn notify_middleware(
         &self,
         invocation: &ToolInvocation,
         result: Option<&RawJson>,
@@ -315,22 +318,22 @@ impl RunLoop<'_> {
         else {
             return Ok(());
         };
-        self.open().await;
+        self.suspend_if_closing().await;
         let ModelMiddlewareLayer { stack, context } = layer;
-        let told = match result {
+        let outcome = match result {
             None => stack.tool_call(&tool.definition, &invocation.call.arguments, context).await,
             Some(result) => stack.tool_result(&tool.definition, result, context).await,
         };
-        told.map_err(tool_failure)
+        outcome.map_err(tool_failure)
     }
 
-    /// A failure becomes an error result that the model can read.
+    /// Converts a failure to an error result for the model.
     async fn failed(
         &self,
         invocation: &Arc<ToolInvocation>,
         error: HostError,
         record: ApprovalAndDuration,
-    ) -> Called {
+    ) -> CallResult {
         if let Some(span) = &invocation.span {
             span.record_exception(&Exception {
                 type_name: &error.type_name,
@@ -343,7 +346,7 @@ impl RunLoop<'_> {
         }
         let outcome = record.outcome(&invocation.call, RawJson::from_str_value(&error.message), true);
         if self.has(HookSet::TOOL_ERROR) {
-            self.open().await;
+            self.suspend_if_closing().await;
         }
         if self.has(HookSet::TOOL_ERROR)
             && let Err(second) = self.driver.host.on_tool_error(Arc::clone(invocation), error).await
@@ -370,9 +373,9 @@ impl RunLoop<'_> {
         StreamEvent::new(index(position), Delta::ToolExecutionStart(delta))
     }
 
-    fn end_event(&self, position: usize, call: &ToolCall, outcome: &Called) -> StreamEvent {
+    fn end_event(&self, position: usize, call: &ToolCall, outcome: &CallResult) -> StreamEvent {
         let (result, is_error) = match outcome {
-            Ok(outcome) => (outcome.told().clone(), outcome.execution.is_error),
+            Ok(outcome) => (outcome.model_result().clone(), outcome.execution.is_error),
             Err(CallStop::Round(error) | CallStop::Run(error)) => {
                 (RawJson::from_str_value(&error.message), true)
             }
@@ -390,12 +393,13 @@ impl RunLoop<'_> {
     }
 }
 
-/// How far a call has come.
+/// The progress of a call.
 enum CallProgress {
-    Not,
+    /// The call has not started.
+    NotStarted,
     /// The call is approved.
     Approved(Arc<ToolCall>),
-    /// Its tool has given back something.
+    /// The tool has returned.
     Returned(CallOutcome),
 }
 
@@ -434,15 +438,16 @@ impl ApprovalAndDuration {
             approved: self.approved,
             extra: Extra::new(),
         };
-        ToolOutcome { execution, told: None }
+        ToolOutcome { execution, model_result: None }
     }
 }
 
-fn refused(call: &ToolCall, words: &str) -> ToolOutcome {
-    ApprovalAndDuration::default().outcome(call, RawJson::from_str_value(words), true)
+/// An error result for a call whose tool is not called.
+fn rejected(call: &ToolCall, message: &str) -> ToolOutcome {
+    ApprovalAndDuration::default().outcome(call, RawJson::from_str_value(message), true)
 }
 
-/// UPP-1.2 §10.4 defines the text of a denial; a reason, if there is one, replaces it.
+/// The result of a denied call. UPP-1.2 §10.4 defines its text; a reason, if there is one, replaces it.
 fn denied(call: &ToolCall, reason: Option<&str>) -> ToolOutcome {
     let record = ApprovalAndDuration { approved: Some(false), duration: 0 };
     if let Some(reason) = reason {
@@ -454,7 +459,7 @@ fn denied(call: &ToolCall, reason: Option<&str>) -> ToolOutcome {
     }
     let outcome = record.outcome(call, RawJson::from_str_value("Tool execution denied"), true);
     ToolOutcome {
-        told: Some(RawJson::from_str_value("Tool execution denied by approval handler")),
+        model_result: Some(RawJson::from_str_value("Tool execution denied by approval handler")),
         ..outcome
     }
 }

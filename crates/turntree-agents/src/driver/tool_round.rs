@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 use crate::driver::run_loop::RunLoop;
-use crate::driver::tool_call::{CallStop, Called};
+use crate::driver::tool_call::{CallResult, CallStop};
 use crate::machine::machine::Machine;
 use crate::types::action::{Action, ActionResult, ToolRound};
 use turntree_upp::UppError;
@@ -44,13 +44,13 @@ impl RunLoop<'_> {
 
 /// The running calls of a round. When dropped, it stores the results of calls that have ended but were not processed, so that
 /// these tools are not called again on resume.
-struct RunningCalls<'a, C: Future<Output = (usize, Called)>> {
+struct RunningCalls<'a, C: Future<Output = (usize, CallResult)>> {
     scope: &'a RunLoop<'a>,
     machine: &'a mut Machine,
     calls: FuturesUnordered<C>,
 }
 
-impl<C: Future<Output = (usize, Called)>> Drop for RunningCalls<'_, C> {
+impl<C: Future<Output = (usize, CallResult)>> Drop for RunningCalls<'_, C> {
     fn drop(&mut self) {
         if self.calls.is_empty() {
             return;

@@ -23,7 +23,7 @@ pub trait AgentTool: Any + Debug + Send + Sync {
     /// Arguments that do not match the tool's schema, a run that exceeds the depth limit, and errors of the run.
     ///
     /// # Cancel safety
-    /// Dropping the future stops the run. A session stores how far it got.
+    /// Dropping the future stops the run. A session stores its state.
     fn call<'a>(
         &'a self,
         caller: CallerRun<'a>,
@@ -31,7 +31,7 @@ pub trait AgentTool: Any + Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<RawJson, HostError>>;
 }
 
-/// What an [`AgentTool`] receives from the run that calls it.
+/// The data that an [`AgentTool`] receives from the calling run.
 #[derive(Clone, Copy)]
 pub struct CallerRun<'a> {
     /// The application behind the calling run.

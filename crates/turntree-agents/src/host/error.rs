@@ -51,8 +51,8 @@ impl HostError {
     /// Converts the error to the error of a run; `place` names the code that raised. [`UppError::host`] keeps the
     /// exception object.
     pub fn into_error(self, place: &str, provider: &str) -> UppError {
-        let words = format!("{place} raised {}: {}", self.type_name, self.message);
-        UppError { host: self.payload, ..UppError::new(ErrorCode::InvalidRequest, provider, words) }
+        let message = format!("{place} raised {}: {}", self.type_name, self.message);
+        UppError { host: self.payload, ..UppError::new(ErrorCode::InvalidRequest, provider, message) }
     }
 }
 

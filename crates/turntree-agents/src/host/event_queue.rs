@@ -98,11 +98,11 @@ impl EventQueue {
 
 /// True if both events report progress of the same call.
 fn is_same_progress(one: &AgentStreamEvent, other: &AgentStreamEvent) -> bool {
-    let told = |event: &AgentStreamEvent| match event.as_upp().map(|event| &event.delta) {
+    let progress_of = |event: &AgentStreamEvent| match event.as_upp().map(|event| &event.delta) {
         Some(Delta::Unknown { kind, delta }) if **kind == *TOOL_EXECUTION_PROGRESS => {
             Some((event.sub_agent().map(|run| Arc::clone(&run.turn_id)), delta.get("toolCallId").cloned()))
         }
         _ => None,
     };
-    told(one).is_some_and(|one| Some(one) == told(other))
+    progress_of(one).is_some_and(|one| Some(one) == progress_of(other))
 }

@@ -60,7 +60,7 @@ impl Host for FunctionHost {
         if let Some(function) = self.tools.get(invocation.tool).and_then(|tool| tool.function.as_ref()) {
             return function(invocation);
         }
-        let words = format!("Tool '{}' has no function here", invocation.call.tool_name);
-        Box::pin(std::future::ready(Err(HostError::raised("MissingFunction", words))))
+        let message = format!("Tool '{}' has no Rust function", invocation.call.tool_name);
+        Box::pin(std::future::ready(Err(HostError::raised("MissingFunction", message))))
     }
 }

@@ -145,7 +145,8 @@ impl PartialEq for CustomHandle {
     }
 }
 
-/// What a [`CustomStrategy`] receives: the inputs of the run, its model, and a way to run other strategies as parts of it.
+/// The environment of a [`CustomStrategy`]: the inputs of the run, its model, and a method that runs other strategies as
+/// parts of the run.
 pub trait StrategyScope: fmt::Debug + Send + Sync {
     /// History, system prompt, tools and structure of the run.
     fn setup(&self) -> &Arc<Setup>;

@@ -20,7 +20,7 @@ pub type ToolFunction =
 /// A tool of an agent.
 #[derive(Clone)]
 pub struct Tool {
-    /// What the model sees.
+    /// The definition that the model receives.
     pub definition: ToolDefinition,
     /// True if every call needs the host's approval.
     pub requires_approval: bool,

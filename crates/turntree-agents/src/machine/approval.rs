@@ -18,7 +18,7 @@ impl Round {
         })
     }
 
-    /// The decisions that have not been carried out.
+    /// The decisions that have not been executed.
     fn decisions(&self) -> impl Iterator<Item = &ApprovalDecision> {
         self.slots.iter().filter_map(|slot| match slot {
             CallState::Decided(decision) => Some(decision),
@@ -40,13 +40,13 @@ impl RunState {
         self.round().into_iter().flat_map(Round::pending_approvals).cloned().collect()
     }
 
-    /// The calls that were decided about and not carried out, in their order.
+    /// The calls whose decision has not been executed, in order.
     pub fn decided_calls(&self) -> Vec<Arc<ToolCall>> {
         let decided = self.round().into_iter().flat_map(Round::decisions);
         decided.map(|decision| Arc::clone(&decision.call)).collect()
     }
 
-    /// Takes a decision about the first undecided call of this id. `arguments` replace those of the call.
+    /// Stores the decision on the first undecided call with this id. `arguments`, if given, replace those of the call.
     pub(crate) fn decide(
         &mut self,
         id: &str,
@@ -54,11 +54,11 @@ impl RunState {
         arguments: Option<RawJson>,
     ) -> Result<(), Undecidable> {
         let Phase::Tools(round) = &mut self.phase else { return Err(Undecidable::Unknown) };
-        let asked = round.slots.iter_mut().find_map(|slot| match slot {
+        let undecided = round.slots.iter_mut().find_map(|slot| match slot {
             CallState::AwaitingApproval(call) if call.tool_call_id == id => Some((Arc::clone(call), slot)),
             _ => None,
         });
-        if let Some((call, slot)) = asked {
+        if let Some((call, slot)) = undecided {
             let call = match arguments {
                 Some(arguments) => Arc::new(ToolCall { arguments, ..Arc::unwrap_or_clone(call) }),
                 None => call,

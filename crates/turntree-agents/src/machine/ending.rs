@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::machine::json::SavedError;
 use crate::machine::machine::{ABORTED, Machine, stamped};
 use crate::machine::round::Round;
-use crate::machine::run_totals::AnswerStatus;
+use crate::machine::run_totals::ResponseStatus;
 use crate::machine::state::Phase;
 use crate::machine::strategies::policy::Purpose;
 use crate::types::action::{Abort, Stamp};
@@ -17,25 +17,25 @@ use turntree_core::message::{Body, ContentBlock, Message, MessageKind};
 use turntree_upp::{ErrorCode, UppError};
 
 impl Machine {
-    /// The run has said what it has to say. A structured answer is checked first; a turn that has none, because its
-    /// calls were left to the caller or the model refused, is whole without.
+    /// Ends the run when the strategy has finished. Structured output is validated first. A turn without a final response
+    /// completes without output: its tool calls are left to the caller, or the model refused.
     pub(super) fn finish(&mut self) -> Phase {
         if self.setup.structure.is_none() {
             return self.complete();
         }
         let collected = &mut self.state.collected;
-        // A run that is stopped before the call that was to answer has no answer either.
-        let is_unanswered =
-            self.state.strategy.moves().purpose() != Purpose::Answer || collected.is_unanswered();
-        match (is_unanswered, &collected.data, collected.ending) {
+        // A run that stops before the call for the final response has no output either.
+        let lacks_response =
+            self.state.strategy.policy().purpose() != Purpose::Answer || collected.lacks_final_response();
+        match (lacks_response, &collected.data, collected.status) {
             (true, ..) => {
                 collected.data = None;
                 self.complete()
             }
             (false, Some(_), _) => Phase::Checking,
-            (false, None, AnswerStatus::Truncated) => {
-                let words = "it was cut off at the limit of tokens; raise the limit";
-                self.take_check(vec![Violation::new("", "json", words)])
+            (false, None, ResponseStatus::Truncated) => {
+                let message = "it was cut off at the token limit; raise the limit";
+                self.take_check(vec![Violation::new("", "json", message)])
             }
             (false, None, _) => self.take_check(vec![Violation::no_json()]),
         }
@@ -44,29 +44,33 @@ impl Machine {
     pub(super) fn take_check(&mut self, violations: Vec<Violation>) -> Phase {
         if violations.is_empty() {
             if self.setup.is_wrapped {
-                let answer = self.state.collected.data.take();
+                let output = self.state.collected.data.take();
                 self.state.collected.data =
-                    answer.as_ref().and_then(structure::unwrapped).filter(|answer| !answer.is_null());
+                    output.as_ref().and_then(structure::unwrapped).filter(|output| !output.is_null());
             }
             return self.complete();
         }
         if self.setup.structure_repair && !std::mem::replace(&mut self.state.repair_requested, true) {
             return Phase::Repair(violations);
         }
-        let remedy = if self.setup.structure_repair { "relax it" } else { "relax it, or allow a repair" };
-        let found = Violation::list(&violations, "; ");
-        let words = format!("the answer does not fit the structure: {found}; {remedy}");
-        self.fail(UppError::invalid_response(&*self.setup.provider, words))
+        let remedy = if self.setup.structure_repair {
+            "relax the schema"
+        } else {
+            "relax the schema, or allow a repair"
+        };
+        let list = Violation::list(&violations, "; ");
+        let message = format!("the answer does not fit the structure: {list}; {remedy}");
+        self.fail(UppError::invalid_response(&*self.setup.provider, message))
     }
 
     /// Adds a step in which the model receives the violations.
     pub(super) fn request_repair(&mut self, violations: &[Violation], stamp: Stamp) -> Phase {
         self.state.collected.data = None;
-        let found = Violation::list(violations, "\n- ");
-        let words = format!(
-            "Your answer does not fit the required structure:\n- {found}\nAnswer again, with all of the corrected JSON."
+        let list = Violation::list(violations, "\n- ");
+        let text = format!(
+            "Your answer does not fit the required structure:\n- {list}\nAnswer again, with all of the corrected JSON."
         );
-        let message = stamped(stamp, Body::User { content: vec![ContentBlock::text(words)] });
+        let message = stamped(stamp, Body::User { content: vec![ContentBlock::text(text)] });
         self.push(Arc::new(marked(message, "turntree", "structureRepair")));
         Phase::StepId
     }
@@ -75,14 +79,14 @@ impl Machine {
         match self.state.collected.turn() {
             Ok(turn) => Phase::Completing(Arc::new(turn)),
             Err(error) => {
-                let words = format!("{error}; the model answered with another kind of message");
-                let failure = UppError::new(ErrorCode::InvalidResponse, &*self.setup.provider, words);
+                let message = format!("{error}; the model's response has another kind");
+                let failure = UppError::new(ErrorCode::InvalidResponse, &*self.setup.provider, message);
                 self.fail(failure.with_cause(error))
             }
         }
     }
 
-    /// `on_error` is called once: an error after a recovery is final.
+    /// Fails the run. `on_error` is called at most once: an error after a recovery is final.
     pub(super) fn fail(&mut self, error: UppError) -> Phase {
         let error = SavedError(self.with_partial(error));
         if std::mem::replace(&mut self.state.recovery_requested, true) {
@@ -101,39 +105,41 @@ impl Machine {
 
     /// Ends an aborted run with what it has collected. UAP-1.0 §12.5; decisions A56, A57
     ///
-    /// Calls without a result are answered, so that the messages are a history to go on from. What arrived of an
-    /// unfinished answer becomes the response, without its tool calls; nothing arrived leaves an empty response. An
-    /// answer that is whole already, and wants nothing more, is the response itself.
+    /// Adds results for tool calls without one, so that the messages are a valid history. The content of a partial
+    /// response becomes the response, without its tool calls; it is empty if nothing has arrived. A complete response
+    /// without tool calls is marked as aborted and remains the response.
     pub(super) fn abort(&mut self, phase: Phase, abort: Abort) -> Phase {
-        let was_aside = matches!(phase, Phase::Model) && self.state.strategy.moves().purpose().is_ephemeral();
+        let is_ephemeral =
+            matches!(phase, Phase::Model) && self.state.strategy.policy().purpose().is_ephemeral();
         let round = match phase {
             Phase::Completing(turn) | Phase::Executed(turn) => return Phase::Done(turn),
             Phase::Tools(round) | Phase::Results(round) => Some(round),
             _ => None,
         };
-        if let Some(message) = self.state.collected.unanswered() {
+        if let Some(message) = self.state.collected.open_calls() {
             let round = round.unwrap_or_else(|| Round::new(message, &[]));
             let results = round.results(message, ABORTED);
             self.push(Arc::new(stamped(abort.results, Body::ToolResult { results })));
         }
         // Partial reasoning and partial plans are not responses.
-        let partial = if was_aside { Folded::default() } else { abort.partial };
+        let partial = if is_ephemeral { Folded::default() } else { abort.partial };
         self.mark_aborted(partial, abort.response);
         match self.state.collected.turn() {
             Ok(turn) => Phase::Done(Arc::new(turn)),
-            // Cannot happen: a response was just added.
+            // Not reachable: `mark_aborted` has added a response.
             Err(error) => self.fail(UppError::cancelled(&*self.setup.provider).with_cause(error)),
         }
     }
 
+    /// Marks the last response as aborted, or adds the partial response.
     fn mark_aborted(&mut self, partial: Folded, stamp: Stamp) {
-        let whole = self.state.collected.last().filter(|last| last.kind() == MessageKind::Assistant);
-        let response = match whole {
-            Some(whole) if partial.content.is_empty() => {
-                let whole = Message::clone(whole);
+        let complete = self.state.collected.last().filter(|last| last.kind() == MessageKind::Assistant);
+        let response = match complete {
+            Some(complete) if partial.content.is_empty() => {
+                let complete = Message::clone(complete);
                 self.state.collected.messages.pop_back();
                 self.transcript.pop_back();
-                whole
+                complete
             }
             _ => stamped(stamp, Body::Assistant { content: partial.content, tool_calls: None }),
         };
@@ -141,11 +147,11 @@ impl Machine {
     }
 }
 
-/// The message with `{key: true}` under a namespace of its metadata.
+/// Adds `{key: true}` to a namespace of a message's metadata.
 fn marked(message: Message, namespace: &str, key: &str) -> Message {
     let mut metadata = message.metadata.unwrap_or_default();
-    let yes = RawJson::from_value(&true).unwrap_or_default();
-    let mark: RawObject = [(key, yes)].into_iter().collect();
+    let value = RawJson::from_value(&true).unwrap_or_default();
+    let mark: RawObject = [(key, value)].into_iter().collect();
     metadata.insert(namespace, RawJson::from_value(&mark).unwrap_or_default());
     Message { metadata: Some(metadata), ..message }
 }

@@ -1,4 +1,4 @@
-//! How parts of a run's state are written that have no JSON of their own: shared lists and errors.
+//! The JSON of persistent vectors and errors in the state of a run.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ pub(crate) mod list {
     }
 }
 
-/// An error in a run's state. Its cause and the caller's own exception live only in memory; the words, the code and
-/// the partial turn survive.
+/// An error in the state of a run. The JSON contains the message, the code and the partial turn; it does not contain the
+/// cause and the application's exception.
 #[derive(Debug, Clone)]
 pub(crate) struct SavedError(pub(crate) UppError);
 

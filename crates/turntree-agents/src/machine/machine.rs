@@ -1,7 +1,7 @@
 //! The agent loop as a state machine without I/O: no clock, no ids, no async, no Python. UAP-1.0 §5, UPP-1.2 §10.2–4.
 //!
-//! [`Machine::next`] says what has to be done, [`Machine::feed`] takes what came of it. A checkpoint, a crash recovery
-//! and a property test are the same thing: a state, and the replies from there on.
+//! [`Machine::next`] returns the next action, [`Machine::feed`] takes its result. A state and the results that follow it
+//! determine a run: checkpoints, crash recovery and property tests use this.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use turntree_core::message::message::History;
 use turntree_core::message::{Body, Message, TokenUsage, ToolCall, ToolResult, Turn};
 use turntree_upp::UppError;
 
-/// The result of calls that an abort ended.
+/// The result of tool calls that an abort has ended.
 pub(super) const ABORTED: &str = "Tool execution was aborted";
 
-/// The result does not belong to the action that the machine waits for: an error of the driver.
+/// The result does not belong to the action that the machine waits for. The driver has an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the machine does not wait for this reply; answer the action that `next` gives")]
+#[error("unexpected result; feed the result of the action that `next` returns")]
 pub struct UnexpectedResult;
 
 /// One run of an agent, step by step.
@@ -62,7 +62,7 @@ pub struct UnexpectedResult;
 pub struct Machine {
     pub(super) setup: Arc<Setup>,
     pub(super) state: RunState,
-    /// The messages that the model receives: history, then those of the run.
+    /// The messages that the model receives: the history, then the messages of the run.
     pub(super) transcript: History,
 }
 
@@ -74,10 +74,10 @@ impl serde::Serialize for Machine {
 }
 
 impl Machine {
-    /// A machine that starts or resumes from a state.
+    /// Creates a machine that starts or resumes from a state.
     ///
     /// # Errors
-    /// [`StateError`] when the state is of another version or is inconsistent.
+    /// [`StateError`] if the state has another version or is inconsistent.
     pub fn new(setup: impl Into<Arc<Setup>>, mut state: RunState) -> Result<Self, StateError> {
         state.check()?;
         let setup = setup.into();
@@ -88,7 +88,7 @@ impl Machine {
         }
         let mut transcript = setup.history.clone();
         // Pushed one by one: joining two trees rebalances the long one (25 µs at 10 000 messages, `benches/machine.rs`).
-        transcript.extend(state.collected.told().map(Arc::clone));
+        transcript.extend(state.collected.model_messages().map(Arc::clone));
         Ok(Self { setup, state, transcript })
     }
 
@@ -102,18 +102,17 @@ impl Machine {
         &self.setup
     }
 
-    /// Starts from another conversation: what is set up for it, and the messages that are new. Only before the first
-    /// action has been answered.
+    /// Replaces the setup and the messages of the run. Allowed only before the first result is fed.
     pub(crate) fn rewrite(&mut self, setup: Setup, new: History) {
         self.state.collected.messages = new;
         self.transcript = setup.history.clone();
-        self.transcript.extend(self.state.collected.told().map(Arc::clone));
+        self.transcript.extend(self.state.collected.model_messages().map(Arc::clone));
         self.setup = Arc::new(setup);
     }
 
-    /// The next action. The same until its result is fed.
+    /// Returns the next action. Returns the same action until its result is fed.
     pub fn next(&self) -> Action {
-        let hook = self.state.strategy.moves().calls_phase_hooks();
+        let hook = self.state.strategy.policy().calls_phase_hooks();
         match &self.state.phase {
             Phase::Execute => Action::Execute,
             Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) => Action::Stamp,
@@ -168,32 +167,24 @@ impl Machine {
                 phase
             }
             (phase, ActionResult::Aborted(abort)) => self.abort(phase, *abort),
-            (Phase::Execute, ActionResult::Executed(performed)) => self.take_performed(*performed),
+            (Phase::Execute, ActionResult::Executed(outcome)) => self.take_executed(*outcome),
             (Phase::StepId, ActionResult::Stamp(stamp)) => self.begin_step(&stamp),
-            (Phase::StepStart, ActionResult::Continue) => {
-                self.decide(|moves, decision| moves.begun(decision))
-            }
-            (Phase::Model, ActionResult::Answer(Ok(response))) => self.take_answer(response),
+            (Phase::StepStart, ActionResult::Continue) => self.decide(|policy, view| policy.begun(view)),
+            (Phase::Model, ActionResult::Answer(Ok(response))) => self.take_response(response),
             (Phase::Model, ActionResult::Answer(Err(error))) => self.take_failure(error),
             (Phase::Prompt, ActionResult::Stamp(stamp)) => self.prompt(stamp),
             (Phase::Reasoned, ActionResult::Continue) => Phase::Reason,
-            (Phase::Reason, ActionResult::Continue) => {
-                self.decide(|moves, decision| moves.reasoned(decision))
-            }
+            (Phase::Reason, ActionResult::Continue) => self.decide(|policy, view| policy.reasoned(view)),
             (Phase::Planned, ActionResult::Continue) => Phase::StepId,
             (Phase::Answered, ActionResult::Continue) => Phase::Act,
             (Phase::Act, ActionResult::Continue) => self.begin_round(),
             (Phase::Tools(round), result) => self.step_tools(round, result).map_err(Phase::Tools)?,
             (Phase::Results(round), ActionResult::Stamp(stamp)) => self.take_results(round, stamp),
-            (Phase::Observe, ActionResult::Continue) => {
-                self.decide(|moves, decision| moves.observed(decision))
-            }
+            (Phase::Observe, ActionResult::Continue) => self.decide(|policy, view| policy.observed(view)),
             (Phase::StepEnd, ActionResult::Continue) => Phase::Save,
             (Phase::Save, ActionResult::Continue) => Phase::Stop,
             (Phase::Stop, ActionResult::Stop(true)) => self.finish(),
-            (Phase::Stop, ActionResult::Stop(false)) => {
-                self.decide(|moves, decision| moves.stepped(decision))
-            }
+            (Phase::Stop, ActionResult::Stop(false)) => self.decide(|policy, view| policy.stepped(view)),
             (Phase::Exceeded(limit), ActionResult::Continue) => self.exceed(limit),
             (Phase::Checking, ActionResult::Checked(violations)) => self.take_check(violations),
             (Phase::Repair(violations), ActionResult::Stamp(stamp)) => {
@@ -236,15 +227,16 @@ impl Machine {
     /// Calls the strategy and converts its transition to a phase.
     pub(super) fn decide(
         &mut self,
-        ask: impl FnOnce(&mut dyn StrategyPolicy, &StrategyView<'_>) -> Transition,
+        choose: impl FnOnce(&mut dyn StrategyPolicy, &StrategyView<'_>) -> Transition,
     ) -> Phase {
         let RunState { step, mark, .. } = self.state;
-        let decision = StrategyView { setup: &self.setup, collected: &self.state.collected, step, mark };
-        let next = ask(self.state.strategy.moves_mut(), &decision);
-        self.carry_out(next)
+        let view = StrategyView { setup: &self.setup, collected: &self.state.collected, step, mark };
+        let next = choose(self.state.strategy.policy_mut(), &view);
+        self.apply(next)
     }
 
-    pub(super) fn carry_out(&mut self, next: Transition) -> Phase {
+    /// Converts a transition to a phase.
+    pub(super) fn apply(&mut self, next: Transition) -> Phase {
         match next {
             Transition::CallModel => Phase::Model,
             Transition::Ask => Phase::Prompt,
@@ -254,18 +246,20 @@ impl Machine {
             Transition::NextStep => Phase::StepId,
             Transition::Finish => self.finish(),
             Transition::Exceeded(limit) => Phase::Exceeded(limit),
-            Transition::Invalid(words) => self.fail(UppError::invalid_response(&*self.setup.provider, words)),
+            Transition::Invalid(reason) => {
+                self.fail(UppError::invalid_response(&*self.setup.provider, reason))
+            }
         }
     }
 
     fn begin_step(&mut self, stamp: &Stamp) -> Phase {
         let state = &mut self.state;
         let mark = state.collected.mark();
-        // The first step's turn starts with the input, which is there already.
+        // The turn of the first step starts with the input, which is collected already.
         state.mark = if state.step > 0 { mark } else { mark.with_input() };
         state.step = state.step.saturating_add(1);
         state.step_id = Arc::from(stamp.id.as_str());
-        state.strategy.moves_mut().entered();
+        state.strategy.policy_mut().entered();
         Phase::StepStart
     }
 
@@ -298,7 +292,7 @@ impl Machine {
             Ok(outcome) => {
                 let result = ToolResult {
                     tool_call_id: outcome.execution.tool_call_id.clone(),
-                    result: outcome.told().clone(),
+                    result: outcome.model_result().clone(),
                     is_error: Some(outcome.execution.is_error),
                     extra: Extra::new(),
                 };
@@ -336,8 +330,8 @@ impl Machine {
     }
 
     fn exceed(&mut self, limit: u32) -> Phase {
-        let words = format!("Tool execution exceeded maximum iterations ({limit})");
-        self.fail(UppError::invalid_request(&*self.setup.provider, words))
+        let message = format!("Tool execution exceeded maximum iterations ({limit})");
+        self.fail(UppError::invalid_request(&*self.setup.provider, message))
     }
 
     pub(super) fn push(&mut self, message: Arc<Message>) {
@@ -345,14 +339,14 @@ impl Machine {
         self.state.collected.messages.push_back(message);
     }
 
-    /// The id of the step that runs.
+    /// The id of the current step.
     pub fn step_id(&self) -> &Arc<str> {
         &self.state.step_id
     }
 
-    /// The id of the step of the plan that is carried out.
+    /// The id of the plan step that is being executed.
     pub fn plan_step_id(&self) -> Option<Arc<str>> {
-        self.state.strategy.moves().plan_step().map(Into::into)
+        self.state.strategy.policy().plan_step().map(Into::into)
     }
 
     /// The turn of the current step so far. `None` before its model has responded.
@@ -360,12 +354,12 @@ impl Machine {
         self.state.collected.turn_since(self.state.mark).ok()
     }
 
-    /// Tokens of the step that runs.
+    /// The token usage of the current step.
     pub fn step_usage(&self) -> TokenUsage {
         self.state.collected.usage_since(self.state.mark)
     }
 
-    /// The turn of a run that is about to complete, or has.
+    /// The turn of a run that is completing or has completed.
     pub const fn turn(&self) -> Option<&Arc<Turn>> {
         match &self.state.phase {
             Phase::Completing(turn) | Phase::Done(turn) => Some(turn),
@@ -374,7 +368,7 @@ impl Machine {
     }
 }
 
-/// A call that needs approval. It is saved like a result, so that it survives a restart.
+/// Records that a call needs approval. The state is saved, as after a result, so that a restart does not lose the request.
 fn take_approval_request(mut round: Round, position: usize, call: Arc<ToolCall>) -> Result<Phase, Round> {
     match round.slots.get_mut(position) {
         Some(slot @ CallState::Waiting) => *slot = CallState::AwaitingApproval(call),
@@ -384,7 +378,7 @@ fn take_approval_request(mut round: Round, position: usize, call: Arc<ToolCall>)
     Ok(Phase::Tools(round))
 }
 
-/// Phases that call the application's hooks or save: where it may fail.
+/// True for phases in which a hook or a save can fail.
 const fn waits_for_host(phase: &Phase) -> bool {
     !matches!(phase, Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) | Phase::Model)
 }

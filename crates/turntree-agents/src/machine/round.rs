@@ -9,24 +9,24 @@ use crate::types::action::{CallState, ToolReturn};
 use crate::types::approval::ApprovalDecision;
 use turntree_core::message::{Message, ToolCall, ToolDefinition, ToolResult};
 
-/// A tool round under way.
+/// The state of a tool round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Round {
     /// The state of each call, in order.
     pub(crate) slots: Vec<CallState>,
-    /// A result came in that has not been offered for saving.
+    /// True if a call has changed since the last save.
     pub(crate) unsaved: bool,
-    /// Why the run ends once all have settled.
+    /// The error that ends the run when all calls have finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<SavedError>,
-    /// The tool of each call. Not saved: it follows from names and definitions.
+    /// The index of each call's tool. Not serialized: names and definitions determine it.
     #[serde(skip)]
     pub(crate) tools: Option<Arc<[Option<usize>]>>,
 }
 
 impl Round {
-    /// A round in which nothing has answered.
+    /// A round in which no call has started.
     pub(crate) fn new(message: &Message, definitions: &[ToolDefinition]) -> Self {
         let slots = message.tool_calls().iter().map(|_| CallState::Waiting).collect();
         let mut round = Self { slots, unsaved: false, failure: None, tools: None };
@@ -40,20 +40,20 @@ impl Round {
         self.tools = Some(message.tool_calls().iter().map(|call| place(&call.tool_name)).collect());
     }
 
-    /// Places of the calls that are to be made, or refused, now.
+    /// The indexes of the calls that the driver has to make, or to reject.
     pub(crate) fn waiting(&self) -> Vec<usize> {
         let slots = self.slots.iter().enumerate();
         slots.filter(|(_, slot)| slot.is_open()).map(|(position, _)| position).collect()
     }
 
-    /// The calls that are to be made and have begun before.
+    /// The calls that have started and are not finished, with their indexes.
     pub(crate) fn begun(&self) -> Vec<(usize, CallState)> {
         let slots = self.slots.iter().enumerate();
         let begun = slots.filter(|(_, slot)| matches!(slot, CallState::Decided(_) | CallState::Returned(_)));
         begun.map(|(position, slot)| (position, slot.clone())).collect()
     }
 
-    /// Whether calls are to be made, or refused, now.
+    /// True if the driver has calls to make, or to reject.
     pub(crate) fn is_running(&self) -> bool {
         self.slots.iter().any(CallState::is_open)
     }
@@ -63,17 +63,17 @@ impl Round {
         let calls = message.tool_calls();
         let of_call = |(slot, call): (&CallState, &ToolCall)| match slot {
             CallState::Answered(result) => result.tool_call_id == call.tool_call_id,
-            CallState::AwaitingApproval(asked)
-            | CallState::Decided(ApprovalDecision { call: asked, .. })
-            | CallState::Returned(ToolReturn { call: asked, .. }) => {
-                asked.tool_call_id == call.tool_call_id && asked.tool_name == call.tool_name
+            CallState::AwaitingApproval(stored)
+            | CallState::Decided(ApprovalDecision { call: stored, .. })
+            | CallState::Returned(ToolReturn { call: stored, .. }) => {
+                stored.tool_call_id == call.tool_call_id && stored.tool_name == call.tool_name
             }
             CallState::Waiting | CallState::Failed => true,
         };
         !calls.is_empty() && calls.len() == self.slots.len() && self.slots.iter().zip(calls).all(of_call)
     }
 
-    /// The results in the order of the calls; a call without one is answered by `missing`.
+    /// The results in the order of the calls. `missing` is the error result of calls without one.
     pub(crate) fn results(self, message: &Message, missing: &str) -> Vec<ToolResult> {
         let slots = self.slots.into_iter().zip(message.tool_calls());
         slots

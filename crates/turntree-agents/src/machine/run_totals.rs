@@ -11,20 +11,20 @@ use turntree_core::message::message::History;
 use turntree_core::message::{Message, MessageKind, TokenUsage, ToolExecution, Turn, TurnError};
 use turntree_upp::StopReason;
 
-/// What the model is told, or thinks, beside the conversation: it is sent with every request from there on, and is in no
-/// turn and no thread (decision A11).
+/// A message that is sent to the model but is not part of turns and threads (decision A11): a prompt of the strategy, or
+/// the model's reasoning. All later requests of the run contain it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EphemeralMessage {
-    /// The number of messages of the run before it.
+    /// The number of messages of the run that precede it.
     pub(crate) at: usize,
     pub(crate) message: Arc<Message>,
 }
 
-/// What a run has collected.
+/// The messages, tool records and token usage of a run so far.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunTotals {
-    /// The input, then everything new, in order.
+    /// The input, then all new messages, in order.
     #[serde(with = "list")]
     pub(crate) messages: History,
     /// The ephemeral messages, in order.
@@ -33,36 +33,36 @@ pub(crate) struct RunTotals {
     /// The reasoning of the model, one text for each step.
     #[serde(default, with = "list", skip_serializing_if = "Vector::is_empty")]
     pub(crate) reasoning: Vector<String>,
-    /// Records of tools, in the order they finished.
+    /// Records of tool calls, in the order in which the tools finished.
     #[serde(with = "list")]
     pub(crate) executions: Vector<Arc<ToolExecution>>,
     /// Usage of each model call.
     #[serde(with = "list")]
     pub(crate) usage: Vector<Arc<TokenUsage>>,
-    /// The structured answer; the last one given counts.
+    /// The structured output. A later output replaces an earlier one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<RawJson>,
-    /// How the last response ended.
-    #[serde(default, skip_serializing_if = "AnswerStatus::is_complete")]
-    pub(crate) ending: AnswerStatus,
+    /// Status of the last response.
+    #[serde(rename = "ending", default, skip_serializing_if = "ResponseStatus::is_complete")]
+    pub(crate) status: ResponseStatus,
 }
 
-/// How an answer ended, as far as it matters to a structure.
+/// Whether a response can contain structured output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum AnswerStatus {
-    /// It is all there.
+pub(crate) enum ResponseStatus {
+    /// The response is complete.
     #[default]
     #[serde(rename = "whole")]
     Complete,
-    /// It ran out of tokens.
+    /// The response was cut off at the token limit.
     #[serde(rename = "cut")]
     Truncated,
-    /// Not an answer: the model refused or paused.
+    /// The model refused or paused.
     Other,
 }
 
-impl AnswerStatus {
+impl ResponseStatus {
     pub(crate) const fn of(reason: StopReason) -> Self {
         match reason {
             StopReason::MaxTokens => Self::Truncated,
@@ -71,13 +71,13 @@ impl AnswerStatus {
         }
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
     fn is_complete(&self) -> bool {
         *self == Self::Complete
     }
 }
 
-/// Where a step began in [`RunTotals`].
+/// The lengths of the lists of [`RunTotals`] at one moment, for example when a step began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Mark {
     messages: usize,
@@ -89,13 +89,13 @@ pub(crate) struct Mark {
     reasoning: usize,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
 impl Mark {
-    /// The same place, but for the messages, which begin with the run's first.
+    /// A copy that starts at the first message of the run.
     pub(crate) const fn with_input(self) -> Self {
         Self { messages: 0, ..self }
     }
@@ -107,7 +107,7 @@ impl RunTotals {
         self.messages.last()
     }
 
-    /// The place after everything that is there.
+    /// The current lengths.
     pub(crate) fn mark(&self) -> Mark {
         Mark {
             messages: self.messages.len(),
@@ -118,12 +118,12 @@ impl RunTotals {
         }
     }
 
-    /// All of it as a turn.
+    /// Everything collected as a turn.
     pub(crate) fn turn(&self) -> Result<Turn, TurnError> {
         self.turn_since(Mark::default())
     }
 
-    /// What was collected after a mark, as a turn.
+    /// The data collected after a mark as a turn.
     pub(crate) fn turn_since(&self, mark: Mark) -> Result<Turn, TurnError> {
         let messages = self.messages.iter().skip(mark.messages).map(Arc::clone).collect();
         let executions = self.executions_since(mark).cloned().collect();
@@ -131,36 +131,36 @@ impl RunTotals {
         Turn::new(messages, executions, self.usage_since(mark), cycles, self.data.clone())
     }
 
-    /// Records of the tools that finished after a mark.
+    /// The records of the tools that finished after a mark.
     pub(crate) fn executions_since(&self, mark: Mark) -> impl Iterator<Item = &ToolExecution> {
         self.executions.iter().skip(mark.executions).map(AsRef::as_ref)
     }
 
-    /// The messages that the model receives: those of the run with the ephemeral messages between them.
-    pub(crate) fn told(&self) -> impl Iterator<Item = &Arc<Message>> {
+    /// The messages that the model receives: the messages of the run, with the ephemeral messages at their positions.
+    pub(crate) fn model_messages(&self) -> impl Iterator<Item = &Arc<Message>> {
         let mut ephemeral = self.ephemeral.iter().peekable();
         let mut messages = self.messages.iter().enumerate().peekable();
         std::iter::from_fn(move || {
-            let place = messages.peek().map_or(usize::MAX, |(place, _)| *place);
-            match ephemeral.next_if(|aside| aside.at <= place) {
-                Some(aside) => Some(&aside.message),
+            let position = messages.peek().map_or(usize::MAX, |(position, _)| *position);
+            match ephemeral.next_if(|message| message.at <= position) {
+                Some(ephemeral) => Some(&ephemeral.message),
                 None => messages.next().map(|(_, message)| message),
             }
         })
     }
 
-    /// Tokens spent after a mark.
+    /// The token usage after a mark.
     pub(crate) fn usage_since(&self, mark: Mark) -> TokenUsage {
         TokenUsage::aggregate(self.usage.iter().skip(mark.usage).map(AsRef::as_ref))
     }
 
-    /// The calls of the last answer that no message answers.
-    pub(crate) fn unanswered(&self) -> Option<&Arc<Message>> {
+    /// The last message if it has tool calls. These calls have no results yet.
+    pub(crate) fn open_calls(&self) -> Option<&Arc<Message>> {
         self.last().filter(|message| message.has_tool_calls())
     }
 
-    /// What was collected before a mark, without output and answer status.
-    pub(crate) fn cut(&self, mark: Mark) -> Self {
+    /// The data collected before a mark, without structured output and response status.
+    pub(crate) fn until(&self, mark: Mark) -> Self {
         Self {
             messages: self.messages.take(mark.messages),
             executions: self.executions.take(mark.executions),
@@ -171,23 +171,23 @@ impl RunTotals {
         }
     }
 
-    /// True if `self` extends `earlier`, judged by the last entries.
-    pub(crate) fn goes_on_from(&self, earlier: &Self) -> bool {
-        fn begins<T: Clone>(whole: &Vector<Arc<T>>, part: &Vector<Arc<T>>) -> bool {
-            let Some((place, last)) = part.len().checked_sub(1).zip(part.last()) else { return true };
-            whole.get(place).is_some_and(|same| Arc::ptr_eq(same, last))
+    /// True if the lists of `earlier` are prefixes of those of `self`. Compares only the last entry of each list of
+    /// `earlier`.
+    pub(crate) fn extends(&self, earlier: &Self) -> bool {
+        fn has_prefix<T: Clone>(whole: &Vector<Arc<T>>, part: &Vector<Arc<T>>) -> bool {
+            let Some((index, last)) = part.len().checked_sub(1).zip(part.last()) else { return true };
+            whole.get(index).is_some_and(|same| Arc::ptr_eq(same, last))
         }
-        begins(&self.messages, &earlier.messages)
-            && begins(&self.executions, &earlier.executions)
-            && begins(&self.usage, &earlier.usage)
-            && begins(&self.ephemeral, &earlier.ephemeral)
+        has_prefix(&self.messages, &earlier.messages)
+            && has_prefix(&self.executions, &earlier.executions)
+            && has_prefix(&self.usage, &earlier.usage)
+            && has_prefix(&self.ephemeral, &earlier.ephemeral)
     }
 
-    /// Whether the run ends without an answer to what was asked: its response wants tools that nobody ran, or runs on
-    /// from; or the model refused.
-    pub(crate) fn is_unanswered(&self) -> bool {
+    /// True if the run has no final response: there is none, it has tool calls, or the model refused or paused.
+    pub(crate) fn lacks_final_response(&self) -> bool {
         let response = self.messages.iter().rfind(|message| message.kind() == MessageKind::Assistant);
-        self.ending == AnswerStatus::Other || response.is_none_or(|response| response.has_tool_calls())
+        self.status == ResponseStatus::Other || response.is_none_or(|response| response.has_tool_calls())
     }
 
     /// True if the mark is within the collected data.
@@ -199,9 +199,9 @@ impl RunTotals {
             && mark.reasoning <= self.reasoning.len()
     }
 
-    /// Whether the ephemeral have places among the messages, and are in order.
-    pub(crate) fn places_ephemeral(&self) -> bool {
-        let places = self.ephemeral.iter().map(|aside| aside.at);
-        places.is_sorted() && self.ephemeral.last().is_none_or(|last| last.at <= self.messages.len())
+    /// True if the ephemeral messages are in order and have valid positions.
+    pub(crate) fn has_valid_ephemeral(&self) -> bool {
+        let positions = self.ephemeral.iter().map(|message| message.at);
+        positions.is_sorted() && self.ephemeral.last().is_none_or(|last| last.at <= self.messages.len())
     }
 }

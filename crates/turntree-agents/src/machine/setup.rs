@@ -19,9 +19,9 @@ pub struct Setup {
     pub params: Arc<RawObject>,
     /// The tools the model may call.
     pub tools: Arc<[ToolDefinition]>,
-    /// JSON Schema of the structured answer, when one is wanted.
+    /// JSON Schema of the structured output.
     pub structure: Option<Arc<RawJson>>,
-    /// JSON Schema of the plan, where the strategy makes one.
+    /// JSON Schema of the plan, if the strategy makes one.
     pub plan_schema: Option<Arc<RawJson>>,
     /// Rules for the plan, in addition to those of all plans.
     pub plan_rules: Option<Arc<Structure>>,
@@ -29,6 +29,6 @@ pub struct Setup {
     pub is_wrapped: bool,
     /// True if the model is asked once to repair output that does not match the structure.
     pub structure_repair: bool,
-    /// Whose model runs; in errors.
+    /// The model's provider, for errors.
     pub provider: Arc<str>,
 }

@@ -33,73 +33,74 @@ pub enum StateError {
     Contradiction(&'static str),
 }
 
-/// The phase of a run. Each phase accepts one kind of action result.
+/// The phase of a run: the action that the machine waits for. Each phase accepts one kind of action result.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Phase {
-    /// A strategy of the application performs the run.
+    /// The custom strategy executes the run.
     Execute,
-    /// The strategy of the application returned this turn.
+    /// The custom strategy has returned this turn. The state is saved.
     Executed(Arc<Turn>),
-    /// A step needs an id.
+    /// The next step needs an id.
     #[default]
     StepId,
-    /// A step begins.
+    /// Hooks are notified that a step begins.
     StepStart,
-    /// The model receives an ephemeral message.
+    /// An ephemeral message for the model needs an id.
     Prompt,
     /// The model is called.
     Model,
-    /// It has thought.
+    /// The model has reasoned. The state is saved.
     Reasoned,
     /// Hooks are notified of the reasoning.
     Reason,
-    /// It has planned.
+    /// The model has made a plan. The state is saved.
     Planned,
-    /// The model has responded with tool calls.
+    /// The model has responded with tool calls. The state is saved.
     Answered,
     /// Hooks are notified of the tool calls.
     Act,
-    /// Tools run.
+    /// The tools run.
     Tools(Round),
-    /// Their results need a message.
+    /// The message with the tool results needs an id.
     Results(Round),
-    /// Their results are announced.
+    /// Hooks are notified of the tool results.
     Observe,
-    /// A step ends.
+    /// Hooks are notified that a step has ended.
     StepEnd,
-    /// The ended step is saved.
+    /// The state is saved after a step.
     Save,
     /// The stop condition is evaluated.
     Stop,
-    /// The limit is crossed.
+    /// Hooks are notified that the limit of tool rounds is exceeded. Contains the limit.
     Exceeded(u32),
-    /// The structured answer is checked.
+    /// The structured output is validated.
     Checking,
-    /// The output does not match: the model receives the violations.
+    /// The output has violations. The message that reports them to the model needs an id.
     Repair(Vec<Violation>),
-    /// The turn is whole.
+    /// Hooks are notified that the turn is complete.
     Completing(Arc<Turn>),
-    /// Something went wrong.
+    /// The run is failing. `on_error` may return a turn.
     Failing(SavedError),
-    /// The end.
+    /// The run has completed with this turn.
     Done(Arc<Turn>),
-    /// The other end.
+    /// The run has failed with this error.
     Failed(SavedError),
 }
 
-/// All that changes while an agent runs. Cloning it shares the messages: a snapshot costs a few counters.
+/// All data that changes while an agent runs. Clones share the messages, so the cost of a clone does not depend on their
+/// number.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunState {
     version: u32,
     pub(crate) strategy: StrategyState,
-    /// The step that runs, from 1; 0 before the first.
+    /// The number of the current step, from 1; 0 before the first step.
     pub(crate) step: u32,
-    /// Its id.
+    /// The id of the current step.
     pub(crate) step_id: Arc<str>,
     pub(crate) collected: RunTotals,
-    /// Where the step began.
+    /// The lengths of the collected lists when the current step began.
     pub(crate) mark: Mark,
     pub(crate) metadata: Arc<RawObject>,
     pub(crate) phase: Phase,
@@ -112,7 +113,7 @@ pub struct RunState {
 }
 
 impl RunState {
-    /// The version of the saved form.
+    /// The version of the serialized form.
     pub const VERSION: u32 = 1;
 
     /// The state of a run that has not begun.
@@ -147,17 +148,17 @@ impl RunState {
         self.collected.executions.last().map(AsRef::as_ref)
     }
 
-    /// The step that runs, from 1; 0 before the first.
+    /// The number of the current step, from 1; 0 before the first step.
     pub const fn step(&self) -> u32 {
         self.step
     }
 
-    /// The input, then everything new, in order.
+    /// The input, then all new messages, in order.
     pub const fn messages(&self) -> &History {
         &self.collected.messages
     }
 
-    /// Whether its strategy has the model plan.
+    /// True if the strategy is `plan`.
     pub(crate) const fn makes_plans(&self) -> bool {
         matches!(self.strategy, StrategyState::Plan(_))
     }
@@ -167,27 +168,28 @@ impl RunState {
         self.collected.reasoning.last().map_or("", String::as_str)
     }
 
-    /// What hooks and stop conditions see (UAP-1.0 §5.1).
+    /// The state as hooks and stop conditions receive it.
+    ///
+    /// Spec: UAP-1.0 §5.1
     pub fn execution_state(&self) -> ExecutionState {
-        let moves = self.strategy.moves();
+        let policy = self.strategy.policy();
         ExecutionState {
             step: self.step,
             messages: self.collected.messages.clone(),
             metadata: Arc::clone(&self.metadata),
-            reasoning: moves.calls_phase_hooks().then(|| self.collected.reasoning.clone()),
-            plan: moves.plan().cloned(),
+            reasoning: policy.calls_phase_hooks().then(|| self.collected.reasoning.clone()),
+            plan: policy.plan().cloned(),
             extra: Extra::new(),
         }
     }
 
     /// The state without collected data, except for the output.
     pub(crate) fn without_collected(&self) -> Self {
-        let (data, ending) = (self.collected.data.clone(), self.collected.ending);
-        Self { collected: RunTotals { data, ending, ..RunTotals::default() }, ..self.clone() }
+        let (data, status) = (self.collected.data.clone(), self.collected.status);
+        Self { collected: RunTotals { data, status, ..RunTotals::default() }, ..self.clone() }
     }
 
-    /// Prepares a state to resume after a failure: calls that ended the run are to be made again, those that have
-    /// answered are not.
+    /// Prepares the state to resume after a failure: failed tool calls are made again, finished ones are not.
     pub(crate) fn retry(&mut self) {
         if let Phase::Tools(round) = &mut self.phase {
             let failed = round.slots.iter_mut().filter(|slot| matches!(slot, CallState::Failed));
@@ -196,7 +198,7 @@ impl RunState {
         }
     }
 
-    /// Checks a state that was read, so that the machine need not.
+    /// Checks that a deserialized state is consistent. The machine relies on it.
     pub(crate) fn check(&self) -> Result<(), StateError> {
         if self.version != Self::VERSION {
             return Err(StateError::Version { found: self.version });
@@ -204,7 +206,7 @@ impl RunState {
         if !self.collected.contains_mark(self.mark) {
             return Err(StateError::Contradiction("its step begins after its end"));
         }
-        if !self.collected.places_ephemeral() {
+        if !self.collected.has_valid_ephemeral() {
             return Err(StateError::Contradiction("an ephemeral message is after its last message"));
         }
         let calls = self.collected.last().map_or(0, |message| message.tool_calls().len());

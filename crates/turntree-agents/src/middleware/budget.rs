@@ -225,16 +225,18 @@ impl Budget {
         let steps = spent.steps.saturating_sub(u64::from(context.calls_again()));
         if let Some((resource, limit, spent)) = self.exhausted(&spent, steps) {
             let error = BudgetError { resource, limit, spent, by_session: self.by_session };
-            let words = error.to_string();
-            return Err(UppError::new(ErrorCode::QuotaExceeded, &*context.provider, words).with_cause(error));
+            let message = error.to_string();
+            return Err(
+                UppError::new(ErrorCode::QuotaExceeded, &*context.provider, message).with_cause(error)
+            );
         }
         if self.cost.is_some() && !self.ignore_unpriced && spent.unpriced_calls > 0 {
-            let words = format!(
+            let message = format!(
                 "{} cannot enforce the cost limit: {} calls have no known cost; add the model's price with \
                  turntree.upp.prices, limit tokens instead, or ignore such calls",
                 self.name, spent.unpriced_calls
             );
-            return Err(UppError::invalid_request(&*context.provider, words));
+            return Err(UppError::invalid_request(&*context.provider, message));
         }
         Ok(())
     }

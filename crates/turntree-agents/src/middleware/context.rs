@@ -1,4 +1,4 @@
-//! What the hooks of a run can read and change.
+//! The data of a run that its hooks can read and change.
 //!
 //! Spec: UAP-1.0 §10.1
 
@@ -13,7 +13,7 @@ use turntree_core::message::{Message, TokenUsage};
 use turntree_core::time::{Clock as _, SystemClock, Timestamp};
 use turntree_upp::middleware::State;
 
-/// One run, as its middleware sees it. All hooks of the run share the context.
+/// The context of one run. All its hooks share it.
 #[derive(Debug)]
 pub struct MiddlewareContext {
     /// The agent.

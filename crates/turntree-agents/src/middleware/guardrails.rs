@@ -93,7 +93,7 @@ impl Rule {
     /// # Errors
     /// [`ErrorCode::InvalidRequest`] if the schema is not a valid JSON Schema.
     pub fn of_data(name: impl Into<String>, schema: RawJson) -> Result<Self, UppError> {
-        let structure = Structure::as_given(Arc::new(schema));
+        let structure = Structure::without_wrapper(Arc::new(schema));
         structure.check_schema("")?;
         Ok(Self { name: name.into(), kind: RuleKind::Data(Arc::new(structure)) })
     }
@@ -281,11 +281,11 @@ impl Guardrails {
     async fn checked_data(&self, data: &RawJson, checker: &RuleChecker<'_>) -> Result<RawJson, UppError> {
         let Some(left) = checker.text(data.get()).await? else { return Ok(data.clone()) };
         RawJson::from_text(left).map_err(|_| {
-            let words = format!(
+            let message = format!(
                 "{}: a rule replaced the structured output by text that is not JSON; return valid JSON",
                 self.name
             );
-            UppError::invalid_request(checker.provider, words)
+            UppError::invalid_request(checker.provider, message)
         })
     }
 

@@ -174,8 +174,8 @@ impl Logging {
                 UapData::Action(action) => {
                     for call in &action.tool_calls {
                         let arguments = self.json(&call.arguments);
-                        let words = format!("Agent {id} calls tool {} with {arguments}", call.tool_name);
-                        self.write(Level::Debug, &words);
+                        let message = format!("Agent {id} calls tool {} with {arguments}", call.tool_name);
+                        self.write(Level::Debug, &message);
                     }
                 }
                 _ => {}
@@ -184,8 +184,8 @@ impl Logging {
                 if let Delta::ToolExecutionEnd(end) = &event.delta {
                     let outcome = if end.is_error { "failed" } else { "answered" };
                     let result = self.json(&end.result);
-                    let words = format!("Agent {id} tool {} {outcome} {result}", end.tool_name);
-                    self.write(Level::Debug, &words);
+                    let message = format!("Agent {id} tool {} {outcome} {result}", end.tool_name);
+                    self.write(Level::Debug, &message);
                 }
             }
             // Sub-agents have their own middleware.

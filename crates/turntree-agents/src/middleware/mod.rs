@@ -1,15 +1,17 @@
-//! Middleware of agents: what stands around whole runs. UAP-1.0 §10.
+//! Middleware of agents: hooks around whole runs.
 //!
 //! ```text
 //!   before ──> before ──> run: request ──> model ──> response ──> … ──> after ──> after ──> turn
 //!   (first)    (second)        (each call of the model)               (second)   (first)
 //! ```
 //!
-//! A [`Middleware`] has some of the [`hooks`], an [`AgentMiddlewareStack`] is a list of them, and a run shows its hooks one
-//! [`MiddlewareContext`]. What drives them is with the runs (`run::around`); a run without middleware has none of it. The
-//! rest are middlewares: [`logging`], [`guardrails`], [`memory`] and [`budget`].
+//! A [`Middleware`] implements some of the [`hooks`]. An [`AgentMiddlewareStack`] is a list of middlewares. All hooks of a
+//! run share one [`MiddlewareContext`]. The driver calls the hooks ([`crate::driver`]). Built-in middlewares: [`logging`],
+//! [`guardrails`], [`memory`] and [`budget`].
 //!
-//! Middleware of models (UPP-1.2 §17, [`turntree_upp::middleware`]) is another onion around another core.
+//! Middleware of models (UPP-1.2 §17) is in [`turntree_upp::middleware`].
+//!
+//! Spec: UAP-1.0 §10
 
 pub mod budget;
 pub mod context;

@@ -28,7 +28,7 @@ use turntree_core::message::message::History;
 use turntree_upp::UppError;
 use turntree_upp::llm::Input;
 
-/// What a run does.
+/// The task of a run.
 #[derive(Debug)]
 enum Task {
     /// Runs the agent with an input.
@@ -37,7 +37,7 @@ enum Task {
     Resume,
 }
 
-/// What a run starts from.
+/// The tree position and the history that a run starts from.
 struct StartingPoint {
     position: TreePosition,
     uncommitted: History,

@@ -23,8 +23,8 @@ impl Session {
         run.map(RunState::pending_approvals).unwrap_or_default()
     }
 
-    /// Approves or denies a pending call. If two calls of one response have the same id, the first undecided one is
-    /// meant. `arguments`, a JSON object, replaces the arguments of the call. Nothing runs before [`Self::resume`].
+    /// Approves or denies a pending call. If two calls of one response have the same id, the first undecided one
+    /// is decided. `arguments`, a JSON object, replaces the arguments of the call. Nothing runs before [`Self::resume`].
     ///
     /// # Errors
     /// [`SessionError::RunActive`], [`SessionError::NotPending`] and [`SessionError::AlreadyDecided`].

@@ -41,7 +41,7 @@ pub struct Session {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RunEntry {
     pub(super) ticket: Option<u64>,
-    /// Whether the event loop of the polling thread must keep running while the run waits.
+    /// True if the event loop of the polling thread must continue to run while the run waits.
     pub(super) on_event_loop: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Header {
     reserved: RawObject,
 }
 
-/// What all handles of a session share. Lock order: `state`, then `tree`.
+/// The data that all handles of a session share. Lock order: `state`, then `tree`.
 pub(super) struct Shared {
     pub(super) header: Header,
     pub(super) agent: Agent,
@@ -249,7 +249,7 @@ impl Session {
     }
 
     /// Returns a handle to the same session whose next run has this ticket. `on_event_loop`: an event loop polls the
-    /// run, and must keep running for the run to end.
+    /// run, and must continue to run until the run ends.
     #[must_use]
     pub fn with_ticket(&self, ticket: u64, on_event_loop: bool) -> Self {
         Self { entry: RunEntry { ticket: Some(ticket), on_event_loop }, ..self.clone() }

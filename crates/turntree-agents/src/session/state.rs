@@ -22,7 +22,7 @@ pub(super) trait RunningSubAgent: fmt::Debug + Send + Sync {
     fn snapshot(&self) -> Option<Arc<SessionSnapshot>>;
 }
 
-/// What a session changes while it runs.
+/// The state that a session changes while it runs.
 #[derive(Debug)]
 pub(super) struct SessionState {
     /// Oldest first.

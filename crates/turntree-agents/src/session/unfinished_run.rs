@@ -15,8 +15,8 @@ pub struct UnfinishedRun {
     pub uncommitted: History,
     /// The state to resume from. `None` for a restored checkpoint whose run had finished.
     pub(crate) run: Option<RunState>,
-    /// Whether it comes from a restored checkpoint. The next run then sees its messages; the messages of a failed run
-    /// are left out.
+    /// True for a restored checkpoint: the next run sees its messages. The next run does not see the messages of a failed
+    /// run.
     ///
     /// Spec: decision A76.
     pub restored: bool,

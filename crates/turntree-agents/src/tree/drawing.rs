@@ -99,10 +99,10 @@ impl ThreadTree {
         details.push_str(" · ");
         details.push_str(&length.to_string());
         details.push_str(if length == 1 { " message" } else { " messages" });
-        let words = first_words(node);
-        if !words.is_empty() {
+        let message = first_words(node);
+        if !message.is_empty() {
             details.push_str(" · ");
-            details.push_str(&words);
+            details.push_str(&message);
         }
         details
     }
@@ -123,7 +123,7 @@ fn first_words(node: &ThreadNode) -> String {
     user.into_iter()
         .chain(messages.iter().take(4))
         .map(|message| single_line(&message.text()))
-        .find(|words| !words.is_empty())
+        .find(|text| !text.is_empty())
         .unwrap_or_default()
 }
 

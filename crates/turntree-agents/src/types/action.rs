@@ -22,7 +22,7 @@ pub struct Stamp {
     pub at: Timestamp,
 }
 
-/// What the driver does next. Each variant names the result to feed.
+/// An action for the driver. The documentation of each variant names the result to feed.
 ///
 /// Requesting an action does not change the machine: [`Machine::next`](crate::machine::Machine::next) returns the same
 /// action until its result is fed.
@@ -48,15 +48,14 @@ pub enum Action {
     /// Save the state if the host or the session saves at this boundary: [`ActionResult::Continue`] or
     /// [`ActionResult::Failed`].
     Checkpoint(Boundary),
-    /// Calls wait for approval and nothing else is left to do. Stop driving; drive the state again after the
-    /// decisions.
+    /// Calls wait for approval, and all other calls have finished. Stop the run; run the state again after the decisions.
     AwaitApproval(Vec<Arc<ToolCall>>),
     /// The run failed. Ask `on_error` for a turn to complete with: [`ActionResult::Recovery`] or
     /// [`ActionResult::Failed`].
     RequestRecovery(UppError),
     /// The run has completed.
     Done(Arc<Turn>),
-    /// The run has failed. [`partial_turn`](crate::types::partial_turn) returns what it had collected.
+    /// The run has failed. [`partial_turn`](crate::types::partial_turn) returns its partial turn.
     Failed(UppError),
 }
 
@@ -148,13 +147,13 @@ pub struct ToolOutcome {
     /// The record of the call for the turn.
     pub execution: ToolExecution,
     /// The result that the model receives, if it differs from the record.
-    pub told: Option<RawJson>,
+    pub model_result: Option<RawJson>,
 }
 
 impl ToolOutcome {
     /// The result that the model receives.
-    pub fn told(&self) -> &RawJson {
-        self.told.as_ref().unwrap_or(&self.execution.result)
+    pub fn model_result(&self) -> &RawJson {
+        self.model_result.as_ref().unwrap_or(&self.execution.result)
     }
 }
 
@@ -202,7 +201,7 @@ pub enum ActionResult {
     Failed(UppError),
     /// Accepted at any time: the application changed the metadata of the run. Not the result of an action.
     Metadata(Arc<RawObject>),
-    /// Accepted at any time: the run ends with what it has collected (UAP-1.0 §12.5). Not the result of an action.
+    /// Accepted at any time: the run ends with its partial turn (UAP-1.0 §12.5). Not the result of an action.
     Aborted(Box<Abort>),
 }
 

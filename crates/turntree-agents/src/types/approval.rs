@@ -62,7 +62,7 @@ impl ApprovalRequired {
         let remedy = if self.session_id.is_some() {
             "`approve` or `deny` them in the session, then `resume`"
         } else {
-            "only a session can go on after that: run the agent in one"
+            "only a session can resume such a run: run the agent in a session"
         };
         format!("calls wait for approval: {}; {remedy}", listed(&self.calls))
     }

@@ -1,4 +1,6 @@
-//! The events of a streamed run. UAP-1.0 §12.2; decisions A54, A55, A104
+//! The events of a streamed run.
+//!
+//! Spec: UAP-1.0 §12.2; decisions A54, A55, A104
 
 use std::sync::Arc;
 
@@ -13,9 +15,9 @@ use turntree_core::message::{StreamEvent, TokenUsage, ToolCall, ToolResult};
 /// One event of a streamed run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentStreamEvent {
-    /// Of the agent: `source` is `uap`.
+    /// An event of the agent: `source` is `uap`.
     Uap(UapEvent),
-    /// Of the model or a tool, unchanged: `source` is `upp`.
+    /// An event of the model or a tool, unchanged: `source` is `upp`.
     Upp(StreamEvent),
     /// An event of a sub-agent, at any depth; only if the stream includes them (decision A60).
     SubAgent(Box<SubAgentEvent>),
@@ -24,29 +26,31 @@ pub enum AgentStreamEvent {
 /// An event of an agent that runs as a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubAgentEvent {
-    /// Whose event it is.
+    /// The run of the sub-agent.
     pub run: Arc<SubAgentRun>,
-    /// The event as a listener of that run gets it: one of the other two kinds.
+    /// The event as a consumer of that run's stream receives it: [`AgentStreamEvent::Uap`] or [`AgentStreamEvent::Upp`].
     pub event: AgentStreamEvent,
 }
 
 json_object! {
-    /// One run of an agent as the tool of another one. UAP-1.0 §8.4.
+    /// One run of an agent that serves as a tool.
+///
+/// Spec: UAP-1.0 §8.4
     #[derive(Debug, Clone, PartialEq)]
     pub struct SubAgentRun {
         /// The agent.
         pub agent_id: Arc<str> = "agentId",
-        /// This run of it.
+        /// The run.
         pub turn_id: Arc<str> = "turnId",
-        /// The agent whose tool it is; none in a call of a bare model.
+        /// The calling agent; `None` in a call of a bare model.
         pub parent_agent_id: Option<Arc<str>> = "parentAgentId",
-        /// The run whose tool it is; none in a call of a bare model.
+        /// The calling run; `None` in a call of a bare model.
         pub parent_turn_id: Option<Arc<str>> = "parentTurnId",
         /// The name of the tool.
         pub tool_name: Arc<str> = "toolName",
         /// The call.
         pub tool_call_id: Arc<str> = "toolCallId",
-        /// How many runs it is inside of, from 1.
+        /// The number of runs that contain this one, from 1.
         pub depth: u32 = "depth",
     }
 }
@@ -58,7 +62,7 @@ pub struct UapEvent {
     pub step: u32,
     /// The agent.
     pub agent_id: Arc<str>,
-    /// What happened.
+    /// The type and the data of the event.
     pub data: UapData,
 }
 
@@ -70,7 +74,7 @@ json_object! {
         pub step_number: u32 = "stepNumber",
         /// The step's id.
         pub step_id: Option<Arc<str>> = "stepId",
-        /// The step of the plan that it carries out, where the strategy makes plans.
+        /// The id of the plan step that is executed, if the strategy makes plans.
         pub plan_step_id: Option<Arc<str>> = "planStepId",
     }
 }
@@ -85,7 +89,7 @@ json_object! {
         pub step_id: Option<Arc<str>> = "stepId",
         /// As in [`StepStart`].
         pub plan_step_id: Option<Arc<str>> = "planStepId",
-        /// Tokens of this step alone.
+        /// Token usage of this step.
         pub usage: TokenUsage = "usage", default,
     }
 }
@@ -94,7 +98,7 @@ json_object! {
     /// The model has reasoned.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Reasoning {
-        /// Its words.
+        /// The text of the reasoning.
         pub text: String = "text",
     }
 }
@@ -112,40 +116,40 @@ json_object! {
     /// The tools have returned.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Observation {
-        /// One result a call, in the order of the calls.
+        /// One result for each call, in the order of the calls.
         pub results: Vec<ToolResult> = "results",
     }
 }
 
 json_object! {
-    /// A checkpoint was made.
+    /// A checkpoint was created.
     #[derive(Debug, Clone, PartialEq)]
     pub struct CheckpointMade {
-        /// Its id.
+        /// The id of the checkpoint.
         pub checkpoint_id: String = "checkpointId",
     }
 }
 
 macro_rules! data {
     ($( $(#[$meta:meta])* $variant:ident($type:ty) = $kind:literal, )*) => {
-        /// What happened, by type.
+        /// The data of an event, by type.
         #[derive(Debug, Clone, PartialEq)]
         pub enum UapData {
             $( $(#[$meta])* $variant($type), )*
             /// A type that this version does not define.
             Unknown {
-                /// Its name.
+                /// The name of the type.
                 kind: Box<str>,
-                /// Its data.
+                /// The data.
                 data: RawObject,
             },
         }
 
         impl UapData {
-            /// Every type of UAP-1.0, in the order of its table.
+            /// The event types of UAP-1.0, in the order of its table.
             pub const KINDS: &'static [&'static str] = &[$($kind),*];
 
-            /// Its name in JSON.
+            /// The name of the type in JSON.
             pub fn kind(&self) -> &str {
                 match self {
                     $( Self::$variant(_) => $kind, )*
@@ -153,10 +157,10 @@ macro_rules! data {
                 }
             }
 
-            /// Its data as JSON.
+            /// Returns the data as JSON.
             ///
             /// # Errors
-            /// As [`RawJson::from_value`].
+            /// As for [`RawJson::from_value`].
             pub fn to_raw(&self) -> Result<RawJson, serde_json::Error> {
                 match self {
                     $( Self::$variant(data) => RawJson::from_value(data), )*
@@ -185,7 +189,7 @@ data! {
     Action(ActionTaken) = "action",
     /// The tools have returned.
     Observation(Observation) = "observation",
-    /// A checkpoint was made.
+    /// A checkpoint was created.
     Checkpoint(CheckpointMade) = "checkpoint",
 }
 
@@ -247,7 +251,7 @@ impl AgentStreamEvent {
         }
     }
 
-    /// The run of a sub-agent whose event it is.
+    /// The run of the sub-agent, for an event of a sub-agent.
     pub fn sub_agent(&self) -> Option<&Arc<SubAgentRun>> {
         match self {
             Self::SubAgent(sub) => Some(&sub.run),
@@ -255,7 +259,7 @@ impl AgentStreamEvent {
         }
     }
 
-    /// The agent's event.
+    /// The event of an agent or a sub-agent; `None` for an event of a model or a tool.
     pub fn as_uap(&self) -> Option<&UapEvent> {
         match self {
             Self::Uap(event) => Some(event),
@@ -264,7 +268,7 @@ impl AgentStreamEvent {
         }
     }
 
-    /// The model's or the tool's event.
+    /// The event of a model or a tool; `None` for an event of an agent.
     pub fn as_upp(&self) -> Option<&StreamEvent> {
         match self {
             Self::Upp(event) => Some(event),
@@ -274,7 +278,8 @@ impl AgentStreamEvent {
     }
 }
 
-/// `{"source": "uap", "uap": {…}}` or `{"source": "upp", "upp": {…}}`; of a sub-agent with `"subAgent": {…}` after it.
+/// Writes `{"source": "uap", "uap": {…}}` or `{"source": "upp", "upp": {…}}`. Events of sub-agents also have the member
+/// `subAgent`.
 impl Serialize for AgentStreamEvent {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

@@ -1,4 +1,6 @@
-//! What hooks and stop conditions see of a run. UAP-1.0 §5.1, §13.4.
+//! The state of a run as hooks and stop conditions receive it.
+//!
+//! Spec: UAP-1.0 §5.1, §13.4
 
 use std::sync::Arc;
 
@@ -29,20 +31,22 @@ json_object! {
     }
 }
 
-/// What hooks and stop conditions see of a run. UAP-1.0 §5.1, §13.4.
+/// The state of a run as hooks and stop conditions receive it.
+///
+/// Spec: UAP-1.0 §5.1, §13.4
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ExecutionState {
-    /// The step that runs, from 1.
+    /// The number of the current step, from 1.
     pub step: u32,
-    /// The input, then everything new, in order.
+    /// The input, then all new messages, in order.
     pub messages: History,
-    /// What the application keeps with the run.
+    /// The application's metadata of the run.
     pub metadata: Arc<RawObject>,
-    /// What the model thought, one text a step, where the strategy has it think.
+    /// The reasoning of the model, one text for each step; `None` if the strategy has no reasoning phase.
     pub reasoning: Option<Vector<String>>,
-    /// The plan, where the strategy makes one.
+    /// The plan, if the strategy makes one.
     pub plan: Option<Vector<PlanStep>>,
-    /// Members this version does not know.
+    /// Members that this version does not know.
     pub extra: Extra,
 }
 

@@ -1,4 +1,4 @@
-//! The run that contains another run, and the model that it lends.
+//! The run that contains another run, and the model that the inner run inherits.
 
 use std::sync::Arc;
 
@@ -17,7 +17,9 @@ pub struct InheritedModel {
     pub params: Arc<RawObject>,
 }
 
-/// A run of an agent, as the runs inside its tools see it. UAP-1.0 §8.3 and §8.4
+/// A run of an agent, as described to the runs inside its tools.
+///
+/// Spec: UAP-1.0 §8.3, §8.4
 #[derive(Debug, Clone)]
 pub struct ParentRun {
     /// The agent and the run.

@@ -32,8 +32,8 @@ impl PartialOutput {
         self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the text of an event. Each message of the model starts over.
-    pub(crate) fn hear(&self, event: &StreamEvent) {
+    /// Adds the text of an event. The start of a message discards the text before it.
+    pub(crate) fn push(&self, event: &StreamEvent) {
         match &event.delta {
             Delta::Object(delta) => {
                 let mut text = self.lock();
@@ -45,7 +45,7 @@ impl PartialOutput {
         }
     }
 
-    /// The partial object; `None` before any value can be parsed. Parsed once for each change, however often it is
+    /// The partial object; `None` if no value can be parsed yet. The text is parsed only if it has changed since the last
     /// read.
     pub fn read(&self) -> Option<Arc<Partial>> {
         let mut text = self.lock();

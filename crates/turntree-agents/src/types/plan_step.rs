@@ -1,4 +1,6 @@
-//! A step of a plan, as a run's state shows it. UAP-1.0 §5.4, §13.4.
+//! A step of a plan, as in the state of a run.
+//!
+//! Spec: UAP-1.0 §5.4, §13.4
 
 use serde::{Deserialize, Serialize};
 
@@ -6,26 +8,26 @@ use turntree_core::json::json_object;
 use turntree_core::json::object::Field;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 
-/// How far a step of a plan is.
+/// The status of a plan step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanStatus {
-    /// Not begun.
+    /// The step has not started.
     #[default]
     Pending,
-    /// Under way.
+    /// The step is being executed.
     InProgress,
-    /// Done.
+    /// The step has succeeded.
     Completed,
-    /// It went wrong.
+    /// The step has failed.
     Failed,
 }
 
 impl PlanStatus {
-    /// All of them, in the order of the specification.
+    /// All statuses, in the order of the specification.
     pub const ALL: [Self; 4] = [Self::Pending, Self::InProgress, Self::Completed, Self::Failed];
 
-    /// Its name in JSON.
+    /// The name of the status in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -50,13 +52,13 @@ json_object! {
     pub struct PlanStep {
         /// Unique in its plan.
         pub id: String = "id",
-        /// What is to be done.
+        /// The task of the step.
         pub description: String = "description",
-        /// The tool to do it with, where the plan names one.
+        /// The tool for the step, if the plan names one.
         pub tool: Option<String> = "tool",
-        /// Ids of the steps that have to be done before.
+        /// Ids of the steps that must be completed before this one.
         pub depends_on: Vec<String> = "dependsOn",
-        /// How far it is.
+        /// The status.
         pub status: PlanStatus = "status",
     }
 }

@@ -1,7 +1,10 @@
-//! Structured output: the schema for the model, and validation. UPP-1.2 §10.5
+//! Structured output: the schema for the model, and validation.
 //!
-//! The specification leaves answers unchecked; here they are held to their JSON Schema, so that `turn.data` is what was
-//! asked for or the run fails. Vendors want an object at the root: a schema of anything else is sent inside one.
+//! The specification does not require validation. turntree validates structured output against its JSON Schema: `turn.data`
+//! matches the schema, or the run fails. Vendors require an object at the root, so other schemas are wrapped in an object
+//! with the member [`WRAPPED`].
+//!
+//! Spec: UPP-1.2 §10.5
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,11 +18,11 @@ use turntree_upp::UppError;
 /// The member that holds output whose schema is not an object.
 pub const WRAPPED: &str = "value";
 
-/// Violations that an error or a repair names; the rest is counted.
-const NAMED: usize = 8;
+/// Maximum number of violations in a message. The others are only counted.
+const MAX_LISTED: usize = 8;
 
-/// Longest words of one violation, in characters: a validator repeats the value.
-const LONGEST: usize = 300;
+/// Maximum length of the message of a violation, in characters. Validators include the value in the message.
+const MAX_MESSAGE_LENGTH: usize = 300;
 
 /// The structure of the output: a JSON Schema and its validator.
 pub struct Structure {
@@ -28,14 +31,14 @@ pub struct Structure {
     validator: OnceLock<Result<jsonschema::Validator, String>>,
 }
 
-/// A rule that an answer breaks.
+/// A rule that structured output violates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// Where in the answer, RFC 6901; empty for all of it.
+    /// JSON Pointer (RFC 6901) to the value in the output; empty for the whole output.
     pub pointer: String,
-    /// The rule, as JSON Schema or the application names it.
+    /// The name of the rule: a keyword of JSON Schema, or a name of the application.
     pub rule: String,
-    /// What is wrong with the value.
+    /// The description of the violation.
     pub message: String,
 }
 
@@ -47,13 +50,13 @@ impl fmt::Display for Violation {
 }
 
 impl Violation {
-    /// A rule that an answer breaks.
+    /// Creates a violation. Shortens long messages.
     pub fn new(pointer: impl Into<String>, rule: impl Into<String>, message: &str) -> Self {
-        let mut words: String = message.chars().take(LONGEST).collect();
-        if words.len() < message.len() {
-            words.push('…');
+        let mut shortened: String = message.chars().take(MAX_MESSAGE_LENGTH).collect();
+        if shortened.len() < message.len() {
+            shortened.push('…');
         }
-        Self { pointer: pointer.into(), rule: rule.into(), message: words }
+        Self { pointer: pointer.into(), rule: rule.into(), message: shortened }
     }
 
     /// The response is not JSON.
@@ -61,28 +64,28 @@ impl Violation {
         Self::new("", "json", "it is not JSON")
     }
 
-    /// All in one line each.
+    /// Joins the violations with a separator.
     pub(crate) fn list(violations: &[Self], separator: &str) -> String {
-        let named: Vec<String> = violations.iter().take(NAMED).map(ToString::to_string).collect();
-        let rest = violations.len().saturating_sub(NAMED);
+        let named: Vec<String> = violations.iter().take(MAX_LISTED).map(ToString::to_string).collect();
+        let rest = violations.len().saturating_sub(MAX_LISTED);
         let more = if rest > 0 { format!("{separator}and {rest} more") } else { String::new() };
         named.join(separator) + &more
     }
 }
 
 impl Structure {
-    /// The structure of a schema, which is compiled when it is first needed.
+    /// Creates a structure from a schema. The validator is compiled at its first use.
     pub fn new(schema: &Arc<RawJson>) -> Self {
-        let (schema, is_wrapped) = rooted(schema);
+        let (schema, is_wrapped) = with_object_root(schema);
         Self { schema, is_wrapped, validator: OnceLock::new() }
     }
 
-    /// A schema that no model receives: used as it is.
-    pub(crate) fn as_given(schema: Arc<RawJson>) -> Self {
+    /// Creates a structure from a schema that is not sent to a model, so it is not wrapped.
+    pub(crate) fn without_wrapper(schema: Arc<RawJson>) -> Self {
         Self { schema, is_wrapped: false, validator: OnceLock::new() }
     }
 
-    /// The schema that the model receives: always an object.
+    /// The schema that the model receives. Its root is an object.
     pub const fn schema(&self) -> &Arc<RawJson> {
         &self.schema
     }
@@ -95,23 +98,22 @@ impl Structure {
     /// Checks the schema itself.
     ///
     /// # Errors
-    /// [`turntree_upp::ErrorCode::InvalidRequest`] for a schema that breaks the rules of JSON Schema, or refers to
-    /// another document.
+    /// [`turntree_upp::ErrorCode::InvalidRequest`] if the schema is not a valid JSON Schema, or refers to another document.
     pub fn check_schema(&self, provider: &str) -> Result<(), UppError> {
         match self.validator() {
             Ok(_) => Ok(()),
-            Err(words) => {
-                let words = format!("structure: {words}; correct the JSON Schema (draft 2020-12)");
-                Err(UppError::invalid_request(provider, words))
+            Err(reason) => {
+                let message = format!("structure: {reason}; correct the JSON Schema (draft 2020-12)");
+                Err(UppError::invalid_request(provider, message))
             }
         }
     }
 
-    /// The rules that an answer of the model breaks; none when it fits.
+    /// Validates output of the model. Returns the violations; empty for valid output.
     pub fn violations(&self, answer: &RawJson) -> Vec<Violation> {
         let Ok(validator) = self.validator() else { return Vec::new() };
         let Ok(tree) = answer.to::<serde_json::Value>() else {
-            return vec![Violation::new("", "depth", "it is nested too deeply")];
+            return vec![Violation::new("", "depth", "the nesting is too deep")];
         };
         let errors = validator.iter_errors(&tree);
         errors
@@ -126,7 +128,7 @@ impl Structure {
             .get_or_init(|| {
                 Limits::PAYLOAD.check(self.schema.get()).map_err(|error| error.to_string())?;
                 let schema = self.schema.to::<serde_json::Value>().map_err(|error| error.to_string())?;
-                // Untrusted schemas must not make us fetch anything.
+                // An untrusted schema must not cause requests.
                 jsonschema::options().offline().build(&schema).map_err(|error| error.to_string())
             })
             .as_ref()
@@ -148,11 +150,11 @@ pub fn unwrapped(answer: &RawJson) -> Option<RawJson> {
     RawObject::from_raw(answer)?.get(WRAPPED).cloned()
 }
 
-/// The schema with an object at its root, and whether it had to be put inside one.
-fn rooted(schema: &Arc<RawJson>) -> (Arc<RawJson>, bool) {
+/// Returns a schema whose root is an object, and true if the schema was wrapped.
+fn with_object_root(schema: &Arc<RawJson>) -> (Arc<RawJson>, bool) {
     let Some(mut root) = RawObject::from_raw(schema) else { return (Arc::clone(schema), false) };
     let definitions = root.get("$defs").cloned();
-    // Types that contain themselves are written as a reference to their own definition.
+    // The schema of a recursive type is a reference to its own definition.
     if let Some(named) = definition_of_root(&root, definitions.as_ref()) {
         if is_object(&named) {
             let mut inlined = named;
@@ -161,7 +163,7 @@ fn rooted(schema: &Arc<RawJson>) -> (Arc<RawJson>, bool) {
             }
             return (as_raw(&inlined, schema), false);
         }
-    } else if is_object(&root) || !says_otherwise(&root) {
+    } else if is_object(&root) || !allows_other_types(&root) {
         return (Arc::clone(schema), false);
     }
     root.remove("$defs");
@@ -194,6 +196,6 @@ fn is_object(schema: &RawObject) -> bool {
 }
 
 /// True if a schema allows values other than objects. A schema without constraints is sent unchanged.
-fn says_otherwise(schema: &RawObject) -> bool {
+fn allows_other_types(schema: &RawObject) -> bool {
     ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"].iter().any(|word| schema.get(word).is_some())
 }

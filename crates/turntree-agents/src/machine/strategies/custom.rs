@@ -25,7 +25,7 @@ mod plan {
 
     use crate::types::plan_step::PlanStep;
 
-    #[expect(clippy::ref_option, reason = "the signature that serde wants")]
+    #[expect(clippy::ref_option, reason = "serde requires this signature")]
     pub(super) fn serialize<S: Serializer>(
         plan: &Option<Vector<PlanStep>>,
         serializer: S,

@@ -28,30 +28,31 @@ pub(crate) struct LoopState {
     /// Number of tool rounds so far.
     rounds: u32,
     /// True if the current step ran tools, so that another step follows.
-    goes_on: bool,
+    #[serde(rename = "goesOn")]
+    continues: bool,
 }
 
 impl LoopState {
     pub(crate) const fn new(options: LoopOptions) -> Self {
-        Self { max_iterations: options.max_iterations, rounds: 0, goes_on: false }
+        Self { max_iterations: options.max_iterations, rounds: 0, continues: false }
     }
 }
 
 impl StrategyPolicy for LoopState {
     fn begun(&mut self, _: &StrategyView<'_>) -> Transition {
-        self.goes_on = false;
+        self.continues = false;
         Transition::CallModel
     }
 
-    fn answered(&mut self, decision: &StrategyView<'_>) -> Transition {
-        if !decision.wants_tools() || self.max_iterations == 0 {
+    fn answered(&mut self, view: &StrategyView<'_>) -> Transition {
+        if !view.wants_tools() || self.max_iterations == 0 {
             return Transition::EndStep;
         }
         if self.rounds >= self.max_iterations {
             return Transition::Exceeded(self.max_iterations);
         }
         self.rounds += 1;
-        self.goes_on = true;
+        self.continues = true;
         Transition::RunTools
     }
 
@@ -60,6 +61,6 @@ impl StrategyPolicy for LoopState {
     }
 
     fn stepped(&mut self, _: &StrategyView<'_>) -> Transition {
-        if self.goes_on { Transition::NextStep } else { Transition::Finish }
+        if self.continues { Transition::NextStep } else { Transition::Finish }
     }
 }

@@ -1,9 +1,9 @@
 //! The strategies of the machine: which transition follows each event of a run.
 //!
-//! A strategy implements `StrategyPolicy`: the machine calls it when something happened (a step began, the model
-//! answered, the tools finished) and receives a `Transition`. A strategy has a small serializable state and no I/O.
-//! Its `Purpose` decides what a model call is sent with and where the response goes. Strategies can add ephemeral
-//! messages: they are sent to the model, but they are not part of turns and threads (decision A11).
+//! A strategy implements `StrategyPolicy`: the machine calls it after each event (a step began, the model responded, the
+//! tools finished) and receives a `Transition`. A strategy has a small serializable state and no I/O. Its `Purpose`
+//! determines the content of a request and where the response is stored. Strategies can add ephemeral messages: they are
+//! sent to the model, but they are not part of turns and threads (decision A11).
 //!
 //! Spec: UAP-1.0 §5
 

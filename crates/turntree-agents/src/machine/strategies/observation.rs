@@ -72,12 +72,12 @@ fn observed<'a>(result: &'a ToolResult, calls: &'a [ToolCall]) -> Observed<'a> {
 }
 
 fn markdown(observed: &[Observed<'_>]) -> String {
-    let mut words = String::from("## Observations");
+    let mut message = String::from("## Observations");
     for one in observed {
         let failed = if one.is_error { " (failed)" } else { "" };
-        let _ = write!(words, "\n\n### {}{failed}\n\n{}", one.tool, plain(one.result));
+        let _ = write!(message, "\n\n### {}{failed}\n\n{}", one.tool, plain(one.result));
     }
-    words
+    message
 }
 
 fn text(observed: &[Observed<'_>]) -> String {

@@ -10,21 +10,21 @@ use turntree_core::json::RawJson;
 use turntree_core::message::ToolExecution;
 use turntree_upp::UppError;
 
-/// The purpose of a model call: what it is sent with, and where its response goes.
+/// The purpose of a model call. Determines the content of the request and where the response is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To answer: with tools, and the structure. The answer joins the conversation.
+    /// Final response: the request has tools and the structure. The response is added to the conversation.
     Answer,
-    /// To work on: as [`Self::Answer`], but the structure comes with a later call.
+    /// Intermediate response: as [`Self::Answer`], without the structure.
     Work,
-    /// To think: tools are declared, and calls of them dropped. The answer stays aside.
+    /// Reasoning: the request declares tools, but tool calls are dropped. The response is an ephemeral message.
     Reason,
-    /// To plan: with the structure of a plan. The answer stays aside.
+    /// Planning: the request has the schema of a plan. The response is an ephemeral message.
     Plan,
 }
 
 impl Purpose {
-    /// Whether the answer stays aside.
+    /// True if the response is an ephemeral message.
     pub(crate) const fn is_ephemeral(self) -> bool {
         matches!(self, Self::Reason | Self::Plan)
     }
@@ -37,39 +37,40 @@ pub(crate) enum Transition {
     CallModel,
     /// Add an ephemeral message ([`StrategyPolicy::prompt`]) and call the model.
     Ask,
-    /// Run the tools that the last answer calls.
+    /// Run the tool calls of the last response.
     RunTools,
-    /// There is a plan: save it, and begin a step.
+    /// Save the plan, then begin a step.
     Planned,
-    /// The step is over.
+    /// End the step.
     EndStep,
     /// Begin another step.
     NextStep,
-    /// The run is over; the last answer is the response.
+    /// End the run. The last response is the result.
     Finish,
-    /// One more tool round would be more than the limit.
+    /// Fail the run: another tool round would exceed the limit. Contains the limit.
     Exceeded(u32),
-    /// The response is not usable for the strategy; the reason.
+    /// Fail the run: the strategy cannot use the response. Contains the reason.
     Invalid(String),
 }
 
-/// What a strategy decides on.
+/// The data of a run that a strategy can read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StrategyView<'a> {
     /// The setup of the run.
     pub(crate) setup: &'a Setup,
-    /// What the run has collected.
+    /// The data that the run has collected.
     pub(crate) collected: &'a RunTotals,
-    /// The step that runs, from 1.
+    /// The number of the current step, from 1.
     pub(crate) step: u32,
-    /// Where it began.
+    /// The lengths of the collected lists when the current step began.
     pub(crate) mark: Mark,
 }
 
 impl<'a> StrategyView<'a> {
     /// True if the last response contains tool calls that can run. Without tools, calls are left to the caller.
     pub(crate) fn wants_tools(&self) -> bool {
-        !self.setup.tools.is_empty() && self.collected.last().is_some_and(|answer| answer.has_tool_calls())
+        !self.setup.tools.is_empty()
+            && self.collected.last().is_some_and(|response| response.has_tool_calls())
     }
 
     /// Records of the tools that ran in this step, in the order they finished.
@@ -78,15 +79,16 @@ impl<'a> StrategyView<'a> {
     }
 }
 
-/// The places of a run where a strategy decides. Defaults serve strategies that never come there.
+/// Chooses the next transition after each event of a run. The default methods are for events that cannot happen in a
+/// strategy.
 pub(crate) trait StrategyPolicy {
     /// The purpose of the current or the last model call.
     fn purpose(&self) -> Purpose {
         Purpose::Answer
     }
 
-    /// The text of the ephemeral message, after [`Transition::Ask`].
-    fn prompt(&self, _decision: &StrategyView<'_>) -> String {
+    /// Returns the text of the ephemeral message. Called after [`Transition::Ask`].
+    fn prompt(&self, _view: &StrategyView<'_>) -> String {
         String::new()
     }
 
@@ -94,44 +96,46 @@ pub(crate) trait StrategyPolicy {
     fn entered(&mut self) {}
 
     /// A step has begun.
-    fn begun(&mut self, decision: &StrategyView<'_>) -> Transition;
+    fn begun(&mut self, view: &StrategyView<'_>) -> Transition;
 
     /// The model has reasoned; the text is an ephemeral message.
-    fn reasoned(&mut self, _decision: &StrategyView<'_>) -> Transition {
+    fn reasoned(&mut self, _view: &StrategyView<'_>) -> Transition {
         Transition::EndStep
     }
 
     /// The model has planned; the text is an ephemeral message, `data` the structured output.
-    fn planned(&mut self, _decision: &StrategyView<'_>, _data: Option<&RawJson>) -> Transition {
+    fn planned(&mut self, _view: &StrategyView<'_>, _data: Option<&RawJson>) -> Transition {
         Transition::EndStep
     }
 
-    /// The model has answered; its message is the last one.
-    fn answered(&mut self, decision: &StrategyView<'_>) -> Transition;
+    /// The model has responded; its message is the last one.
+    fn answered(&mut self, view: &StrategyView<'_>) -> Transition;
 
-    /// All tools of a round have answered; their results are the last message.
-    fn observed(&mut self, decision: &StrategyView<'_>) -> Transition;
+    /// All tools of a round have finished; their results are the last message.
+    fn observed(&mut self, view: &StrategyView<'_>) -> Transition;
 
-    /// A call of the model has failed. `None` where that ends the run.
+    /// A model call has failed. `None` if the error ends the run.
     fn failed(&mut self, _error: &UppError) -> Option<Transition> {
         None
     }
 
     /// A step has ended and the stop condition did not stop the run.
-    fn stepped(&mut self, decision: &StrategyView<'_>) -> Transition;
+    fn stepped(&mut self, view: &StrategyView<'_>) -> Transition;
 
-    /// Whether the model thinks aloud, and the hooks of its phases (`on_reason`, `on_act`, `on_observe`) are called
-    /// (UAP-1.0 §11.2).
+    /// True if the strategy has reasoning and action phases, whose hooks `on_reason`, `on_act` and `on_observe` are
+    /// called.
+    ///
+    /// Spec: UAP-1.0 §11.2
     fn calls_phase_hooks(&self) -> bool {
         false
     }
 
-    /// The plan, where there is one.
+    /// The plan, if there is one.
     fn plan(&self) -> Option<&Vector<PlanStep>> {
         None
     }
 
-    /// The id of the step of the plan that is carried out.
+    /// The id of the plan step that is being executed.
     fn plan_step(&self) -> Option<&str> {
         None
     }

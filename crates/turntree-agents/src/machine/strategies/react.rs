@@ -58,7 +58,8 @@ pub(crate) struct ReactState {
     observation_format: ObservationFormat,
     stage: Stage,
     /// True if the current step called tools, so that another step follows.
-    goes_on: bool,
+    #[serde(rename = "goesOn")]
+    continues: bool,
 }
 
 impl ReactState {
@@ -68,7 +69,7 @@ impl ReactState {
             reasoning_prompt: options.reasoning_prompt.clone(),
             observation_format: options.observation_format,
             stage: Stage::Reason,
-            goes_on: false,
+            continues: false,
         }
     }
 }
@@ -81,12 +82,12 @@ impl StrategyPolicy for ReactState {
         }
     }
 
-    fn prompt(&self, decision: &StrategyView<'_>) -> String {
+    fn prompt(&self, view: &StrategyView<'_>) -> String {
         match self.stage {
             Stage::Act => ACTION_PROMPT.to_owned(),
             Stage::Reason => {
                 let prompt = self.reasoning_prompt.as_deref().unwrap_or(REASONING_PROMPT);
-                match self.observation_format.render(&decision.collected.messages) {
+                match self.observation_format.render(&view.collected.messages) {
                     Some(observations) => format!("{observations}\n\n{prompt}"),
                     None => prompt.to_owned(),
                 }
@@ -95,7 +96,7 @@ impl StrategyPolicy for ReactState {
     }
 
     fn begun(&mut self, _: &StrategyView<'_>) -> Transition {
-        (self.stage, self.goes_on) = (Stage::Reason, false);
+        (self.stage, self.continues) = (Stage::Reason, false);
         Transition::Ask
     }
 
@@ -104,17 +105,17 @@ impl StrategyPolicy for ReactState {
         Transition::Ask
     }
 
-    fn answered(&mut self, decision: &StrategyView<'_>) -> Transition {
-        self.goes_on = decision.wants_tools();
-        if self.goes_on { Transition::RunTools } else { Transition::EndStep }
+    fn answered(&mut self, view: &StrategyView<'_>) -> Transition {
+        self.continues = view.wants_tools();
+        if self.continues { Transition::RunTools } else { Transition::EndStep }
     }
 
     fn observed(&mut self, _: &StrategyView<'_>) -> Transition {
         Transition::EndStep
     }
 
-    fn stepped(&mut self, decision: &StrategyView<'_>) -> Transition {
-        if self.goes_on && decision.step < self.max_steps { Transition::NextStep } else { Transition::Finish }
+    fn stepped(&mut self, view: &StrategyView<'_>) -> Transition {
+        if self.continues && view.step < self.max_steps { Transition::NextStep } else { Transition::Finish }
     }
 
     fn calls_phase_hooks(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::machine::strategies::plan::PlanState;
 use crate::machine::strategies::policy::StrategyPolicy;
 use crate::machine::strategies::react::ReactState;
 
-/// A strategy at work: its options and how far it is. Part of a run's serialized state.
+/// The options and the progress of a strategy. Part of the serialized state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum StrategyState {
@@ -24,7 +24,7 @@ pub(crate) enum StrategyState {
 }
 
 impl StrategyState {
-    pub(crate) fn moves(&self) -> &dyn StrategyPolicy {
+    pub(crate) fn policy(&self) -> &dyn StrategyPolicy {
         match self {
             Self::Loop(state) => state,
             Self::React(state) => state,
@@ -33,7 +33,7 @@ impl StrategyState {
         }
     }
 
-    pub(crate) fn moves_mut(&mut self) -> &mut dyn StrategyPolicy {
+    pub(crate) fn policy_mut(&mut self) -> &mut dyn StrategyPolicy {
         match self {
             Self::Loop(state) => state,
             Self::React(state) => state,

@@ -162,12 +162,12 @@ impl Memory {
 
     fn overflown(&self, window: &Window, apart: u64, context: &MiddlewareContext) -> UppError {
         let (name, most) = (&self.name, self.max_tokens.unwrap_or_default());
-        let words = format!(
+        let message = format!(
             "{name}: the last turn has {} tokens and system prompt, tools and structure {apart}; the limit is {most}. \
              Raise max_tokens, shorten the tool results, or set overflow=\"send\"",
             window.tokens
         );
-        UppError::new(ErrorCode::ContextLengthExceeded, &*context.provider, words)
+        UppError::new(ErrorCode::ContextLengthExceeded, &*context.provider, message)
     }
 
     fn state_key(&self) -> String {

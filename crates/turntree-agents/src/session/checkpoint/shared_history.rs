@@ -33,7 +33,7 @@ impl SharedHistory {
     /// Takes a snapshot of a run. Uses a separate history if `state` does not extend the last snapshot.
     pub(crate) fn snapshot(self: &Arc<Self>, state: &RunState) -> RunSnapshot {
         let mut collected = self.lock();
-        if !state.collected.goes_on_from(&collected) {
+        if !state.collected.extends(&collected) {
             drop(collected);
             return RunSnapshot::new(state);
         }
@@ -57,8 +57,8 @@ impl RunSnapshot {
     /// Returns the complete state of the run.
     pub(crate) fn run_state(&self) -> RunState {
         let mut run = self.state.clone();
-        let RunTotals { data, ending, .. } = run.collected;
-        run.collected = RunTotals { data, ending, ..self.history.lock().cut(self.mark) };
+        let RunTotals { data, status, .. } = run.collected;
+        run.collected = RunTotals { data, status, ..self.history.lock().until(self.mark) };
         run
     }
 
@@ -68,6 +68,6 @@ impl RunSnapshot {
 
     /// Returns the input and all new messages, in order.
     pub(crate) fn messages(&self) -> History {
-        self.history.lock().cut(self.mark).messages
+        self.history.lock().until(self.mark).messages
     }
 }

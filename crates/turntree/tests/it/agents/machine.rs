@@ -119,7 +119,7 @@ impl Scenario {
             approved: None,
             extra: Extra::new(),
         };
-        ActionResult::Tool { position, outcome: Ok(ToolOutcome { execution, told: None }) }
+        ActionResult::Tool { position, outcome: Ok(ToolOutcome { execution, model_result: None }) }
     }
 }
 

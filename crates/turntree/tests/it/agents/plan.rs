@@ -122,14 +122,14 @@ fn an_invalid_plan_is_requested_once_more_with_the_violations() {
     let cases = [
         (
             plan(&[step("a", None, &["b"]), step("b", None, &["a"])]),
-            "/steps: these steps wait for each other",
+            "/steps: these steps depend on each other",
         ),
         (plan(&[step("a", None, &["z"])]), "/steps/0/dependsOn/0: no step has the id \"z\""),
-        (plan(&[step("a", None, &[]), step("a", None, &[])]), "/steps/1/id: \"a\" is the id of another"),
+        (plan(&[step("a", None, &[]), step("a", None, &[])]), "/steps/1/id: \"a\" is also the id of another"),
         (plan(&[step("", None, &[])]), "/steps/0/id: a step needs an id"),
-        (plan(&[step("a", Some("owl"), &[])]), "/steps/0/tool: there is no tool \"owl\""),
-        (Answer::text("x").with_data(r#"{"steps":{}}"#), "/steps: it is no list"),
-        (Answer::text("x").with_data(r#"{"steps":[7]}"#), "/steps/0: it is no object"),
+        (plan(&[step("a", Some("owl"), &[])]), "/steps/0/tool: no tool has the name \"owl\""),
+        (Answer::text("x").with_data(r#"{"steps":{}}"#), "/steps: expected a list of steps"),
+        (Answer::text("x").with_data(r#"{"steps":[7]}"#), "/steps/0: expected an object"),
         (Answer::text("no plan"), "the answer: it is not JSON"),
     ];
     for (broken, words) in cases {
@@ -175,8 +175,8 @@ fn a_failed_step_stays_in_the_plan_and_the_rest_is_replanned() {
 #[test]
 fn a_new_plan_that_reuses_an_id_or_depends_on_a_failed_step_is_refused() {
     for (again, words) in [
-        (step("b", None, &[]), "\"b\" is a step that is over"),
-        (step("d", None, &["b"]), "\"b\" has failed and cannot be built on"),
+        (step("b", None, &[]), "\"b\" is the id of a step that has ended"),
+        (step("d", None, &["b"]), "\"b\" has failed; no step can depend on it"),
     ] {
         let script = [
             plan(&[step("b", Some("fail"), &[])]),
@@ -308,7 +308,7 @@ fn a_model_without_structured_output_and_a_plan_schema_that_is_not_an_object_are
     let options = PlanOptions { plan_schema: Some(list), ..PlanOptions::default() };
     let agent = agent_with(Arc::new(ScriptModel::new([])), Strategy::Plan(options), None);
     let error = block_on(agent.run("Hello", RunContext::new(Arc::<TestHost>::default()))).unwrap_err();
-    assert!(error.message.starts_with("plan_schema: a plan is an object"), "{error}");
+    assert!(error.message.starts_with("plan_schema: expected the JSON Schema of an object"), "{error}");
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn without_a_session_the_approval_error_ends_the_run() {
 
     let required = approval_required(&error).unwrap();
     assert_eq!((required.calls.len(), required.session_id.clone()), (2, None));
-    assert!(error.message.ends_with("; only a session can go on after that: run the agent in one"));
+    assert!(error.message.ends_with("; only a session can resume such a run: run the agent in a session"));
     let mut stream = fixture.agent.stream("go", fixture.context()).unwrap();
     let last = block_on(async {
         let mut last = None;

@@ -76,9 +76,9 @@ pub(super) fn read(data: Option<&RawJson>, rules: &PlanRules<'_>) -> Result<Vec<
     if !broken.is_empty() {
         return Err(broken);
     }
-    let draft: Draft = data
-        .to()
-        .map_err(|_| vec![Violation::new("/steps", "type", "it is no list; a plan is {\"steps\": […]}")])?;
+    let draft: Draft = data.to().map_err(|_| {
+        vec![Violation::new("/steps", "type", "expected a list of steps; a plan is {\"steps\": […]}")]
+    })?;
     let mut violations = Vec::new();
     let read = draft.steps.iter().enumerate();
     let steps: Vec<PlanStep> =
@@ -100,29 +100,29 @@ fn read_step(raw: &RawJson, place: usize, violations: &mut Vec<Violation>) -> Op
         violations.push(Violation::new(format!("/steps/{place}{member}"), "type", words));
     };
     let Some(mut step) = RawObject::from_raw(raw) else {
-        wrong("", "it is no object");
+        wrong("", "expected an object");
         return None;
     };
     let text = |value: Option<RawJson>| value.as_ref().and_then(RawJson::as_string);
     let id = text(step.remove("id")).filter(|id| !id.is_empty());
     if id.is_none() {
-        wrong("/id", "a step needs an id, a text that is not empty");
+        wrong("/id", "a step needs an id: a string that is not empty");
     }
     let description = text(step.remove("description"));
     if description.is_none() {
-        wrong("/description", "a step needs a description, a text");
+        wrong("/description", "a step needs a description: a string");
     }
     let tool = step.remove("tool").filter(|tool| !tool.is_null());
     let named = tool.as_ref().and_then(RawJson::as_string);
     if tool.is_some() && named.is_none() {
-        wrong("/tool", "it is neither the name of a tool nor null");
+        wrong("/tool", "expected the name of a tool, or null");
     }
     let depends_on = match step.remove("dependsOn").filter(|ids| !ids.is_null()) {
         None => Some(Vec::new()),
         Some(ids) => ids.to().ok(),
     };
     if depends_on.is_none() {
-        wrong("/dependsOn", "it is no list of ids");
+        wrong("/dependsOn", "expected a list of ids");
     }
     // The model does not set the status of a step.
     step.remove("status");
@@ -147,15 +147,23 @@ fn check(steps: &[PlanStep], rules: &PlanRules<'_>, violations: &mut Vec<Violati
         };
         let id = step.id.as_str();
         if over.contains_key(id) {
-            wrong("id".to_owned(), "unique", &format!("\"{id}\" is a step that is over; use another id"));
+            wrong(
+                "id".to_owned(),
+                "unique",
+                &format!("\"{id}\" is the id of a step that has ended; use another id"),
+            );
         } else if !seen.insert(id) {
-            wrong("id".to_owned(), "unique", &format!("\"{id}\" is the id of another step too"));
+            wrong("id".to_owned(), "unique", &format!("\"{id}\" is also the id of another step"));
         }
         for (number, needed) in step.depends_on.iter().enumerate() {
             let member = format!("dependsOn/{number}");
             match over.get(needed.as_str()) {
                 Some(PlanStatus::Failed) => {
-                    wrong(member, "dependency", &format!("\"{needed}\" has failed and cannot be built on"));
+                    wrong(
+                        member,
+                        "dependency",
+                        &format!("\"{needed}\" has failed; no step can depend on it"),
+                    );
                 }
                 None if !planned.contains(needed.as_str()) => {
                     wrong(member, "dependency", &format!("no step has the id \"{needed}\""));
@@ -164,7 +172,7 @@ fn check(steps: &[PlanStep], rules: &PlanRules<'_>, violations: &mut Vec<Violati
             }
         }
         if let Some(tool) = step.tool.as_deref().filter(|tool| !tools.contains(tool)) {
-            wrong("tool".to_owned(), "tool", &format!("there is no tool \"{tool}\""));
+            wrong("tool".to_owned(), "tool", &format!("no tool has the name \"{tool}\""));
         }
     }
 }
@@ -207,6 +215,6 @@ fn in_order(steps: Vec<PlanStep>) -> Result<Vec<PlanStep>, Vec<Violation>> {
     if stuck.is_empty() {
         return Ok(ordered);
     }
-    let words = format!("these steps wait for each other, directly or through others: {}", stuck.join(", "));
-    Err(vec![Violation::new("/steps", "acyclic", &words)])
+    let message = format!("these steps depend on each other, directly or indirectly: {}", stuck.join(", "));
+    Err(vec![Violation::new("/steps", "acyclic", &message)])
 }

@@ -81,9 +81,8 @@ impl PlanSchemas {
         capability_check::check_features(model, true, false)?;
         let Some(rules) = &self.rules else { return Ok(()) };
         if rules.is_wrapped() || !rules.schema().is_object() {
-            let words =
-                "plan_schema: a plan is an object with the member \"steps\"; give the JSON Schema of one";
-            return Err(UppError::invalid_request(model.provider(), words));
+            let message = "plan_schema: expected the JSON Schema of an object with the member \"steps\"";
+            return Err(UppError::invalid_request(model.provider(), message));
         }
         rules.check_schema(model.provider())
     }
@@ -169,15 +168,15 @@ impl PlanState {
     }
 
     /// Ends the current step. It has failed if the last call of its tool failed (decision A30).
-    fn settle(&mut self, decision: &StrategyView<'_>) {
+    fn settle(&mut self, view: &StrategyView<'_>) {
         let Stage::Work { step, failure, .. } = &mut self.stage else { return };
         let Some(done) = self.steps.get_mut(*step) else { return };
         let of_tool = |record: &&ToolExecution| Some(&record.tool_name) == done.tool.as_ref();
-        let last = decision.executions().filter(of_tool).last().filter(|record| record.is_error);
+        let last = view.executions().filter(of_tool).last().filter(|record| record.is_error);
         done.status = if last.is_some() { PlanStatus::Failed } else { PlanStatus::Completed };
         *failure = last.map(|record| {
-            let words = record.result.as_string();
-            words.unwrap_or_else(|| record.result.get().to_owned())
+            let message = record.result.as_string();
+            message.unwrap_or_else(|| record.result.get().to_owned())
         });
     }
 }
@@ -191,9 +190,9 @@ impl StrategyPolicy for PlanState {
         }
     }
 
-    fn prompt(&self, decision: &StrategyView<'_>) -> String {
+    fn prompt(&self, view: &StrategyView<'_>) -> String {
         match &self.stage {
-            Stage::Plan { failure: None } => prompts::plan(self.room(), &decision.setup.tools),
+            Stage::Plan { failure: None } => prompts::plan(self.room(), &view.setup.tools),
             Stage::Plan { failure: Some(failure) } => prompts::replan(&self.steps, failure, self.room()),
             Stage::Correct(violations) => prompts::correct(violations),
             Stage::Work { step, last, .. } => {
@@ -203,10 +202,10 @@ impl StrategyPolicy for PlanState {
         }
     }
 
-    fn planned(&mut self, decision: &StrategyView<'_>, data: Option<&RawJson>) -> Transition {
+    fn planned(&mut self, view: &StrategyView<'_>, data: Option<&RawJson>) -> Transition {
         let rules = draft::PlanRules {
-            schema: decision.setup.plan_rules.as_deref(),
-            tools: &decision.setup.tools,
+            schema: view.setup.plan_rules.as_deref(),
+            tools: &view.setup.tools,
             over: &self.over(),
             room: self.room(),
         };
@@ -218,7 +217,9 @@ impl StrategyPolicy for PlanState {
             }
             Err(violations) if matches!(self.stage, Stage::Correct(_)) => {
                 let found = Violation::list(&violations, "; ");
-                Transition::Invalid(format!("the plan cannot be used, nor could the one before it: {found}"))
+                Transition::Invalid(format!(
+                    "the model returned two invalid plans in succession; the last one: {found}"
+                ))
             }
             Err(violations) => {
                 self.stage = Stage::Correct(violations);
@@ -245,9 +246,9 @@ impl StrategyPolicy for PlanState {
         Transition::Ask
     }
 
-    fn answered(&mut self, decision: &StrategyView<'_>) -> Transition {
-        if !decision.wants_tools() {
-            self.settle(decision);
+    fn answered(&mut self, view: &StrategyView<'_>) -> Transition {
+        if !view.wants_tools() {
+            self.settle(view);
             return Transition::EndStep;
         }
         if self.rounds >= self.max_iterations {
@@ -269,7 +270,7 @@ impl StrategyPolicy for PlanState {
         (self.replans_left > 0).then_some(Transition::EndStep)
     }
 
-    fn stepped(&mut self, decision: &StrategyView<'_>) -> Transition {
+    fn stepped(&mut self, view: &StrategyView<'_>) -> Transition {
         if let Stage::Work { failure: Some(failure), .. } = &mut self.stage
             && self.replans_left > 0
         {
@@ -278,7 +279,7 @@ impl StrategyPolicy for PlanState {
             self.stage = Stage::Plan { failure: Some(failure) };
             return Transition::Ask;
         }
-        let is_answered = self.purpose() == Purpose::Answer || decision.setup.structure.is_none();
+        let is_answered = self.purpose() == Purpose::Answer || view.setup.structure.is_none();
         let has_next = self.open().next().is_some();
         if has_next || !is_answered { Transition::NextStep } else { Transition::Finish }
     }

@@ -12,13 +12,13 @@ use turntree_core::message::ToolDefinition;
 const MAX_DESCRIPTION_LENGTH: usize = 200;
 
 pub(super) fn plan(room: usize, tools: &[ToolDefinition]) -> String {
-    let mut words = format!(
+    let mut message = format!(
         "Make a plan before you act on the request above: at most {room} steps, each with a short id of its own, what it does, \
          the tool to do it with where one helps, and the ids of the steps that must be done before. Where you can answer \
          right away, plan no steps."
     );
     if !tools.is_empty() {
-        words.push_str("\n\nThe tools:");
+        message.push_str("\n\nThe tools:");
     }
     for tool in tools {
         let description: String = tool
@@ -29,23 +29,23 @@ pub(super) fn plan(room: usize, tools: &[ToolDefinition]) -> String {
             .chars()
             .take(MAX_DESCRIPTION_LENGTH)
             .collect();
-        let _ = write!(words, "\n- {}: {description}", tool.name);
+        let _ = write!(message, "\n- {}: {description}", tool.name);
     }
-    words
+    message
 }
 
 pub(super) fn replan(steps: &Vector<PlanStep>, failure: &str, room: usize) -> String {
-    let mut words = String::from("A step of the plan has failed.\n");
+    let mut message = String::from("A step of the plan has failed.\n");
     for step in steps.iter().filter(|step| step.status != PlanStatus::Pending) {
-        let _ = write!(words, "\n- \"{}\" ({}): {}", step.id, step.status.as_str(), step.description);
+        let _ = write!(message, "\n- \"{}\" ({}): {}", step.id, step.status.as_str(), step.description);
     }
     let _ = write!(
-        words,
+        message,
         "\n\nWhat went wrong: {failure}\n\nPlan what is still to be done, at most {room} steps. Steps that are completed stay as \
          they are, and others may depend on them; do not plan them again. Give each step an id that is not in the list \
          above. Where nothing is left to be done, plan no steps."
     );
-    words
+    message
 }
 
 pub(super) fn correct(violations: &[Violation]) -> String {
@@ -54,14 +54,14 @@ pub(super) fn correct(violations: &[Violation]) -> String {
 }
 
 pub(super) fn work(step: &PlanStep, last: bool) -> String {
-    let mut words = format!("Carry out the step \"{}\" of the plan: {}", step.id, step.description);
+    let mut message = format!("Carry out the step \"{}\" of the plan: {}", step.id, step.description);
     if let Some(tool) = &step.tool {
-        let _ = write!(words, "\nUse the tool \"{tool}\".");
+        let _ = write!(message, "\nUse the tool \"{tool}\".");
     }
     if last {
-        words.push_str("\nIt is the last step: end with the complete answer to the request.");
+        message.push_str("\nIt is the last step: end with the complete answer to the request.");
     }
-    words
+    message
 }
 
 pub(super) fn answer() -> String {
