@@ -14,7 +14,9 @@ use turntree::agents::types::Verdict;
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::canonical::CanonicalForm;
-use turntree::core::json::{ParseErrorKind, PartialJson, RawJson, eq_tokens, parse, parse_bytes, partial};
+use turntree::core::json::{
+    ParseErrorKind, PartialJson, RawJson, Token, eq_tokens, parse, parse_bytes, partial,
+};
 use turntree::core::limits::Limits;
 use turntree::core::ndjson::{self, NdjsonError};
 use turntree::core::sse::{self, Event, SseError};
@@ -51,17 +53,17 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ui_stream", ui_stream),
 ];
 
-/// Small, so that the limit is met as well.
+/// A small limit, so that inputs exceed it.
 const FRAME_LIMIT: usize = 64;
 
-/// Low, so that every bound is met by small inputs.
+/// Low limits, so that small inputs exceed them.
 const LIMITS: Limits = Limits { bytes: 16 * 1024, depth: 24, values: 512 };
 
 /// Maximum number of bytes by which the output may be longer than the input: defaults are written explicitly.
 const LONGEST_WRITTEN: usize = 64;
 
-/// The beginning of a JSON document, the first byte being the size of the pieces: the same reading in any chunking, always
-/// JSON, complete exactly where a strict reader takes the text, and then the text's own value.
+/// A prefix of a JSON document: any chunking gives the same value, the value is JSON, and it is complete if and only if a
+/// strict parser accepts the text, with an equal value. The first byte is the size of the chunks.
 pub fn partial_json(bytes: &[u8]) {
     let (size, bytes) = pieces(bytes);
     let text = String::from_utf8_lossy(bytes);
@@ -74,13 +76,22 @@ pub fn partial_json(bytes: &[u8]) {
     }
     assert_eq!(pieced.read(), whole);
 
-    let strict = RawJson::from_text(text.trim_ascii().to_owned());
+    let strict =
+        RawJson::from_text(text.trim_ascii().to_owned()).ok().filter(|json| !has_lone_surrogates(json));
     let is_within = Limits::PAYLOAD.check(&text).is_ok();
     match (strict, whole) {
-        (Ok(strict), Some(read)) if is_within => assert!(read.is_complete && read.value == strict),
-        (Ok(_), None) if is_within => panic!("a whole document was not read"),
+        (Some(strict), Some(read)) if is_within => assert!(read.is_complete && read.value == strict),
+        (Some(_), None) if is_within => panic!("a complete document was not read"),
         (_, read) => assert!(read.is_none_or(|read| !read.is_complete)),
     }
+}
+
+/// True if a string of the document has half a surrogate pair, which `RawJson` preserves and the incremental parser refuses.
+fn has_lone_surrogates(json: &RawJson) -> bool {
+    json.reader().any(|token| match token {
+        Token::Key(text) | Token::String(text) => serde_json::from_str::<String>(&text.quoted()).is_err(),
+        _ => false,
+    })
 }
 
 /// Server-sent events: any chunking gives the same events, no event exceeds the limit, and encoded events decode to
@@ -99,33 +110,33 @@ pub fn sse(bytes: &[u8]) {
     }
     let mut again = Vec::new();
     let mut decoder = sse::Decoder::default();
-    let mut keep = |event: Event<'_>| {
+    let mut collect = |event: Event<'_>| {
         again.push(event.into_owned());
         Ok::<_, SseError>(())
     };
-    decoder.push(&encoded, &mut keep).unwrap();
-    decoder.finish(&mut keep).unwrap();
+    decoder.push(&encoded, &mut collect).unwrap();
+    decoder.finish(&mut collect).unwrap();
     // The replacement characters are valid text.
-    let healed: Vec<_> = events.into_iter().map(|event| Event { is_damaged: false, ..event }).collect();
-    assert_eq!(again, healed);
+    let undamaged: Vec<_> = events.into_iter().map(|event| Event { is_damaged: false, ..event }).collect();
+    assert_eq!(again, undamaged);
 }
 
 fn events_of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Event<'static>>, SseError> {
     let mut decoder = sse::Decoder::with_limit(FRAME_LIMIT);
     let mut events = Vec::new();
-    let mut keep = |event: Event<'_>| {
+    let mut collect = |event: Event<'_>| {
         events.push(event.into_owned());
         Ok::<_, SseError>(())
     };
     for piece in pieces {
-        decoder.push(piece, &mut keep)?;
+        decoder.push(piece, &mut collect)?;
     }
-    decoder.finish(&mut keep)?;
+    decoder.finish(&mut collect)?;
     Ok(events)
 }
 
-/// Lines, the first byte being the size of the pieces: the same lines in any chunking, none past the limit, none empty,
-/// and joined they are read back.
+/// Newline-delimited JSON: any chunking gives the same lines, no line exceeds the limit or is empty, and joined lines are
+/// read back. The first byte is the size of the chunks.
 pub fn ndjson(bytes: &[u8]) {
     let (size, bytes) = pieces(bytes);
     let whole = lines_of([bytes], FRAME_LIMIT);
@@ -133,7 +144,7 @@ pub fn ndjson(bytes: &[u8]) {
     assert_eq!(lines_of(bytes.chunks(size), FRAME_LIMIT), whole);
     let Ok(lines) = whole else { return };
     assert!(lines.iter().all(|line| line.len() <= FRAME_LIMIT && !line.trim_ascii().is_empty()));
-    // A line of its own, since only the first line of a stream may begin with a byte order mark.
+    // A separate first line, because only the first line may begin with a byte order mark.
     let joined = format!("{{}}\r\n{}\r\n", lines.join("\r\n"));
     let again = lines_of([joined.as_bytes()], 2 * FRAME_LIMIT).unwrap();
     assert!(again.iter().skip(1).eq(&lines), "{again:?} instead of {lines:?}");
@@ -145,14 +156,14 @@ fn lines_of<'a>(
 ) -> Result<Vec<String>, NdjsonError> {
     let mut decoder = ndjson::Decoder::with_limit(limit);
     let mut lines = Vec::new();
-    let mut keep = |line: &str| {
+    let mut collect = |line: &str| {
         lines.push(line.to_owned());
         Ok::<_, NdjsonError>(())
     };
     for piece in pieces {
-        decoder.push(piece, &mut keep)?;
+        decoder.push(piece, &mut collect)?;
     }
-    decoder.finish(&mut keep)?;
+    decoder.finish(&mut collect)?;
     Ok(lines)
 }
 
@@ -219,8 +230,8 @@ pub fn stream_event_json(bytes: &[u8]) {
     }
 }
 
-/// A document that parses can be written; the written form parses back equal and writes the same bytes. Otherwise the
-/// error names a place inside the document.
+/// A document that parses round-trips through JSON, with the same bytes on the second writing. Otherwise the error has a
+/// message, and it is a limit error if and only if the input exceeds a limit.
 fn document<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) -> Option<T> {
     let value: T = match parse_bytes(bytes, &LIMITS) {
         Ok(value) => value,
@@ -253,12 +264,12 @@ pub fn chat_stream(bytes: &[u8]) {
     if let Ok(body) = std::str::from_utf8(bytes) {
         for request in [ModelRequest::default(), structured()] {
             if let Ok(response) = dialect.decode(body, &request, sources(&CountingIds::default())) {
-                can_be_kept(&response);
+                assert_round_trips(&response);
             }
         }
     }
     let (events, end) = answer_of(&dialect, [bytes]);
-    is_foldable(&events);
+    assert_separate_blocks(&events);
     if let Ok(response) = &end {
         let mut fold = Fold::default();
         for event in &events {
@@ -267,7 +278,7 @@ pub fn chat_stream(bytes: &[u8]) {
         let folded = fold.finish();
         assert_eq!(folded.content, response.message.content());
         assert_eq!(folded.tool_calls, response.message.tool_calls());
-        can_be_kept(response);
+        assert_round_trips(response);
     }
     let (pieces, end_of_pieces) = answer_of(&dialect, bytes.chunks(size));
     assert_eq!(kinds(&pieces), kinds(&events));
@@ -321,8 +332,8 @@ fn sources(ids: &CountingIds) -> Sources<'_> {
     Sources { ids, clock: &CLOCK }
 }
 
-/// A history with the answer in it can be written and read again.
-fn can_be_kept(response: &ModelResponse) {
+/// Checks that the message of a response round-trips through JSON.
+fn assert_round_trips(response: &ModelResponse) {
     let written = serde_json::to_string(&response.message).unwrap();
     let again: Message =
         parse(&written, &Limits::default()).unwrap_or_else(|error| panic!("{error}: {written}"));
@@ -331,8 +342,8 @@ fn can_be_kept(response: &ModelResponse) {
     assert!(data, "{:?}", response.data);
 }
 
-/// Of one index, all deltas are of one kind, and all pieces of a call name the same call.
-fn is_foldable(events: &[StreamEvent]) {
+/// Checks that all deltas with one index have the same kind and, for tool calls, the same id and name.
+fn assert_separate_blocks(events: &[StreamEvent]) {
     let mut blocks = std::collections::HashMap::new();
     for event in events {
         let owner = match &event.delta {
@@ -348,7 +359,7 @@ fn kinds(events: &[StreamEvent]) -> Vec<(u32, &str)> {
     events.iter().map(|event| (event.index, event.delta.kind())).collect()
 }
 
-/// The first byte as the size of pieces, and the rest.
+/// Splits the input into the size of the chunks and the rest.
 fn pieces(bytes: &[u8]) -> (usize, &[u8]) {
     bytes.split_first().map_or((1, bytes), |(size, bytes)| (usize::from(*size).max(1), bytes))
 }

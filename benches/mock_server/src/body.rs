@@ -15,26 +15,26 @@ use tokio::time::Sleep;
 /// Time between two events of a paced stream.
 const PACE: Duration = Duration::from_millis(1);
 
-/// A precomputed answer, ready to be sent any number of times: clones share their text.
+/// A precomputed body; clones share their bytes.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// One document with a `Content-Length`; `None` once it is sent.
     Json(Option<Bytes>),
-    /// Events, one chunk of the transfer coding each.
+    /// Events; each is one chunk of the transfer encoding.
     Events(Events),
 }
 
-/// Events on their way out.
+/// A stream of events.
 #[derive(Debug)]
 pub(crate) struct Events {
     frames: Arc<[Bytes]>,
     next: usize,
-    /// Present in paced streams: the wait before the next event.
+    /// The timer of the next event of a paced stream.
     wait: Option<Pin<Box<Sleep>>>,
 }
 
 impl Body {
-    /// Writes a document.
+    /// Creates a body of one JSON document.
     pub(crate) fn json(value: &impl Serialize) -> Self {
         Self::Json(Some(to_bytes(value)))
     }
@@ -93,7 +93,7 @@ impl Events {
     }
 }
 
-/// One event: `event:` when it is named, and its data.
+/// One event: `event:` if it has a name, and its data.
 pub(crate) fn event(name: Option<&str>, data: &impl Serialize) -> Bytes {
     let mut frame = Vec::new();
     if let Some(name) = name {
@@ -107,7 +107,7 @@ pub(crate) fn event(name: Option<&str>, data: &impl Serialize) -> Bytes {
     frame.into()
 }
 
-/// JSON of a value that is known to have some.
+/// The JSON of a value; empty if serialization fails.
 pub(crate) fn to_bytes(value: &impl Serialize) -> Bytes {
     serde_json::to_vec(value).unwrap_or_default().into()
 }

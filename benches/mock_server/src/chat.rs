@@ -5,27 +5,27 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::answers::{ARGUMENTS, Forms, Says};
+use crate::answers::{ARGUMENTS, Forms, Output};
 use crate::body::{event, to_bytes};
 
 const ID: &str = "chatcmpl-bench0000000000000000000001";
 const CREATED: u64 = 1_700_000_000;
 const CALL_ID: &str = "call_bench000000000000000001";
 
-/// An answer in the forms of this API.
-pub(crate) fn forms(model: &str, says: &Says) -> Forms {
+/// The document and the streams of this API.
+pub(crate) fn forms(model: &str, output: &Output) -> Forms {
     Forms {
-        json: to_bytes(&document(model, says)),
-        events: stream(model, says, false),
-        events_with_usage: stream(model, says, true),
+        json: to_bytes(&document(model, output)),
+        events: stream(model, output, false),
+        events_with_usage: stream(model, output, true),
     }
 }
 
-fn document(model: &str, says: &Says) -> Value {
+fn document(model: &str, output: &Output) -> Value {
     let mut message = json!({"role": "assistant", "content": null, "refusal": null, "annotations": []});
-    match says {
-        Says::Text(pieces) => message["content"] = pieces.concat().into(),
-        Says::ToolCall => {
+    match output {
+        Output::Text(pieces) => message["content"] = pieces.concat().into(),
+        Output::ToolCall => {
             message["tool_calls"] = json!([{
                 "id": CALL_ID, "type": "function",
                 "function": {"name": "add", "arguments": ARGUMENTS.concat()},
@@ -34,12 +34,12 @@ fn document(model: &str, says: &Says) -> Value {
     }
     json!({
         "id": ID, "object": "chat.completion", "created": CREATED, "model": model,
-        "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason(says)}],
-        "usage": usage(says), "service_tier": "default", "system_fingerprint": "fp_bench",
+        "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason(output)}],
+        "usage": usage(output), "service_tier": "default", "system_fingerprint": "fp_bench",
     })
 }
 
-fn stream(model: &str, says: &Says, with_usage: bool) -> Arc<[Bytes]> {
+fn stream(model: &str, output: &Output, with_usage: bool) -> Arc<[Bytes]> {
     let chunk = |choices: Value, usage: Value| {
         let mut chunk = json!({
             "id": ID, "object": "chat.completion.chunk", "created": CREATED, "model": model,
@@ -56,12 +56,12 @@ fn stream(model: &str, says: &Says, with_usage: bool) -> Arc<[Bytes]> {
     };
 
     let mut frames = Vec::new();
-    match says {
-        Says::Text(pieces) => {
+    match output {
+        Output::Text(pieces) => {
             frames.push(delta(json!({"role": "assistant", "content": "", "refusal": null}), Value::Null));
             frames.extend(pieces.iter().map(|piece| delta(json!({"content": piece}), Value::Null)));
         }
-        Says::ToolCall => {
+        Output::ToolCall => {
             let call = json!({
                 "index": 0, "id": CALL_ID, "type": "function", "function": {"name": "add", "arguments": ""},
             });
@@ -74,25 +74,25 @@ fn stream(model: &str, says: &Says, with_usage: bool) -> Arc<[Bytes]> {
             }));
         }
     }
-    frames.push(delta(json!({}), finish_reason(says).into()));
+    frames.push(delta(json!({}), finish_reason(output).into()));
     if with_usage {
-        frames.push(chunk(json!([]), usage(says)));
+        frames.push(chunk(json!([]), usage(output)));
     }
     frames.push(Bytes::from_static(b"data: [DONE]\n\n"));
     frames.into()
 }
 
-fn finish_reason(says: &Says) -> &'static str {
-    match says {
-        Says::Text(_) => "stop",
-        Says::ToolCall => "tool_calls",
+fn finish_reason(output: &Output) -> &'static str {
+    match output {
+        Output::Text(_) => "stop",
+        Output::ToolCall => "tool_calls",
     }
 }
 
-fn usage(says: &Says) -> Value {
-    let output = match says {
-        Says::Text(pieces) => pieces.len(),
-        Says::ToolCall => 12,
+fn usage(output: &Output) -> Value {
+    let output = match output {
+        Output::Text(pieces) => pieces.len(),
+        Output::ToolCall => 12,
     };
     json!({
         "prompt_tokens": 20, "completion_tokens": output, "total_tokens": 20 + output,

@@ -1,8 +1,8 @@
-//! The floor: the cost of a bare Rust HTTP client for the cases that every library is measured on.
+//! The floor: the cost of a Rust HTTP client without a library, for the cases of the comparison.
 //!
 //! reqwest on a current-thread runtime; every body is parsed into a `serde_json::Value`, each event of a
 //! stream separately. No messages, no events, no Python. Speaks the protocol of `benches/python/worker.py`:
-//! `floor <case> <url>` answers each `{"iterations": n}` line with the time they took.
+//! `floor <case> <url>` reads lines `{"iterations": n}` and prints CPU and wall time for each.
 
 use std::error::Error;
 use std::io::{BufRead as _, Write as _};
@@ -120,7 +120,7 @@ fn find_end(bytes: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, b"\n\n")
 }
 
-/// The messages that `benches/python/cases.py` also makes, and the prompt.
+/// The messages of `benches/python/cases.py`, and the prompt.
 fn messages(count: usize) -> Vec<Value> {
     let past = (0..count).map(|number| {
         let role = if number % 2 == 0 { "user" } else { "assistant" };

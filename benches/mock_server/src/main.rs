@@ -1,17 +1,17 @@
-//! A model provider that answers without delay, so that a benchmark measures the client.
+//! A model provider without delay, so that a benchmark measures the client.
 //!
-//! Speaks OpenAI Chat Completions (`/v1/chat/completions`) and Responses (`/v1/responses`), as JSON or as
-//! server-sent events when the request says `"stream": true`. The name of the model selects the answer:
+//! Implements OpenAI Chat Completions (`/v1/chat/completions`) and Responses (`/v1/responses`), as JSON or as
+//! server-sent events if the request has `"stream": true`. The name of the model selects the answer:
 //!
 //! | model | answer |
 //! |---|---|
 //! | `plain` | one short text |
-//! | `tool` | a call of `add(a=2, b=3)`; once the request holds a tool result, one short text |
+//! | `tool` | a call of `add(a=2, b=3)`; after a tool result, one short text |
 //! | `stream-500` | a text of 500 deltas |
 //! | `stream-500-paced` | the same, one delta each millisecond, each in its own write |
 //!
-//! Every body is computed before the first request. Prints the port it listens on, and exits when stdin
-//! closes: `mock_server [port]`, port 0 (the default) means any free one.
+//! Computes every body before the first request. Prints its port, and exits when stdin closes:
+//! `mock_server [port]`; port 0, the default, is any free port.
 
 mod answers;
 mod body;
@@ -34,11 +34,11 @@ use tokio::net::TcpListener;
 
 use crate::answers::{Answers, Api};
 use crate::body::Body;
-use crate::request::Asked;
+use crate::request::Selection;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let port = std::env::args().nth(1).map_or(Ok(0), |port| port.parse())?;
-    // One worker: the machine's other cores belong to the client that is measured.
+    // One worker, because the client that is measured uses the other cores.
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?.block_on(run(port))
 }
 
@@ -58,12 +58,12 @@ async fn run(port: u16) -> Result<(), Box<dyn std::error::Error>> {
 async fn accept(listener: TcpListener, answers: Arc<Answers>) -> std::io::Result<()> {
     loop {
         let (socket, _) = listener.accept().await?;
-        // Without it a small answer waits for the peer's delayed acknowledgement: 40 ms a response.
+        // Without it each small response waits 40 ms for a delayed acknowledgement.
         socket.set_nodelay(true)?;
         let answers = Arc::clone(&answers);
         tokio::spawn(async move {
             let service = service_fn(move |request| answer(Arc::clone(&answers), request));
-            // A client that goes away is its own business.
+            // Errors of a client that disconnects are ignored.
             let _ = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(socket), service)
                 .await;
@@ -82,17 +82,17 @@ async fn answer(answers: Arc<Answers>, request: Request<Incoming>) -> Result<Res
     }
 
     let bytes = request.into_body().collect().await?.to_bytes();
-    let asked = match serde_json::from_slice::<Asked<'_>>(&bytes) {
-        Ok(asked) => asked,
+    let selection = match serde_json::from_slice::<Selection<'_>>(&bytes) {
+        Ok(selection) => selection,
         Err(error) => return Ok(refuse(StatusCode::BAD_REQUEST, &error.to_string())),
     };
-    Ok(match answers.find(api, &asked) {
+    Ok(match answers.find(api, &selection) {
         Some(body) => respond(StatusCode::OK, body),
-        None => refuse(StatusCode::NOT_FOUND, &format!("the model `{}` does not exist", asked.model)),
+        None => refuse(StatusCode::NOT_FOUND, &format!("the model `{}` does not exist", selection.model)),
     })
 }
 
-/// An error as OpenAI words it.
+/// An error in the format of OpenAI.
 fn refuse(status: StatusCode, message: &str) -> Response<Body> {
     let error = serde_json::json!({
         "error": {"message": message, "type": "invalid_request_error", "param": null, "code": null}
@@ -108,7 +108,7 @@ fn respond(status: StatusCode, body: Body) -> Response<Body> {
     response
 }
 
-/// Returns at the end of stdin, which is how the parent says goodbye, also when it dies.
+/// Returns at the end of stdin, which closes when the parent process exits.
 async fn stdin_closed() {
     let mut stdin = tokio::io::stdin();
     let mut buffer = [0; 64];

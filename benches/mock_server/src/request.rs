@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The choosing fields of a request to either API.
+/// The fields of a request that select an answer, for both APIs.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Asked<'a> {
-    /// The model's name, which names the answer.
+pub(crate) struct Selection<'a> {
+    /// The name of the model.
     #[serde(borrow)]
     pub(crate) model: Cow<'a, str>,
-    /// Server-sent events instead of one JSON document.
+    /// True for server-sent events instead of one JSON document.
     #[serde(default)]
     pub(crate) stream: bool,
     #[serde(default)]
@@ -21,13 +21,13 @@ pub(crate) struct Asked<'a> {
     messages: Conversation,
 }
 
-impl Asked<'_> {
-    /// Whether a tool has already answered.
+impl Selection<'_> {
+    /// True if the request contains a tool result.
     pub(crate) fn has_tool_result(&self) -> bool {
         self.messages.tool_result
     }
 
-    /// Whether a Chat Completions stream should end with its usage.
+    /// True if a Chat Completions stream ends with its usage.
     pub(crate) fn wants_usage(&self) -> bool {
         self.stream_options.as_ref().is_some_and(|options| options.include_usage)
     }
@@ -39,7 +39,7 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// A list of messages or items, or the bare text that Responses also takes.
+/// A list of messages or items, or a text, which Responses also accepts.
 #[derive(Debug, Default)]
 struct Conversation {
     tool_result: bool,

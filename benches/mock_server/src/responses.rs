@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::answers::{ARGUMENTS, Forms, Says};
+use crate::answers::{ARGUMENTS, Forms, Output};
 use crate::body::{event, to_bytes};
 
 const RESPONSE_ID: &str = "resp_bench0000000000000000000000000001";
@@ -13,40 +13,40 @@ const MESSAGE_ID: &str = "msg_bench00000000000000000000000000001";
 const CALL_ITEM_ID: &str = "fc_bench000000000000000000000000000001";
 const CALL_ID: &str = "call_bench000000000000000001";
 
-/// An answer in the forms of this API; its streams always hold the usage.
-pub(crate) fn forms(model: &str, says: &Says) -> Forms {
-    let events = stream(model, says);
+/// The document and the streams of this API; its streams always contain the usage.
+pub(crate) fn forms(model: &str, output: &Output) -> Forms {
+    let events = stream(model, output);
     Forms {
-        json: to_bytes(&response(model, says, "completed")),
+        json: to_bytes(&response(model, output, "completed")),
         events: Arc::clone(&events),
         events_with_usage: events,
     }
 }
 
-fn response(model: &str, says: &Says, status: &str) -> Value {
+fn response(model: &str, output: &Output, status: &str) -> Value {
     let done = status == "completed";
     json!({
         "id": RESPONSE_ID, "object": "response", "created_at": 1_700_000_000, "status": status,
         "background": false, "error": null, "incomplete_details": null, "instructions": null,
         "max_output_tokens": null, "max_tool_calls": null, "model": model,
-        "output": if done { json!([item(says, true)]) } else { json!([]) },
+        "output": if done { json!([item(output, true)]) } else { json!([]) },
         "parallel_tool_calls": true, "previous_response_id": null,
         "reasoning": {"effort": null, "summary": null}, "service_tier": "default", "store": true,
         "temperature": 1.0, "text": {"format": {"type": "text"}, "verbosity": "medium"},
         "tool_choice": "auto", "tools": [], "top_logprobs": 0, "top_p": 1.0, "truncation": "disabled",
-        "usage": if done { usage(says) } else { Value::Null }, "user": null, "metadata": {},
+        "usage": if done { usage(output) } else { Value::Null }, "user": null, "metadata": {},
     })
 }
 
-/// The one output item, empty while it is in progress.
-fn item(says: &Says, done: bool) -> Value {
+/// The output item; empty while it is in progress.
+fn item(output: &Output, done: bool) -> Value {
     let status = if done { "completed" } else { "in_progress" };
-    match says {
-        Says::Text(pieces) => json!({
+    match output {
+        Output::Text(pieces) => json!({
             "id": MESSAGE_ID, "type": "message", "status": status,
             "content": if done { json!([part(&pieces.concat())]) } else { json!([]) }, "role": "assistant",
         }),
-        Says::ToolCall => json!({
+        Output::ToolCall => json!({
             "id": CALL_ITEM_ID, "type": "function_call", "status": status,
             "arguments": if done { ARGUMENTS.concat() } else { String::new() },
             "call_id": CALL_ID, "name": "add",
@@ -58,10 +58,10 @@ fn part(text: &str) -> Value {
     json!({"type": "output_text", "annotations": [], "logprobs": [], "text": text})
 }
 
-fn usage(says: &Says) -> Value {
-    let output = match says {
-        Says::Text(pieces) => pieces.len(),
-        Says::ToolCall => 12,
+fn usage(output: &Output) -> Value {
+    let output = match output {
+        Output::Text(pieces) => pieces.len(),
+        Output::ToolCall => 12,
     };
     json!({
         "input_tokens": 20, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -70,14 +70,14 @@ fn usage(says: &Says) -> Value {
     })
 }
 
-fn stream(model: &str, says: &Says) -> Arc<[Bytes]> {
+fn stream(model: &str, output: &Output) -> Arc<[Bytes]> {
     let mut events = vec![
-        json!({"type": "response.created", "response": response(model, says, "in_progress")}),
-        json!({"type": "response.in_progress", "response": response(model, says, "in_progress")}),
-        json!({"type": "response.output_item.added", "output_index": 0, "item": item(says, false)}),
+        json!({"type": "response.created", "response": response(model, output, "in_progress")}),
+        json!({"type": "response.in_progress", "response": response(model, output, "in_progress")}),
+        json!({"type": "response.output_item.added", "output_index": 0, "item": item(output, false)}),
     ];
-    match says {
-        Says::Text(pieces) => {
+    match output {
+        Output::Text(pieces) => {
             let at = |kind: &str| {
                 json!({
                     "type": kind, "item_id": MESSAGE_ID, "output_index": 0, "content_index": 0,
@@ -93,7 +93,7 @@ fn stream(model: &str, says: &Says) -> Arc<[Bytes]> {
             events.push(with(event, "logprobs", json!([])));
             events.push(with(at("response.content_part.done"), "part", part(&text)));
         }
-        Says::ToolCall => {
+        Output::ToolCall => {
             let at = |kind: &str| json!({"type": kind, "item_id": CALL_ITEM_ID, "output_index": 0});
             events.extend(
                 ARGUMENTS.iter().map(|piece| {
@@ -104,8 +104,8 @@ fn stream(model: &str, says: &Says) -> Arc<[Bytes]> {
             events.push(with(event, "arguments", ARGUMENTS.concat().into()));
         }
     }
-    events.push(json!({"type": "response.output_item.done", "output_index": 0, "item": item(says, true)}));
-    events.push(json!({"type": "response.completed", "response": response(model, says, "completed")}));
+    events.push(json!({"type": "response.output_item.done", "output_index": 0, "item": item(output, true)}));
+    events.push(json!({"type": "response.completed", "response": response(model, output, "completed")}));
 
     let numbered = events.into_iter().enumerate().map(|(number, data)| {
         let data = with(data, "sequence_number", number.into());

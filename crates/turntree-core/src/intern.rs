@@ -182,7 +182,7 @@ mod tests {
     use super::{InternedStr, REMEMBERED, SHORT};
 
     #[test]
-    fn equal_texts_are_kept_once() {
+    fn equal_texts_share_one_allocation() {
         let first = InternedStr::from("2026-11-22T09:00:00Z");
         let second: InternedStr = serde_json::from_str("\"2026-11-22T09:00:00Z\"").unwrap();
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_share_a_place_stay_what_they_are() {
+    fn texts_with_colliding_hashes_stay_distinct() {
         let texts: Vec<String> = (0..REMEMBERED * 20).map(|number| format!("agent-{number}")).collect();
         let shared: Vec<InternedStr> = texts.iter().chain(&texts).map(InternedStr::from).collect();
 
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_empty_texts_are_texts_too() {
+    fn long_and_empty_texts_are_supported() {
         let long = "x".repeat(SHORT + 1);
 
         assert_eq!(InternedStr::from(&long), long);

@@ -163,7 +163,7 @@ mod tests {
     use super::{LimitError, Limits};
 
     #[test]
-    fn counts_brackets_outside_strings_only() {
+    fn ignores_brackets_and_commas_in_strings() {
         let limits = Limits { depth: 2, values: 2, ..Limits::default() };
 
         assert_eq!(limits.check(r#"{"a":["[[[[\"[[[", ",,,,"]}"#), Ok(()));

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_belongs_to_one_process() {
+    fn each_process_has_its_own_value() {
         let slot = PerProcess::new();
         let get = |process, value| *slot.get_or_try_create_for(process, || Ok::<_, ()>(value)).unwrap();
 
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_start_is_tried_again() {
+    fn a_failed_initialization_is_retried() {
         let slot = PerProcess::new();
 
         assert_eq!(slot.get_or_try_create(|| Err::<u8, _>("no threads")), Err("no threads"));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_becomes_an_error() {
+    async fn a_panic_in_a_task_is_an_error() {
         let text = spawn(async { panic!("no {}", "luck") }).await;
         let literal = spawn(async { panic!("bad luck") }).await;
 
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_inside_a_runtime_stays_on_its_clock() {
+    async fn tasks_in_a_runtime_use_its_clock() {
         let start = tokio::time::Instant::now();
 
         spawn(sleep(Duration::from_secs(3600))).await.unwrap();

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_are_written_and_read_back() {
+    fn the_first_and_last_timestamps_round_trip() {
         for (microseconds, written) in [
             (i64::MIN, "-290308-12-21T19:59:05.224192Z"),
             (i64::MAX, "+294247-01-10T04:00:54.775807Z"),

@@ -20,14 +20,14 @@ use turntree::upp::{
     Capabilities, Model, ModelEvent, ModelRequest, ModelResponse, ModelStream, StopReason, UppError,
 };
 
-/// Calls its tool once, then answers.
+/// Calls its tool once, then returns a text.
 #[derive(Debug)]
-struct Instant {
-    calling: ModelResponse,
-    answering: ModelResponse,
+struct InstantModel {
+    tool_call: ModelResponse,
+    reply: ModelResponse,
 }
 
-impl Instant {
+impl InstantModel {
     fn new() -> Self {
         let call = ToolCall {
             tool_call_id: "call-1".to_owned(),
@@ -35,7 +35,7 @@ impl Instant {
             arguments: RawJson::from_text(r#"{"city":"Tokyo"}"#.to_owned()).unwrap(),
             extra: Extra::new(),
         };
-        let calling = Body::Assistant { content: Vec::new(), tool_calls: Some(vec![call]) };
+        let tool_call = Body::Assistant { content: Vec::new(), tool_calls: Some(vec![call]) };
         let response = |message| ModelResponse {
             message: Arc::new(message),
             usage: TokenUsage::of_call(10, 5),
@@ -43,18 +43,18 @@ impl Instant {
             data: None,
         };
         Self {
-            calling: response(Message::new(calling, &RandomIds, &SystemClock)),
-            answering: response(Message::assistant("Sunny.", &RandomIds, &SystemClock)),
+            tool_call: response(Message::new(tool_call, &RandomIds, &SystemClock)),
+            reply: response(Message::assistant("Sunny.", &RandomIds, &SystemClock)),
         }
     }
 
     fn answer(&self, request: &ModelRequest) -> ModelResponse {
         let answered = request.messages.last().is_some_and(|last| !last.results().is_empty());
-        if answered { self.answering.clone() } else { self.calling.clone() }
+        if answered { self.reply.clone() } else { self.tool_call.clone() }
     }
 }
 
-impl Model for Instant {
+impl Model for InstantModel {
     fn model_id(&self) -> &'static str {
         "instant"
     }
@@ -90,12 +90,15 @@ fn agent() -> Agent {
         extra: Extra::new(),
     };
     let tool = Tool::new(definition).with_function(|_| ready(Ok(RawJson::from_str_value("sunny"))));
-    let options =
-        AgentOptions { model: Some(Arc::new(Instant::new())), tools: vec![tool], ..AgentOptions::default() };
+    let options = AgentOptions {
+        model: Some(Arc::new(InstantModel::new())),
+        tools: vec![tool],
+        ..AgentOptions::default()
+    };
     Agent::new(options, &RandomIds)
 }
 
-/// Polls once: every future of these runs is ready.
+/// Polls until ready; every future of these runs is ready at once.
 fn now<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     let mut context = Context::from_waker(Waker::noop());

@@ -1,6 +1,8 @@
 //! Speed of parsing, validating, comparing, cloning and writing a thread of one megabyte. Compare the figures with
 //! `scan`, which only skips the bytes.
 
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
+
 use std::fmt::Write as _;
 use std::hint::black_box;
 
@@ -16,7 +18,7 @@ const SIZE: usize = 1024 * 1024;
 const WORDS: &str = "The weather in Kyōto is mild today, with a light breeze from the west and \\\"scattered\\\" clouds; \
                      tomorrow it will rain.\\n";
 
-/// A round of a conversation as agents have it: a question, a thought with two calls, their results, an answer.
+/// A tool round: a question, reasoning with two calls, their results, a response.
 fn round(place: usize) -> String {
     let stamp = r#""timestamp":"2024-01-15T10:30:00.123Z""#;
     let long = WORDS.repeat(1 + place % 5);
@@ -59,41 +61,43 @@ fn throughput(bytes: usize) -> Throughput {
 fn documents(criterion: &mut Criterion) {
     let limits = Limits::default();
     let written = thread_json();
-    let Ok(thread) = parse::<Thread>(&written, &limits) else { return };
-    // As we write it: no line feeds between the messages.
-    let Ok(text) = serde_json::to_string(&thread) else { return };
+    let thread: Thread = parse(&written, &limits).unwrap();
+    // The form that turntree writes, without line feeds between messages.
+    let text = serde_json::to_string(&thread).unwrap();
     let last = tags_last(&text);
+    assert_ne!(last, text);
+    assert_eq!(parse::<Thread>(&last, &limits).unwrap(), thread);
     let mut group = criterion.benchmark_group("message");
     group.throughput(throughput(text.len()));
     group.bench_function("scan", |bencher| {
-        bencher.iter(|| serde_json::from_str::<serde::de::IgnoredAny>(black_box(&text)).is_ok());
+        bencher.iter(|| serde_json::from_str::<serde::de::IgnoredAny>(black_box(&text)).unwrap());
     });
     group.bench_function("limits", |bencher| bencher.iter(|| limits.check(black_box(&text))));
     group.bench_function("parse a thread", |bencher| {
-        bencher.iter(|| parse::<Thread>(black_box(&text), &limits).is_ok());
+        bencher.iter(|| parse::<Thread>(black_box(&text), &limits).unwrap());
     });
     group.bench_function("parse a thread, tags last", |bencher| {
-        bencher.iter(|| parse::<Thread>(black_box(&last), &limits).is_ok());
+        bencher.iter(|| parse::<Thread>(black_box(&last), &limits).unwrap());
     });
     group.bench_function("parse a tree", |bencher| {
-        bencher.iter(|| serde_json::from_str::<serde_json::Value>(black_box(&text)).is_ok());
+        bencher.iter(|| serde_json::from_str::<serde_json::Value>(black_box(&text)).unwrap());
     });
     group.bench_function("write a thread", |bencher| {
-        bencher.iter(|| serde_json::to_string(black_box(&thread)).map(|text| text.len()).ok());
+        bencher.iter(|| serde_json::to_string(black_box(&thread)).unwrap().len());
     });
     group.bench_function("compare threads", |bencher| {
-        let other = thread.clone();
-        let copy = parse::<Thread>(&text, &limits).unwrap_or(other);
+        let copy = parse::<Thread>(&text, &limits).unwrap();
         bencher.iter(|| black_box(&thread) == black_box(&copy));
     });
     group.finish();
 }
 
 fn raw_values(criterion: &mut Criterion) {
-    let Ok(one) = RawJson::from_text(thread_json()) else { return };
-    let Ok(spaced) = RawJson::from_text(one.get().replace(',', ", ")) else { return };
+    let one = RawJson::from_text(thread_json()).unwrap();
+    let spaced = RawJson::from_text(one.get().replace(',', ", ")).unwrap();
     let moved = one.get().replace(r#""hour":1,"celsius":1.5"#, r#""celsius":1.5,"hour":1"#);
-    let Ok(moved) = RawJson::from_text(moved) else { return };
+    let moved = RawJson::from_text(moved).unwrap();
+    assert_ne!(one.get(), moved.get());
     let mut group = criterion.benchmark_group("raw equality");
     group.throughput(throughput(one.get().len()));
     for (name, other) in [("same text", one.clone()), ("other spacing", spaced), ("other order", moved)] {
@@ -103,8 +107,7 @@ fn raw_values(criterion: &mut Criterion) {
 }
 
 fn histories(criterion: &mut Criterion) {
-    let Ok(thread) = parse::<Thread>(&thread_json(), &Limits::default()) else { return };
-    let history = thread.messages;
+    let history = parse::<Thread>(&thread_json(), &Limits::default()).unwrap().messages;
     let mut group = criterion.benchmark_group("history");
     group.bench_function("clone", |bencher| bencher.iter(|| black_box(&history).clone()));
     group.bench_function("clone and append", |bencher| {
@@ -118,16 +121,16 @@ fn histories(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn small_things(criterion: &mut Criterion) {
+fn small_values(criterion: &mut Criterion) {
     let event = r#"{"type":"text_delta","index":0,"delta":{"text":" token"}}"#;
     let message = r#"{"id":"m1","type":"user","content":[{"type":"text","text":"hi"}],"timestamp":"2024-01-15T10:30:00.000Z"}"#;
     let limits = Limits::default();
     let mut group = criterion.benchmark_group("small");
     group.bench_function("parse an event", |bencher| {
-        bencher.iter(|| parse::<StreamEvent>(black_box(event), &limits).is_ok());
+        bencher.iter(|| parse::<StreamEvent>(black_box(event), &limits).unwrap());
     });
     group.bench_function("parse a message", |bencher| {
-        bencher.iter(|| parse::<Message>(black_box(message), &limits).is_ok());
+        bencher.iter(|| parse::<Message>(black_box(message), &limits).unwrap());
     });
     let time = Timestamp::from_microseconds(1_705_314_600_123_000);
     group.bench_function("write a time", |bencher| bencher.iter(|| black_box(&time).to_string()));
@@ -147,5 +150,5 @@ fn small_things(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, documents, raw_values, histories, small_things);
+criterion_group!(benches, documents, raw_values, histories, small_values);
 criterion_main!(benches);

@@ -25,13 +25,13 @@ use turntree::upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStrea
 
 const STEPS: u32 = 50;
 
-/// Calls a tool [`STEPS`] − 1 times, then answers; every future is ready.
+/// Calls a tool [`STEPS`] − 1 times, then returns a text; every future is ready at once.
 #[derive(Debug)]
-struct Busy;
+struct ToolLoopModel;
 
-impl Model for Busy {
+impl Model for ToolLoopModel {
     fn model_id(&self) -> &'static str {
-        "busy"
+        "tool_loop"
     }
 
     fn provider(&self) -> &'static str {
@@ -66,7 +66,7 @@ impl Model for Busy {
     }
 }
 
-fn busy() -> (Agent, RunContext) {
+fn agent_and_context() -> (Agent, RunContext) {
     let definition = ToolDefinition {
         name: "noop".into(),
         description: String::new(),
@@ -76,7 +76,7 @@ fn busy() -> (Agent, RunContext) {
     };
     let noop = Tool::new(definition).with_function(|_| ready(Ok(RawJson::default())));
     let options = AgentOptions {
-        model: Some(Arc::new(Busy)),
+        model: Some(Arc::new(ToolLoopModel)),
         tools: vec![noop],
         strategy: Some(Strategy::loop_(STEPS)),
         ..AgentOptions::default()
@@ -86,19 +86,19 @@ fn busy() -> (Agent, RunContext) {
     (agent, RunContext::new(Arc::new(host)))
 }
 
-fn said(messages: usize) -> Vec<Arc<Message>> {
+fn history(messages: usize) -> Vec<Arc<Message>> {
     let text = "Rain until noon, then clouds.";
     (0..messages).map(|_| Arc::new(Message::user(text, &RandomIds, &SystemClock))).collect()
 }
 
-fn session(agent: &Agent, interval: CheckpointInterval, said: &[Arc<Message>]) -> Session {
+fn session(agent: &Agent, interval: CheckpointInterval, history: &[Arc<Message>]) -> Session {
     let options = SessionOptions { interval, ..SessionOptions::default() };
     let session = Session::new(agent.clone(), options).unwrap();
-    session.tree().lock().push(said.iter().cloned(), &SystemClock);
+    session.tree().lock().push(history.iter().cloned(), &SystemClock);
     session
 }
 
-/// Polls once: every future is ready.
+/// Polls until ready; every future is ready at once.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -113,21 +113,21 @@ fn resident() -> Option<usize> {
 }
 
 fn memory(messages: usize) {
-    let (agent, context) = busy();
-    let said = said(messages);
-    let grown = |interval| {
-        let session = session(&agent, interval, &said);
+    let (agent, context) = agent_and_context();
+    let history = history(messages);
+    let memory_growth = |interval| {
+        let session = session(&agent, interval, &history);
         let before = resident()?;
         for _ in 0..200 {
             now(session.run("go", context.clone())).unwrap();
         }
-        let grown = resident()?.saturating_sub(before);
+        let memory_growth = resident()?.saturating_sub(before);
         drop(session);
-        Some(grown)
+        Some(memory_growth)
     };
-    // Once for the allocator's own sake, then with and without.
-    grown(CheckpointInterval::Off);
-    let both = grown(CheckpointInterval::Off).zip(grown(CheckpointInterval::Step));
+    // The first run warms up the allocator; the other two measure with and without checkpoints.
+    memory_growth(CheckpointInterval::Off);
+    let both = memory_growth(CheckpointInterval::Off).zip(memory_growth(CheckpointInterval::Step));
     if let Some((without, with)) = both {
         let each = with.saturating_sub(without) / (200 * STEPS as usize);
         println!(
@@ -137,14 +137,14 @@ fn memory(messages: usize) {
 }
 
 fn checkpoints(criterion: &mut Criterion) {
-    let (agent, context) = busy();
+    let (agent, context) = agent_and_context();
     let mut group = criterion.benchmark_group("session/run_of_50_steps");
     for messages in [10, 100, 1_000, 10_000] {
-        let said = said(messages);
+        let history = history(messages);
         for (name, interval) in [("without", CheckpointInterval::Off), ("with", CheckpointInterval::Step)] {
             group.bench_function(format!("{name}_checkpoints_after_{messages}"), |bencher| {
                 bencher.iter_batched_ref(
-                    || session(&agent, interval, &said),
+                    || session(&agent, interval, &history),
                     |session| now(session.run("go", context.clone())).unwrap(),
                     BatchSize::LargeInput,
                 );
@@ -154,16 +154,17 @@ fn checkpoints(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn going_back(criterion: &mut Criterion) {
-    let (agent, context) = busy();
+fn restores(criterion: &mut Criterion) {
+    let (agent, context) = agent_and_context();
     let mut group = criterion.benchmark_group("session");
     for messages in [10, 10_000] {
-        let session = session(&agent, CheckpointInterval::Step, &said(messages));
+        let session = session(&agent, CheckpointInterval::Step, &history(messages));
         for _ in 0..20 {
             now(session.run("go", context.clone())).unwrap();
         }
-        let points = session.checkpoints();
-        let (first, last) = (points.first().unwrap().id.clone(), points.last().unwrap().id.clone());
+        let checkpoint_list = session.checkpoints();
+        let (first, last) =
+            (checkpoint_list.first().unwrap().id.clone(), checkpoint_list.last().unwrap().id.clone());
         group.bench_function(format!("restore_there_and_back_after_{messages}"), |bencher| {
             bencher.iter(|| {
                 now(session.restore(&first)).unwrap();
@@ -181,11 +182,11 @@ fn going_back(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Runs first: later allocations would reuse freed memory.
-fn memories(_: &mut Criterion) {
+/// Runs before the other benchmarks, because later allocations reuse freed memory.
+fn memory_of_checkpoints(_: &mut Criterion) {
     memory(10);
     memory(10_000);
 }
 
-criterion_group!(benches, memories, checkpoints, going_back);
+criterion_group!(benches, memory_of_checkpoints, checkpoints, restores);
 criterion_main!(benches);

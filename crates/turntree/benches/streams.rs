@@ -1,4 +1,4 @@
-//! A thousand concurrent streams in a process of their own: memory of a stream, threads, and delay of a delta.
+//! A thousand concurrent streams in one process: memory for each stream, threads, and delay of a delta.
 //!
 //! ```sh
 //! cargo bench --bench streams                      # 1 000 streams of 500 deltas, one every 40 ms
@@ -28,7 +28,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const SERVE: &str = "serve";
 
-/// A gap longer than this counts as this long.
+/// Maximum gap in milliseconds; longer gaps count as this.
 const LONGEST_GAP: usize = 10_000;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -71,10 +71,10 @@ fn main() -> Result<(), Failure> {
     result
 }
 
-/// What all consumers count together.
+/// Counters of all consumers.
 struct Counts {
     events: AtomicU64,
-    /// Gaps between deltas, by their milliseconds.
+    /// The number of gaps between deltas for each duration in milliseconds.
     gaps: Vec<AtomicU64>,
 }
 
@@ -138,21 +138,21 @@ async fn consume(model: Arc<HttpModel>, counts: Arc<Counts>) -> Result<(), Failu
 }
 
 impl Counts {
-    /// The quantile, in thousandths, of the gaps between deltas, in milliseconds.
+    /// A quantile of the gaps in milliseconds; `per_mille` is 500 for the median.
     fn quantile(&self, per_mille: u64) -> usize {
-        let wanted = self.events.load(Ordering::Relaxed) * per_mille / 1000;
+        let target = self.events.load(Ordering::Relaxed) * per_mille / 1000;
         let mut seen = 0;
         self.gaps
             .iter()
             .position(|count| {
                 seen += count.load(Ordering::Relaxed);
-                seen >= wanted
+                seen >= target
             })
             .unwrap_or(LONGEST_GAP)
     }
 }
 
-/// A number from `/proc/self/status`: threads, or kibibytes of anonymous memory.
+/// A number of `/proc/self/status`: the threads, or the KiB of anonymous memory.
 fn process(name: &str) -> Result<u64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such number in /proc")?;
@@ -171,7 +171,7 @@ async fn serve(load: Load) -> Result<(), Failure> {
 
 async fn answer(mut socket: TcpStream, load: Arc<Load>) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    // A request is far shorter than this, and nothing follows it before it is answered.
+    // One read contains the whole request, because requests are shorter and the client waits for the response.
     let mut request = vec![0; 4096];
     while socket.read(&mut request).await? > 0 {
         socket.write_all(HEAD.as_bytes()).await?;

@@ -2,7 +2,7 @@
 //!
 //! Throughput is in bytes of the history for conversions and of the document for the rest.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench may fail loudly and talk")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark may panic and print")]
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -36,7 +36,7 @@ fn request_tail(out: &mut String, index: usize) {
     );
 }
 
-/// A history as 2.68 dumps it: prompt, thinking with text and two calls, two returns, text.
+/// A history in the layout of Pydantic AI 2.68: prompt, thinking with text and two calls, two returns, text.
 fn history(messages: usize) -> String {
     let mut out = String::from("[");
     let text = WORDS.repeat(10);

@@ -1,6 +1,6 @@
 //! Cost of branch, checkout, history and JSON of trees with 10 000 nodes and 100 000 messages.
 
-#![expect(clippy::unwrap_used, reason = "a bench may fail loudly")]
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn messages(count: usize) -> Vec<Arc<Message>> {
     (0..count).map(|_| Arc::new(Message::user(text.clone(), &RandomIds, &SystemClock))).collect()
 }
 
-/// `parent` chooses where the next node branches from. The last node is current.
+/// Builds a tree; `parent` returns the index of the parent of a node. The last node is current.
 fn tree(nodes: usize, each: usize, parent: impl Fn(usize) -> usize) -> ThreadTree {
     let mut tree = ThreadTree::empty(&RandomIds, &SystemClock);
     tree.push(messages(each), &SystemClock);

@@ -15,7 +15,7 @@ use turntree::upp::{
     UppError, registry,
 };
 
-/// Says what it was told, backwards.
+/// Returns the last message backwards.
 #[derive(Debug, Clone)]
 struct Reverse {
     model_id: String,

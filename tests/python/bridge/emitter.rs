@@ -1,7 +1,7 @@
-//! From a future that emits events to a stream of them.
+//! Converts a future that emits events to a stream of events.
 //!
-//! The driver of a run is one future; its events are a by-product. [`driven`] polls the driver when no event is ready,
-//! and hands out all events of one poll before it polls again.
+//! The driver of a run is one future. [`driven`] polls it if no event is buffered, and returns all events of one poll
+//! before it polls again.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -13,15 +13,15 @@ use futures_util::Stream;
 
 use crate::bridge::gil::lock;
 
-/// How many events a driver may be ahead of its reader before [`Emitter::send`] waits.
-const ROOM: usize = 256;
+/// Maximum number of buffered events; [`Emitter::send`] waits above it.
+const CAPACITY: usize = 256;
 
-/// The driver's end. Cheap to clone.
+/// The sending end of the driver. Cheap to clone.
 pub(crate) struct Emitter<T>(Arc<Mutex<Queue<T>>>);
 
 struct Queue<T> {
     ready: VecDeque<T>,
-    /// Drivers (and their parts) that wait for room.
+    /// The tasks that wait for capacity.
     waiting: Vec<Waker>,
 }
 
@@ -32,20 +32,20 @@ impl<T> Clone for Emitter<T> {
 }
 
 impl<T> Emitter<T> {
-    /// Emits at once, however far behind the reader is: for single events.
+    /// Emits without waiting, also above the capacity.
     pub(crate) fn emit(&self, event: T) {
         lock(&self.0).ready.push_back(event);
     }
 
-    /// Emits when there is room: for floods.
+    /// Emits as soon as the buffer has capacity.
     ///
     /// # Cancel safety
-    /// Dropped before it is ready, it has not emitted.
+    /// If the future is dropped before it is ready, the event is not emitted.
     pub(crate) async fn send(&self, event: T) {
         let mut event = Some(event);
         poll_fn(|context| {
             let mut queue = lock(&self.0);
-            if queue.ready.len() >= ROOM {
+            if queue.ready.len() >= CAPACITY {
                 queue.waiting.push(context.waker().clone());
                 return Poll::Pending;
             }
@@ -60,24 +60,24 @@ impl<T> Emitter<T> {
 ///
 /// # Cancel safety
 /// Dropping the stream drops the driver.
-pub(crate) fn driven<T, E, F>(drive: impl FnOnce(Emitter<T>) -> F) -> Driven<T, E, F>
+pub(crate) fn driven<T, E, F>(drive: impl FnOnce(Emitter<T>) -> F) -> DrivenStream<T, E, F>
 where
     F: Future<Output = Result<(), E>>,
 {
     let queue = Arc::new(Mutex::new(Queue { ready: VecDeque::new(), waiting: Vec::new() }));
     let driver = Box::pin(drive(Emitter(Arc::clone(&queue))));
-    Driven { driver: Some(driver), queue, failure: None }
+    DrivenStream { driver: Some(driver), queue, failure: None }
 }
 
 /// The stream of [`driven`].
-pub(crate) struct Driven<T, E, F> {
+pub(crate) struct DrivenStream<T, E, F> {
     driver: Option<Pin<Box<F>>>,
     queue: Arc<Mutex<Queue<T>>>,
-    /// The driver's error, until the events before it are taken.
+    /// The error of the driver, returned after the buffered events.
     failure: Option<E>,
 }
 
-impl<T, E, F> Driven<T, E, F> {
+impl<T, E, F> DrivenStream<T, E, F> {
     fn pop(&self) -> Option<T> {
         let mut queue = lock(&self.queue);
         let event = queue.ready.pop_front();
@@ -90,10 +90,10 @@ impl<T, E, F> Driven<T, E, F> {
     }
 }
 
-impl<T, E, F> Stream for Driven<T, E, F>
+impl<T, E, F> Stream for DrivenStream<T, E, F>
 where
     F: Future<Output = Result<(), E>>,
-    // Nothing in it is pinned but the boxed driver.
+    // Only the boxed driver is pinned.
     T: Unpin,
     E: Unpin,
 {
@@ -111,7 +111,7 @@ where
         }
         match (this.pop(), polled) {
             (Some(event), Poll::Ready(Err(error))) => {
-                // The error comes after what was emitted before it.
+                // The error comes after the events that were emitted before it.
                 this.failure = Some(error);
                 Poll::Ready(Some(Ok(event)))
             }

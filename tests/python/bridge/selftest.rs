@@ -1,4 +1,4 @@
-//! Functions through which the tests in `tests/python/bridge` reach the bridge. Not part of any wheel.
+//! Functions that the tests in `tests/python/bridge` call to test the bridge. Not part of any wheel.
 
 #[path = "emitter.rs"]
 mod emitter;
@@ -23,7 +23,7 @@ use super::gil::{self, lock};
 use super::stream::{BlockingEvents, PyEventStream};
 use super::sync;
 
-/// Counts probes that are alive: futures dropped or not.
+/// The number of live probes, which shows whether futures were dropped.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 struct Probe;
@@ -43,13 +43,13 @@ impl Drop for Probe {
 
 #[derive(Default)]
 struct Alarm {
-    rang: bool,
+    fired: bool,
     waker: Option<Waker>,
 }
 
 type SetAlarm = (Instant, Arc<Mutex<Alarm>>);
 
-/// Stands for a network thread: one thread without Python that wakes futures at their time. Keyed by process.
+/// Replaces the network thread: one thread without Python that wakes futures when their time has come. Keyed by process.
 static CLOCK: Mutex<(u32, Option<Sender<SetAlarm>>)> = Mutex::new((0, None));
 
 fn set_alarm(after: Duration) -> Arc<Mutex<Alarm>> {
@@ -57,7 +57,7 @@ fn set_alarm(after: Duration) -> Arc<Mutex<Alarm>> {
     let mut clock = lock(&CLOCK);
     if clock.0 != std::process::id() {
         let (sender, receiver) = channel();
-        std::thread::spawn(move || keep_time(&receiver));
+        std::thread::spawn(move || run_timers(&receiver));
         *clock = (std::process::id(), Some(sender));
     }
     if let Some(sender) = &clock.1 {
@@ -66,7 +66,7 @@ fn set_alarm(after: Duration) -> Arc<Mutex<Alarm>> {
     alarm
 }
 
-fn keep_time(receiver: &Receiver<SetAlarm>) {
+fn run_timers(receiver: &Receiver<SetAlarm>) {
     let mut waiting: Vec<SetAlarm> = Vec::new();
     loop {
         let next = waiting.iter().map(|(at, _)| *at).min();
@@ -82,7 +82,7 @@ fn keep_time(receiver: &Receiver<SetAlarm>) {
         for (_, alarm) in due {
             let waker = {
                 let mut alarm = lock(&alarm);
-                alarm.rang = true;
+                alarm.fired = true;
                 alarm.waker.take()
             };
             if let Some(waker) = waker {
@@ -92,13 +92,13 @@ fn keep_time(receiver: &Receiver<SetAlarm>) {
     }
 }
 
-/// Ready after `microseconds`, woken by the other thread.
+/// Ready after `microseconds`; the timer thread wakes it.
 fn after(microseconds: u64) -> impl Future<Output = ()> + Send {
     let mut alarm = None;
     poll_fn(move |context| {
         let alarm = alarm.get_or_insert_with(|| set_alarm(Duration::from_micros(microseconds)));
         let mut alarm = lock(alarm);
-        if alarm.rang {
+        if alarm.fired {
             return Poll::Ready(());
         }
         alarm.waker = Some(context.waker().clone());
@@ -106,7 +106,7 @@ fn after(microseconds: u64) -> impl Future<Output = ()> + Send {
     })
 }
 
-/// Pending once, woken from within its own poll.
+/// Pending once; wakes itself.
 fn yield_now() -> impl Future<Output = ()> + Send {
     let mut yielded = false;
     poll_fn(move |context| {
@@ -204,7 +204,7 @@ pub(crate) mod _bridge_selftest {
         })
     }
 
-    /// Waits `microseconds`, `times` times over, then gives `times`.
+    /// Waits `times` times for `microseconds`, then returns `times`.
     #[pyfunction]
     #[pyo3(signature = (microseconds, times=1))]
     fn sleeps(microseconds: u64, times: u64) -> Coroutine {
@@ -227,7 +227,7 @@ pub(crate) mod _bridge_selftest {
         })
     }
 
-    /// Never ready; keeps `object` where the collector sees it.
+    /// Never ready; holds `object` in its GC roots.
     #[pyfunction]
     fn forever(object: Py<PyAny>) -> Coroutine {
         let roots = GcRoots::new([object]);
@@ -258,7 +258,7 @@ pub(crate) mod _bridge_selftest {
         })
     }
 
-    /// One tool call, awaited.
+    /// Calls one tool.
     #[pyfunction]
     #[pyo3(signature = (callable, mode, *positional, **keywords))]
     fn tool(
@@ -272,7 +272,7 @@ pub(crate) mod _bridge_selftest {
         Ok(Coroutine::from_boxed("tool", GcRoots::default(), Box::pin(run)))
     }
 
-    /// Several tool calls at once.
+    /// Calls several tools concurrently.
     #[pyfunction]
     fn tools(py: Python<'_>, callables: Vec<Py<PyAny>>, mode: &str) -> PyResult<Coroutine> {
         let caller = CallerContext::capture(py)?;
@@ -285,7 +285,7 @@ pub(crate) mod _bridge_selftest {
         }))
     }
 
-    /// One tool call without an event loop.
+    /// Calls one tool without an event loop.
     #[pyfunction]
     #[pyo3(signature = (callable, mode, *positional, **keywords))]
     fn tool_sync(
@@ -299,7 +299,7 @@ pub(crate) mod _bridge_selftest {
         sync::run_sync(py, run)
     }
 
-    /// A tool call that a thread without Python polls; gives its result to the awaiting task.
+    /// Calls a tool from a thread without Python and returns the result to the awaiting task.
     #[pyfunction]
     fn tool_from_elsewhere(py: Python<'_>, callable: Py<PyAny>, mode: &str) -> PyResult<Coroutine> {
         let run = calls(py, CallerContext::capture(py)?, callable, mode, Vec::new(), None)?;
@@ -354,7 +354,7 @@ pub(crate) mod _bridge_selftest {
         })
     }
 
-    /// `count` numbers, in bursts of `burst` every `microseconds`, then `error`.
+    /// Streams `count` numbers, in bursts of `burst` every `microseconds`, then raises `error`.
     #[pyfunction]
     #[pyo3(signature = (count, microseconds=0, burst=1, error=None, keep=None))]
     fn numbers(
@@ -368,7 +368,7 @@ pub(crate) mod _bridge_selftest {
         PyEventStream::new(py, live_source(count, microseconds, burst, error), number, GcRoots::new(keep))
     }
 
-    /// As `numbers`, without a driver in between: the cheapest source there is.
+    /// As `numbers`, without a driver: the source with the lowest overhead.
     #[pyfunction]
     fn ready_numbers(py: Python<'_>, count: u64) -> PyResult<PyEventStream> {
         PyEventStream::new(py, futures_util::stream::iter(0..count).map(Ok), number, GcRoots::default())
@@ -388,7 +388,7 @@ pub(crate) mod _bridge_selftest {
         Ok(PyEventStream::blocking(Py::new(py, stream)?))
     }
 
-    /// Waits for the end of a stream, which it drives.
+    /// Drives a stream and waits for its end.
     #[pyfunction]
     fn finished(stream: Py<PyEventStream>) -> Coroutine {
         let finished = stream.get().finished();

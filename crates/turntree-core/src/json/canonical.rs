@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exact_form_tells_apart_what_javascript_does_not() {
+    fn the_exact_form_distinguishes_values_that_javascript_does_not() {
         for (json, expected) in [
             ("[9007199254740993,-9007199254740993]", "[9007199254740993,-9007199254740993]"),
             ("[12345678901234567000,12345678901234567000.0]", "[12345678901234567000,12345678901234567168]"),
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_are_rfc_8785_for_what_every_reader_takes_alike() {
+    fn both_forms_match_rfc_8785_for_interoperable_values() {
         let json = r#"{"😀":1.0,"b":[-0,1e2,0.1,1E-7,9007199254740991,"\u20ac\/"],"a":{"\ufb33":null}}"#;
 
         assert_eq!(exact(json), text(json));
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn sorts_keys_by_utf16_units_and_keeps_the_last_of_equal_ones() {
+    fn sorts_keys_by_utf16_units_and_preserves_the_last_of_duplicates() {
         assert_eq!(
             text("{\"\u{FB33}\":1,\"\u{1F600}\":2,\"\\r\":3,\"b\":1,\"a\":0,\"b\":{\"z\":[],\"y\":{}}}"),
             "{\"\\r\":3,\"a\":0,\"b\":{\"y\":{},\"z\":[]},\"\u{1F600}\":2,\"\u{FB33}\":1}"
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_pair_is_replaced() {
+    fn lone_surrogates_are_replaced() {
         assert_eq!(
             text(r#"["\ud83d\ude00","a\ud83d\n","\udc00"]"#),
             "[\"😀\",\"a\u{FFFD}\\n\",\"\u{FFFD}\"]"
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_costs_no_stack() {
+    fn deep_nesting_does_not_overflow_the_stack() {
         let depth = 200_000;
         let source = format!("{}1{}", "{\"a\":[".repeat(depth), "]}".repeat(depth));
 
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn respelling_keeps_every_token() {
+    fn normalizing_preserves_every_token() {
         assert_eq!(
             normalize(" { \"a\" : [ 1.50 , \"\\u0041\\/\" , { } ] , \"a\" : null } "),
             r#"{"a":[1.50,"A/",{}],"a":null}"#

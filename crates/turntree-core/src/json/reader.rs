@@ -237,7 +237,7 @@ mod tests {
     use super::{Reader, Token};
 
     #[test]
-    fn walks_every_kind_of_token() {
+    fn reads_every_kind_of_token() {
         let text =
             r#" {"a": [1.50, -2e9, "x\n\"y"], "b\u0041": {"c": null}, "d": true, "e": false, "f": []} "#;
 

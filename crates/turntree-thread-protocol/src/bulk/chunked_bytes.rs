@@ -109,7 +109,7 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn going_back_forgets_whole_pieces() {
+    fn truncating_drops_complete_pieces() {
         let mut chunks = ChunkedBytes::default();
         chunks.write_all(b"kept").unwrap();
         let mark = chunks.mark();

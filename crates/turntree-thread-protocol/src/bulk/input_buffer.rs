@@ -89,16 +89,16 @@ mod tests {
     use super::{InputBuffer, LARGE};
 
     #[test]
-    fn text_of_any_size_stays_what_was_read() {
+    fn input_of_any_size_is_preserved() {
         for size in [0, 5, LARGE - 1, LARGE, LARGE + 1, 3 * LARGE + 17] {
             for left in [0, size / 3, size, 10 * size] {
-                let wanted: Vec<u8> = (0..=250).cycle().take(size).collect();
-                let (mut source, mut text) = (wanted.as_slice(), InputBuffer::default());
+                let expected: Vec<u8> = (0..=250).cycle().take(size).collect();
+                let (mut source, mut text) = (expected.as_slice(), InputBuffer::default());
                 while text.read(&mut source, 64 * 1024, left).unwrap() > 0 {}
-                assert!(*text == *wanted);
+                assert!(*text == *expected);
 
                 let rest = text.split_off(size / 2);
-                assert!([&text[..], &rest[..]].concat() == wanted);
+                assert!([&text[..], &rest[..]].concat() == expected);
             }
         }
     }

@@ -1,13 +1,13 @@
-//! Generated bodies of streamed responses in the format of each vendor: reasoning, an answer, a tool call and the usage,
-//! in the small pieces that models send.
+//! Generated bodies of streamed responses in the format of each vendor: reasoning, text, a tool call and the usage, in
+//! deltas of a few characters.
 
 use std::fmt::Write as _;
 
-/// Pieces of the answer and of the thought in one body.
+/// The number of deltas of the text and of the reasoning in one body.
 const TEXT_PIECES: usize = 400;
 const THOUGHT_PIECES: usize = 80;
 
-/// Pieces as tokenizers cut them; some with what JSON escapes, some beyond ASCII.
+/// Deltas of the length of tokens; some need JSON escapes, some are not ASCII.
 const PIECES: [&str; 16] = [
     "The",
     " weather",
@@ -34,7 +34,7 @@ fn pieces(count: usize) -> impl Iterator<Item = &'static str> {
     PIECES.into_iter().cycle().take(count)
 }
 
-/// Padding characters, as vendors add them to hide the length of a piece.
+/// Padding, which vendors add to hide the length of a delta.
 fn padding(place: usize) -> &'static str {
     "aZ3kQ9xB2mW7".get(..place % 12).unwrap_or_default()
 }
@@ -43,12 +43,12 @@ fn data(body: &mut String, json: std::fmt::Arguments<'_>) {
     let _ = write!(body, "data: {json}\n\n");
 }
 
-/// Chat Completions, as `OpenAI` streams it.
+/// Chat Completions of `OpenAI`.
 pub(super) fn chat() -> String {
     chat_of(TEXT_PIECES)
 }
 
-/// The same with one piece of text: the cost of a stream without its deltas.
+/// The same with one text delta: the cost of a stream without its deltas.
 pub(super) fn shortest_chat() -> String {
     chat_of(1)
 }
@@ -102,7 +102,7 @@ fn chat_of(text_pieces: usize) -> String {
     body + "data: [DONE]\n\n"
 }
 
-/// Chat Completions with reasoning in a field of its own, as `DeepSeek`, Moonshot and Z.AI stream it.
+/// Chat Completions with a separate reasoning field, of `DeepSeek`, Moonshot and Z.AI.
 pub(super) fn chat_with_reasoning() -> String {
     let mut body = String::new();
     let choice = |body: &mut String, delta: std::fmt::Arguments<'_>, reason: &str, usage: &str| {
@@ -133,7 +133,7 @@ pub(super) fn chat_with_reasoning() -> String {
     body + "data: [DONE]\n\n"
 }
 
-/// Chat Completions with thinking in two places, as `OpenRouter` streams it.
+/// Chat Completions with reasoning in two fields, of `OpenRouter`.
 pub(super) fn openrouter() -> String {
     let mut body = String::from(": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n");
     let choice = |body: &mut String, delta: std::fmt::Arguments<'_>, reason: &str, usage: &str| {
@@ -178,7 +178,7 @@ pub(super) fn openrouter() -> String {
     body + "data: [DONE]\n\n"
 }
 
-/// Responses, as `OpenAI` streams it.
+/// Responses of `OpenAI`.
 pub(super) fn responses() -> String {
     let mut events = Events::default();
     let head = "\"id\":\"resp_68c1\",\"object\":\"response\",\"created_at\":1757000000,\"background\":false,\
@@ -222,7 +222,7 @@ impl Events {
         self.number += 1;
     }
 
-    /// An item that is done; gives it.
+    /// Adds the end of an item and returns the item.
     fn done(&mut self, place: usize, item: String) -> String {
         self.push("response.output_item.done", format_args!("\"output_index\":{place},\"item\":{item}"));
         item
@@ -307,7 +307,7 @@ fn messages_event(body: &mut String, kind: &str, members: std::fmt::Arguments<'_
     let _ = write!(body, "event: {kind}\ndata: {{\"type\":\"{kind}\"{members}}}\n\n");
 }
 
-/// Messages, as Anthropic streams it.
+/// Messages of Anthropic.
 pub(super) fn messages() -> String {
     let mut body = String::new();
     let delta = |body: &mut String, index: u32, kind: &str, member: &str, piece: &str| {
@@ -371,7 +371,7 @@ pub(super) fn messages() -> String {
     body
 }
 
-/// generateContent, as Google streams it: several tokens a frame, counts in each.
+/// generateContent of Google: several tokens and the token counts in each frame.
 pub(super) fn gemini() -> String {
     let mut body = String::new();
     let frame = |body: &mut String, place: usize, part: std::fmt::Arguments<'_>, end: &str| {
@@ -410,7 +410,7 @@ pub(super) fn gemini() -> String {
     body
 }
 
-/// `/api/chat`, as Ollama streams it: one JSON a line.
+/// `/api/chat` of Ollama: one JSON document in each line.
 pub(super) fn ollama() -> String {
     let mut body = String::new();
     let mut place = 0;

@@ -23,7 +23,7 @@ use turntree::upp::{ModelEvent, ModelRequest, ProviderConfig};
 /// A small read from a socket, and a large one.
 const PIECES: [usize; 2] = [4 * 1024, 16 * 1024];
 
-/// One vendor: its wire, a body made here, and under which name bodies of it were recorded.
+/// One vendor: its dialect, a generated body, and the folder of its recorded bodies.
 struct Case {
     name: &'static str,
     dialect: Box<dyn Dialect>,
@@ -57,37 +57,37 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Reads a body piece by piece; gives the number of events, or `None` when it ends in an error.
+/// Decodes a body in pieces; returns the number of events, or `None` after an error.
 fn read(dialect: &dyn Dialect, request: &ModelRequest, body: &[u8], piece: usize) -> Option<usize> {
     let mut reader = ResponseReader::new(dialect, request, Arc::new(RandomIds), Arc::new(SystemClock));
-    let (mut out, mut events, mut is_whole) = (Vec::new(), 0, false);
+    let (mut out, mut events, mut is_done) = (Vec::new(), 0, false);
     for piece in body.chunks(piece) {
-        is_whole = reader.push(piece, &mut out).ok()?;
+        is_done = reader.push(piece, &mut out).ok()?;
         events += out.drain(..).map(black_box).count();
-        if is_whole {
+        if is_done {
             break;
         }
     }
-    if !is_whole {
+    if !is_done {
         reader.end(&mut out).ok()?;
     }
-    let is_answered = is_whole || matches!(out.last(), Some(ModelEvent::Done(_)));
+    let has_response = is_done || matches!(out.last(), Some(ModelEvent::Done(_)));
     events += out.drain(..).map(black_box).count();
-    is_answered.then_some(events)
+    has_response.then_some(events)
 }
 
 fn benchmark(criterion: &mut Criterion) {
     let request = ModelRequest::default();
     let mut group = criterion.benchmark_group("decode");
     for Case { name, dialect, body, recorded } in cases() {
-        let made = vec![body];
+        let generated = vec![body];
         let recorded = recorded.map(recorded::bodies).unwrap_or_default();
-        for (kind, mut bodies) in [("made", made), ("recorded", recorded)] {
+        for (kind, mut bodies) in [("generated", generated), ("recorded", recorded)] {
             let is_read = |body: &String| read(&*dialect, &request, body.as_bytes(), PIECES[0]).is_some();
-            if kind == "made" {
-                assert!(bodies.iter().all(is_read), "{name}: a body made here is not read to its end");
+            if kind == "generated" {
+                assert!(bodies.iter().all(is_read), "{name}: a generated body is not read to its end");
             }
-            // Recorded errors and answers that were cut off end early.
+            // Recorded errors and truncated responses end early.
             bodies.retain(is_read);
             let bytes: usize = bodies.iter().map(String::len).sum();
             group.throughput(Throughput::Bytes(u64::try_from(bytes).unwrap_or_default()));

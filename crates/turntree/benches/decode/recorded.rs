@@ -15,7 +15,7 @@ struct Response {
     body: serde_json::Value,
 }
 
-/// The streamed bodies of one vendor's API, in the order of their names; none without a corpus.
+/// The streamed bodies of one API, in the order of their file names; empty without a corpus.
 pub(super) fn bodies(api: &str) -> Vec<String> {
     let Some(corpus) = std::env::var_os("TURNTREE_CORPUS") else { return Vec::new() };
     let folder = Path::new(&corpus).join("provider-traffic").join(api);

@@ -1,4 +1,4 @@
-//! The fuzz targets on their seeds and on a few thousand mutations of these, the same on every run.
+//! Runs every fuzz target on its seeds and on 5000 deterministic mutations of these.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 #[expect(unreachable_pub, reason = "a crate of its own for libFuzzer")]
 mod targets;
 
-/// Mutations a target. All targets together take a second or two.
+/// Mutations for each target. All targets together take two seconds.
 const CASES: usize = 5000;
 
-/// Longest input; what grows past it is cut.
-const LONGEST: usize = 8192;
+/// Maximum length of an input; longer mutations are truncated.
+const MAX_INPUT: usize = 8192;
 
-/// What readers of streams and of JSON trip over.
+/// Tokens that are special to the readers of streams and JSON.
 const TOKENS: &[&str] = &[
     "{",
     "}",
@@ -40,7 +40,7 @@ const TOKENS: &[&str] = &[
     "tru",
 ];
 
-/// Whole values, so that a mutated document stays one.
+/// Complete JSON values, so that a mutated document stays valid.
 const VALUES: &[&str] = &[
     "null",
     "true",
@@ -74,7 +74,7 @@ const VALUES: &[&str] = &[
     " [ 1 , {} ] ",
 ];
 
-/// Names of members; with a value they are put anywhere into an object.
+/// Names of members that mutations insert into objects.
 const NAMES: &[&str] = &[
     "type", "id", "index", "delta", "text", "content", "data", "extra", "usage", "error", "x", "\\u0078",
     "\u{e9}", "",
@@ -88,18 +88,18 @@ fn seeds_of(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }
 
-/// Changes an input in one to three places; mostly such that a document stays a document.
+/// Changes an input at one to three positions; three of four mutations keep a valid document valid.
 fn mutate(input: &[u8], seeds: &[(PathBuf, Vec<u8>)], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut bytes = input.to_vec();
-    let is_gentle = random.u8(0..4) > 0;
+    let keeps_valid = random.u8(0..4) > 0;
     for _ in 0..random.usize(1..=3) {
-        if is_gentle {
+        if keeps_valid {
             change_value(&mut bytes, random);
         } else {
             change_bytes(&mut bytes, seeds, random);
         }
     }
-    bytes.truncate(LONGEST);
+    bytes.truncate(MAX_INPUT);
     bytes
 }
 
@@ -107,7 +107,7 @@ fn pick<'a>(from: &[&'a str], random: &mut fastrand::Rng) -> &'a str {
     from[random.usize(0..from.len())]
 }
 
-/// Adds a member to an object, or replaces a text, a number or a word by another value.
+/// Adds a member to an object, or replaces a scalar by another value.
 fn change_value(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
     let start = random.usize(0..=bytes.len());
     if random.bool() {
@@ -162,7 +162,7 @@ fn replay(name: &str) {
     }
 }
 
-/// Runs a target; says on which input it failed.
+/// Runs a target and prints the input if it fails.
 fn run(target: targets::Target, input: &[u8], name: impl Fn() -> String) {
     if let Err(panic) = std::panic::catch_unwind(|| target(input)) {
         eprintln!("{}", name());
@@ -170,66 +170,44 @@ fn run(target: targets::Target, input: &[u8], name: impl Fn() -> String) {
     }
 }
 
-#[test]
-fn sse_holds_on_seeds_and_mutations() {
-    replay("sse");
+/// Declares one test for each target.
+macro_rules! replay_tests {
+    ($($target:ident),* $(,)?) => {
+        const REPLAYED: &[&str] = &[$(stringify!($target)),*];
+
+        mod seeds_and_mutations_pass {
+            $(
+                #[test]
+                fn $target() {
+                    super::replay(stringify!($target));
+                }
+            )*
+        }
+    };
+}
+
+replay_tests! {
+    sse,
+    ndjson,
+    partial_json,
+    message_json,
+    thread_json,
+    turn_json,
+    session_json,
+    stream_event_json,
+    chat_stream,
+    thread_protocol_json,
+    pydantic_ai_import,
+    ui_stream,
 }
 
 #[test]
-fn ndjson_holds_on_seeds_and_mutations() {
-    replay("ndjson");
-}
-
-#[test]
-fn message_json_holds_on_seeds_and_mutations() {
-    replay("message_json");
-}
-
-#[test]
-fn thread_json_holds_on_seeds_and_mutations() {
-    replay("thread_json");
-}
-
-#[test]
-fn session_json_holds_on_seeds_and_mutations() {
-    replay("session_json");
-}
-
-#[test]
-fn turn_json_holds_on_seeds_and_mutations() {
-    replay("turn_json");
-}
-
-#[test]
-fn stream_event_json_holds_on_seeds_and_mutations() {
-    replay("stream_event_json");
-}
-
-#[test]
-fn chat_stream_holds_on_seeds_and_mutations() {
-    replay("chat_stream");
-}
-
-#[test]
-fn thread_protocol_json_holds_on_seeds_and_mutations() {
-    replay("thread_protocol_json");
-}
-
-#[test]
-fn pydantic_ai_import_holds_on_seeds_and_mutations() {
-    replay("pydantic_ai_import");
-}
-
-#[test]
-fn ui_stream_holds_on_seeds_and_mutations() {
-    replay("ui_stream");
-}
-
-#[test]
-fn every_target_has_a_binary() {
+fn every_target_is_replayed_and_has_a_binary() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
-    for (name, _) in targets::TARGETS {
+    let names: Vec<&str> = targets::TARGETS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(REPLAYED, names);
+    for name in names {
         assert!(root.join("fuzz_targets").join(format!("{name}.rs")).exists(), "{name}");
         assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
     }

@@ -19,6 +19,7 @@ use turntree::upp::providers::scripted::{Reply, Scripted};
 use turntree::upp::{Capabilities, ErrorCode, Input, ModelRequest, UppError};
 
 use crate::support::agents::{block_on, clock, raw};
+use crate::support::with_cases;
 
 /// Middleware with these hooks, all of them the defaults.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ fn any_hooks() -> impl Strategy<Value = Hooks> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(with_cases(48))]
 
     #[test]
     fn middleware_without_changes_does_not_change_events_or_turn(

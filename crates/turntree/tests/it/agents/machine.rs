@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proptest::prelude::{Just, ProptestConfig, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as Strategy_;
 use turntree::agents::machine::{Machine, RunState, Setup, StateError};
 use turntree::agents::types::{
@@ -17,6 +17,7 @@ use turntree::message::{ContentBlock, Message, MessageKind, ToolExecution, Turn}
 use turntree::upp::{ErrorCode, UppError};
 
 use crate::support::agents::{Answer, assert_valid_history, clock, is_marked_aborted, raw, tool};
+use crate::support::with_cases;
 
 /// The scripted environment of a machine: model responses, tool results, approvals.
 #[derive(Debug, Clone)]
@@ -468,7 +469,7 @@ fn any_scenario() -> impl Strategy_<Value = Scenario> {
 
 proptest! {
     // Each case replays a run from each of its boundaries: 64 runs are some 2 000 replays.
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(with_cases(64))]
 
     #[test]
     fn a_run_replayed_from_any_boundary_ends_the_same(scenario in any_scenario()) {

@@ -1,4 +1,4 @@
-//! Middleware agent_with_middleware runs of agents: order of hooks, outcomes, replaced values; logging, guardrails, budgets and memory.
+//! Middleware around runs of agents: order of hooks, outcomes, replaced values; logging, guardrails, budgets and memory.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -102,7 +102,7 @@ impl Middleware for PendingBefore {
     }
 }
 
-/// ReplaceInput the turn in `after`.
+/// Replaces the turn in `after`.
 #[derive(Debug)]
 struct ReplaceTurn(Arc<Turn>);
 
@@ -265,7 +265,7 @@ fn aborting_in_before_returns_a_turn_without_a_model_call() {
     assert_eq!(entries(&log), ["a:before", "a:after"]);
 }
 
-/// ReplaceInput the input and the history in `before`.
+/// Replaces the input and the history in `before`.
 #[derive(Debug)]
 struct ReplaceInput(History);
 

@@ -20,6 +20,7 @@ use turntree::message::{Delta, Turn};
 use turntree::upp::{Capabilities, ErrorCode, Model};
 
 use crate::support::agents::{Answer, ScriptModel, block_on, clock, raw, tool, yield_times};
+use crate::support::with_cases;
 
 fn script(answers: impl IntoIterator<Item = Answer>) -> Arc<ScriptModel> {
     Arc::new(ScriptModel::new(answers))
@@ -337,7 +338,7 @@ fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(with_cases(96))]
 
     /// A run of three agents is stopped several times, serialised and resumed: it ends with the same turn, and neither
     /// finished tools nor answered model calls run again.

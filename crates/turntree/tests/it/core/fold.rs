@@ -1,4 +1,4 @@
-//! The law of folding: a message cut into deltas anywhere, its blocks arriving in turns, is put together again.
+//! Folding of stream events: deltas of any size, with interleaved blocks, give the original message.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -16,7 +16,7 @@ fn deterministic() -> Config {
     Config { rng_seed: RngSeed::Fixed(7), failure_persistence: None, cases: 256, ..Config::default() }
 }
 
-/// A block of a message as it can be streamed.
+/// A block of a message that can be streamed.
 #[derive(Debug, Clone)]
 enum Part {
     Text(String),
@@ -42,7 +42,7 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// The message of these parts: reasoning first.
+/// The expected message: reasoning first.
 fn message_of(parts: &[Part]) -> Folded {
     let reasoning = parts.iter().filter_map(|part| match part {
         Part::Reasoning(text) => Some(ContentBlock::reasoning(text)),
@@ -72,7 +72,7 @@ fn image(data: Binary) -> ContentBlock {
     ContentBlock::Image(ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() })
 }
 
-/// Cuts a text anywhere between its characters, sometimes into nothing and the rest.
+/// Cuts a text between random characters; pieces may be empty.
 fn cut(text: &str, random: &mut fastrand::Rng) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for character in text.chars() {
@@ -107,7 +107,7 @@ fn split(part: &Part, index: u32, random: &mut fastrand::Rng) -> Vec<StreamEvent
     }
 }
 
-/// A message as events: indices with gaps, blocks in turns, and between them what carries no content.
+/// The events of a message: indexes with gaps, interleaved blocks, and events without content between them.
 fn stream_of(parts: &[Part], random: &mut fastrand::Rng) -> Vec<StreamEvent> {
     let mut index = 0;
     let mut queues = Vec::new();
@@ -156,14 +156,14 @@ proptest! {
     #![proptest_config(deterministic())]
 
     #[test]
-    fn folding_what_was_split_gives_the_message(parts in prop::collection::vec(part(), 0..6), seed in any::<u64>()) {
+    fn folding_split_events_gives_the_message(parts in prop::collection::vec(part(), 0..6), seed in any::<u64>()) {
         let stream = stream_of(&parts, &mut fastrand::Rng::with_seed(seed));
 
         prop_assert_eq!(fold(&stream), message_of(&parts));
     }
 
     #[test]
-    fn events_fold_the_same_after_a_trip_through_json(parts in prop::collection::vec(part(), 0..4), seed in any::<u64>()) {
+    fn events_fold_to_the_same_message_after_a_json_round_trip(parts in prop::collection::vec(part(), 0..4), seed in any::<u64>()) {
         let stream = stream_of(&parts, &mut fastrand::Rng::with_seed(seed));
         let written: Vec<String> = stream.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
         let again: Vec<StreamEvent> = written.iter().map(|text| parse(text, &Limits::default()).unwrap()).collect();
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_cut_anywhere_folds_to_a_beginning(parts in prop::collection::vec(part(), 0..4), seed in any::<u64>()) {
+    fn a_truncated_stream_folds_to_a_valid_partial_message(parts in prop::collection::vec(part(), 0..4), seed in any::<u64>()) {
         let stream = stream_of(&parts, &mut fastrand::Rng::with_seed(seed));
         let whole: String = message_of(&parts).content.iter().filter_map(ContentBlock::as_text).collect();
         for end in 0..stream.len() {
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_object_becomes_empty_arguments(value in raw()) {
+    fn arguments_that_are_not_an_object_become_an_empty_object(value in raw()) {
         let arguments = turntree::message::fold::arguments_of(value.get().to_owned());
         prop_assert_eq!(arguments.get(), if value.is_object() { value.get() } else { "{}" });
     }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use turntree::message::content::{AudioBlock, DocumentBlock, ImageBlock, VideoBlock};
 use turntree::message::files::{MAX_FILE, MediaError, MediaKind, read, sniff};
 
-/// A folder that goes with its test.
-struct Folder(PathBuf);
+/// A temporary folder, deleted on drop.
+struct TempFolder(PathBuf);
 
-impl Folder {
+impl TempFolder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("turntree-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
@@ -22,15 +22,15 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 #[test]
-fn files_become_blocks_of_the_type_that_their_name_or_content_tells() {
-    let folder = Folder::new("blocks");
+fn the_mime_type_of_a_file_is_detected_by_name_or_content() {
+    let folder = TempFolder::new("blocks");
     let png = b"\x89PNG\r\n\x1a\nrest";
 
     let image = ImageBlock::from_path(&folder.file("a.JPG", png)).unwrap();
@@ -54,8 +54,8 @@ fn files_become_blocks_of_the_type_that_their_name_or_content_tells() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_named() {
-    let folder = Folder::new("errors");
+fn unreadable_files_are_errors_with_the_path() {
+    let folder = TempFolder::new("errors");
     let missing = folder.0.join("missing.png");
     assert!(matches!(read(&missing), Err(MediaError::Unreadable { .. })));
     assert!(read(&missing).unwrap_err().to_string().contains("missing.png"));
@@ -68,7 +68,7 @@ fn files_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn urls_are_checked_and_data_urls_taken_apart() {
+fn urls_are_validated_and_data_urls_are_decoded() {
     let image = |url: &str| ImageBlock::from_url(url.to_owned(), None);
     assert_eq!(image("https://h/a.webp?x#y").unwrap().mime_type, "image/webp");
     assert_eq!(image("gs://bucket/a").unwrap().mime_type, "application/octet-stream");
@@ -94,7 +94,7 @@ fn urls_are_checked_and_data_urls_taken_apart() {
 }
 
 #[test]
-fn a_block_gives_itself_in_the_forms_that_it_has() {
+fn conversions_of_a_block_depend_on_its_source() {
     let remote = ImageBlock::from_url("https://h/a.png".to_owned(), None).unwrap();
     assert!(!remote.has_data() && remote.to_base64().is_err() && remote.to_bytes().is_err());
     assert_eq!(remote.to_url().unwrap(), "https://h/a.png");
@@ -105,7 +105,7 @@ fn a_block_gives_itself_in_the_forms_that_it_has() {
 }
 
 #[test]
-fn first_bytes_tell_the_type() {
+fn media_types_are_detected_from_the_first_bytes() {
     assert_eq!(sniff(b"RIFF\0\0\0\0WEBPVP8 "), Some("image/webp"));
     assert_eq!(sniff(b"RIFF\0\0\0\0WAVEfmt "), Some("audio/wav"));
     assert_eq!(sniff(b"\0\0\0\x18ftypmp42"), Some("video/mp4"));

@@ -1,4 +1,4 @@
-//! Messages, turns and threads through their JSON. UPP-1.2 §3–8.
+//! Messages, turns and threads and their JSON. UPP-1.2 §3–8.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn clock() -> FixedClock {
 }
 
 #[test]
-fn messages_are_written_byte_for_byte_as_the_specification_shows() {
+fn messages_have_the_exact_json_of_the_specification() {
     for text in [
         r#"{"id":"m1","type":"user","content":[{"type":"text","text":"hi"}],"metadata":{"openai":{"x":1.50}},"timestamp":"2024-01-15T10:30:00.000Z"}"#,
         r#"{"id":"m2","type":"assistant","content":[],"timestamp":"2024-01-15T10:30:00.000Z","toolCalls":[{"toolCallId":"c0","toolName":"echo","arguments":{}}]}"#,
@@ -44,7 +44,7 @@ fn members_may_come_in_any_order() {
 }
 
 #[test]
-fn errors_name_the_place_and_the_rule() {
+fn errors_have_a_json_pointer_and_the_rule() {
     let limits = Limits::default();
     let cases = [
         (
@@ -84,7 +84,7 @@ fn text_joins_text_blocks_and_encodes_results() {
 }
 
 #[test]
-fn threads_slice_as_python_does_and_tail_of_nothing_is_nothing() {
+fn threads_slice_like_python_lists() {
     let (ids, clock) = (CountingIds::default(), clock());
     let messages = (0..5).map(|place| Arc::new(Message::user(place.to_string(), &ids, &clock)));
     let thread = Thread::new(messages.collect(), &ids, &clock);
@@ -109,7 +109,7 @@ fn usage_sums_calls_and_ignores_vendor_totals() {
 }
 
 #[test]
-fn a_turn_needs_a_response() {
+fn a_turn_without_a_response_is_refused() {
     let user = Arc::new(Message::user("hi", &CountingIds::default(), &clock()));
 
     let turn = Turn::new(vec![user], Vec::new(), TokenUsage::empty(), 1, None);
@@ -118,7 +118,7 @@ fn a_turn_needs_a_response() {
 }
 
 #[test]
-fn every_event_type_survives_a_round_trip() {
+fn every_event_type_round_trips() {
     for kind in turntree::message::Delta::KINDS {
         let delta = match *kind {
             "text_delta" | "reasoning_delta" | "object_delta" => r#"{"text":"x"}"#,
@@ -156,13 +156,13 @@ fn any_message() -> impl Strategy<Value = Message> {
 
 proptest! {
     #[test]
-    fn reading_what_was_written_gives_the_same_message(message in any_message()) {
+    fn messages_round_trip_through_json(message in any_message()) {
         let text = serde_json::to_string(&message).unwrap();
         prop_assert_eq!(read::<Message>(&text), message);
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in "\\PC{0,80}") {
+    fn the_parser_does_not_panic_on_any_text(text in "\\PC{0,80}") {
         let _ = parse::<Message>(&text, &Limits::default());
         let _ = parse::<Thread>(&text, &Limits::default());
     }

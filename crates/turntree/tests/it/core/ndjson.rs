@@ -14,19 +14,19 @@ fn decode_pieces<'a>(
 ) -> Result<Vec<String>, NdjsonError> {
     let mut decoder = Decoder::with_limit(limit);
     let mut lines = Vec::new();
-    let mut keep = |line: &str| {
+    let mut collect = |line: &str| {
         lines.push(line.to_owned());
         Ok::<_, NdjsonError>(())
     };
     for piece in pieces {
-        decoder.push(piece, &mut keep)?;
+        decoder.push(piece, &mut collect)?;
     }
-    decoder.finish(&mut keep)?;
+    decoder.finish(&mut collect)?;
     Ok(lines)
 }
 
 #[test]
-fn lines_end_with_lf_or_crlf_or_the_stream() {
+fn lines_end_at_lf_crlf_or_the_end_of_the_stream() {
     assert_eq!(decode_pieces([b"{}\r\n \n[1]\n\n2".as_slice()], 64).unwrap(), ["{}", "[1]", "2"]);
 }
 
@@ -36,7 +36,7 @@ fn a_byte_order_mark_is_skipped() {
 }
 
 #[test]
-fn a_line_that_is_not_utf8_is_an_error_with_its_number() {
+fn a_line_that_is_not_utf8_is_an_error_with_the_line_number() {
     assert_eq!(decode_pieces([b"1\n\n\"\xff\"\n".as_slice()], 64), Err(NdjsonError::NotUtf8 { line: 3 }));
 }
 

@@ -1,4 +1,4 @@
-//! JSON that is still arriving. UPP-1.2 §17.
+//! Parsing of incomplete JSON. UPP-1.2 §17.
 
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ fn read(text: &str) -> Option<String> {
 }
 
 #[test]
-fn what_is_open_is_closed_and_what_dangles_is_left_out() {
+fn open_values_are_closed_and_incomplete_ones_dropped() {
     for (text, expected) in [
         (r#"{"a": "b"#, r#"{"a": "b"}"#),
         (r#"[1, [2, {"a": "#, "[1, [2, {}]]"),
@@ -40,14 +40,14 @@ fn what_is_open_is_closed_and_what_dangles_is_left_out() {
 }
 
 #[test]
-fn nothing_is_read_of_what_has_not_begun() {
+fn text_before_the_first_value_gives_no_value() {
     for text in ["", "  ", "-", "Here is the answer:", "}", "\u{feff}{}"] {
         assert_eq!(partial(text), None, "{text}");
     }
 }
 
 #[test]
-fn a_whole_document_is_complete_and_text_after_it_makes_it_incomplete() {
+fn a_document_is_complete_unless_text_follows_it() {
     for text in ["{}", " [1, 2] ", "12", "-0.5e+3", "\"a\"", "null"] {
         let read = partial(text).unwrap();
         assert!(read.is_complete, "{text}");
@@ -60,14 +60,14 @@ fn a_whole_document_is_complete_and_text_after_it_makes_it_incomplete() {
 }
 
 #[test]
-fn a_string_that_breaks_off_is_left_out() {
+fn an_invalid_string_is_dropped() {
     assert_eq!(read("[\"a\", \"b\nc"), Some("[\"a\"]".to_owned()));
     assert_eq!(read(r#"["a", "\x"#), Some("[\"a\"]".to_owned()));
     assert_eq!(read(r#"["a", "\ude00"#), Some("[\"a\"]".to_owned()));
 }
 
 #[test]
-fn nesting_past_the_limit_is_not_followed() {
+fn nesting_past_the_limit_is_dropped() {
     let deep = "[".repeat(Limits::PAYLOAD.depth + 10);
 
     let read = partial(&deep).unwrap();
@@ -76,8 +76,8 @@ fn nesting_past_the_limit_is_not_followed() {
     assert!(!read.is_complete);
 }
 
-/// Whether a document that reads `early` so far can go on to be `whole`.
-fn goes_on_to(early: &Value, whole: &Value, is_open: bool) -> bool {
+/// True if a document that was read as `early` can become `whole`.
+fn can_become(early: &Value, whole: &Value, is_open: bool) -> bool {
     match (early, whole) {
         (Value::String(early), Value::String(whole)) => {
             early == whole || (is_open && whole.starts_with(&**early))
@@ -89,13 +89,13 @@ fn goes_on_to(early: &Value, whole: &Value, is_open: bool) -> bool {
                     .iter()
                     .zip(whole)
                     .enumerate()
-                    .all(|(place, (early, whole))| goes_on_to(early, whole, is_open && place == last))
+                    .all(|(place, (early, whole))| can_become(early, whole, is_open && place == last))
         }
         (Value::Object(early), Value::Object(whole)) => {
             let last = early.len().saturating_sub(1);
             (early.len() == whole.len() || (is_open && early.len() < whole.len()))
                 && early.iter().enumerate().all(|(place, (key, early))| {
-                    whole.get(key).is_some_and(|whole| goes_on_to(early, whole, is_open && place == last))
+                    whole.get(key).is_some_and(|whole| can_become(early, whole, is_open && place == last))
                 })
         }
         (Value::Number(_), Value::Number(_)) if is_open => true,
@@ -124,7 +124,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// As `serde_json` writes it, or with escapes and spaces wherever they may stand.
+/// JSON as `serde_json` writes it, or with escapes and white space at every position.
 fn written(value: &Value, is_loose: bool) -> String {
     if !is_loose {
         return value.to_string();
@@ -146,12 +146,12 @@ fn written(value: &Value, is_loose: bool) -> String {
 
 proptest! {
     #[test]
-    fn every_beginning_reads_as_something_the_document_goes_on_from(value in any_json(), is_loose in any::<bool>()) {
+    fn every_prefix_is_read_as_a_prefix_of_the_document(value in any_json(), is_loose in any::<bool>()) {
         let text = written(&value, is_loose);
         for (end, _) in text.char_indices() {
             if let Some(read) = partial(&text[..end]) {
                 let early: Value = serde_json::from_str(read.value.get()).unwrap();
-                prop_assert!(goes_on_to(&early, &value, true), "{} of {}", early, text);
+                prop_assert!(can_become(&early, &value, true), "{} of {}", early, text);
             }
         }
         let read = partial(&text).unwrap();
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn pieces_do_not_matter_and_readings_only_grow(value in any_json(), sizes in proptest::collection::vec(1..9_usize, 1..6)) {
+    fn reading_is_independent_of_chunking_and_values_only_grow(value in any_json(), sizes in proptest::collection::vec(1..9_usize, 1..6)) {
         let text = written(&value, true);
         let characters: Vec<char> = text.chars().collect();
         let (mut json, mut rest, mut sizes) = (PartialJson::default(), &characters[..], sizes.into_iter().cycle());
@@ -171,7 +171,7 @@ proptest! {
             rest = after;
             let read: Option<Value> = json.read().map(|read| serde_json::from_str(read.value.get()).unwrap());
             if let (Some(last), Some(read)) = (&last, &read) {
-                prop_assert!(goes_on_to(last, read, true), "{} then {}", last, read);
+                prop_assert!(can_become(last, read, true), "{} then {}", last, read);
             }
             last = read;
         }

@@ -1,9 +1,9 @@
-//! Conversations for people: nothing in them is obeyed by a terminal or a browser.
+//! Conversations as text and HTML, safe for terminals and browsers.
 
 use proptest::prelude::*;
 use turntree::core::render::{EntryKind, Transcript, TranscriptEntry};
 
-fn saying(text: &str) -> Transcript {
+fn transcript_of(text: &str) -> Transcript {
     let entry = TranscriptEntry {
         kind: EntryKind::User,
         head: text.to_owned(),
@@ -19,8 +19,8 @@ fn saying(text: &str) -> Transcript {
 }
 
 #[test]
-fn text_is_one_paragraph_an_entry() {
-    let mut transcript = saying("two\nlines");
+fn text_has_one_paragraph_for_each_entry() {
+    let mut transcript = transcript_of("two\nlines");
     transcript.drawing.clear();
 
     let text = transcript.text(false);
@@ -29,8 +29,8 @@ fn text_is_one_paragraph_an_entry() {
 }
 
 #[test]
-fn escape_sequences_of_a_document_do_not_reach_the_terminal() {
-    let text = saying("\u{1b}[2J\u{1b}]0;title\u{7}\r\u{202E}gnp").text(false);
+fn escape_sequences_are_removed_from_text() {
+    let text = transcript_of("\u{1b}[2J\u{1b}]0;title\u{7}\r\u{202E}gnp").text(false);
 
     assert!(
         !text.contains('\u{1b}')
@@ -38,12 +38,12 @@ fn escape_sequences_of_a_document_do_not_reach_the_terminal() {
             && !text.contains('\u{202E}')
             && !text.contains('\r')
     );
-    assert!(saying("plain").text(true).contains("\u{1b}[1;36mplain\u{1b}[0m"));
+    assert!(transcript_of("plain").text(true).contains("\u{1b}[1;36mplain\u{1b}[0m"));
 }
 
 #[test]
-fn the_page_loads_and_runs_nothing() {
-    let page = saying("</pre><script>alert(1)</script><img src=x onerror='a'>").html();
+fn a_page_contains_no_scripts_and_loads_no_resources() {
+    let page = transcript_of("</pre><script>alert(1)</script><img src=x onerror='a'>").html();
 
     assert!(page.starts_with("<!doctype html>"));
     assert!(page.contains("default-src 'none'"));
@@ -51,17 +51,17 @@ fn the_page_loads_and_runs_nothing() {
 }
 
 proptest! {
-    /// The tags of a page are those of the template, whatever is said in it.
+    /// The tags of a page are those of the template for any content.
     #[test]
-    fn a_page_has_the_same_tags_whatever_is_said(text in "\\PC*|[<>&\"'a/ =]{0,40}") {
+    fn a_page_has_the_same_tags_for_any_text(text in "\\PC*|[<>&\"'a/ =]{0,40}") {
         let tags = |page: &str| (page.matches('<').count(), page.matches('>').count());
 
-        prop_assert_eq!(tags(&saying(&text).html()), tags(&saying("x").html()));
+        prop_assert_eq!(tags(&transcript_of(&text).html()), tags(&transcript_of("x").html()));
     }
 
     #[test]
-    fn text_has_no_control_characters_but_line_ends(text in any::<String>()) {
-        let shown = saying(&text).text(false);
+    fn text_has_no_control_characters_except_line_ends(text in any::<String>()) {
+        let shown = transcript_of(&text).text(false);
 
         prop_assert!(shown.chars().all(|character| character == '\n' || !character.is_control()));
     }

@@ -1,4 +1,4 @@
-//! Retry and key strategies: UPP-1.2 §13.1–13.3. The clock is paused, so waits take no time.
+//! Retry and key strategies: UPP-1.2 §13.1–13.3. The clock is paused, so that waits take no time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn timeout(phase: TimeoutPhase) -> HttpError {
     HttpError::Timeout { phase, after: Duration::from_secs(1), address: "http://host/".to_owned() }
 }
 
-/// How long a policy waits before each retry while every attempt fails; ends when it gives up.
+/// The delays before the retries of a request that always fails.
 async fn waits(policy: &RetryPolicy, failure: impl Fn() -> HttpError) -> Vec<Duration> {
     let mut attempts = policy.attempts();
     let mut waits = Vec::new();
@@ -50,13 +50,13 @@ fn milliseconds(numbers: &[u64]) -> Vec<Duration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_strategy_the_first_failure_is_final() {
+async fn without_a_strategy_requests_are_not_retried() {
     assert_eq!(waits(&RetryPolicy::default(), network).await, []);
     assert_eq!(waits(&RetryPolicy::new(NoRetry), network).await, []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn exponential_backoff_doubles_up_to_its_bound() {
+async fn exponential_backoff_doubles_up_to_its_maximum() {
     let strategy = ExponentialBackoff { max_attempts: 6, jitter: false, ..ExponentialBackoff::default() };
 
     let waits = waits(&RetryPolicy::new(strategy), network).await;
@@ -65,7 +65,7 @@ async fn exponential_backoff_doubles_up_to_its_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jitter_stays_between_half_and_one_and_a_half() {
+async fn jitter_scales_delays_by_0_5_to_1_5() {
     for _ in 0..100 {
         let waits = waits(&RetryPolicy::new(ExponentialBackoff::default()), network).await;
 
@@ -86,7 +86,7 @@ async fn linear_backoff_grows_by_its_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn backoffs_follow_a_longer_retry_after() {
+async fn backoffs_wait_for_a_longer_retry_after() {
     let exponential = ExponentialBackoff { jitter: false, ..ExponentialBackoff::default() };
 
     assert_eq!(
@@ -100,7 +100,7 @@ async fn backoffs_follow_a_longer_retry_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_after_is_followed_up_to_the_policys_bound() {
+async fn retry_after_is_limited_by_the_policy() {
     let bound = Duration::from_secs(60);
     let policy = RetryPolicy { retry_after_max: bound, ..RetryPolicy::new(RetryAfterStrategy::default()) };
 
@@ -112,7 +112,7 @@ async fn a_retry_after_is_followed_up_to_the_policys_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retry_after_strategy_minds_only_rate_limits() {
+async fn the_retry_after_strategy_retries_rate_limits_only() {
     let policy = RetryPolicy::new(RetryAfterStrategy::default());
 
     assert_eq!(waits(&policy, || refusal(429, None)).await, [Duration::from_secs(5); 3]);
@@ -121,7 +121,7 @@ async fn retry_after_strategy_minds_only_rate_limits() {
 }
 
 #[test]
-fn only_passing_failures_are_retryable() {
+fn only_transient_failures_are_retryable() {
     for status in [408, 429, 500, 502, 503, 504, 529] {
         assert!(refusal(status, None).is_retryable(), "{status}");
     }
@@ -148,7 +148,7 @@ async fn a_token_bucket_limits_all_requests_that_share_it() {
     assert_eq!(sent, [0, 0, 1000, 2000, 3000]);
 }
 
-/// When each of so many requests that arrive at once may go, in the order of arrival.
+/// The departure times of `count` requests that arrive at once, in order of arrival.
 async fn departures(bucket: &TokenBucket, count: usize) -> Vec<u128> {
     let start = Instant::now();
     let waiting = (0..count).map(|_| {
@@ -162,7 +162,7 @@ async fn departures(bucket: &TokenBucket, count: usize) -> Vec<u128> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_bucket_serves_in_the_order_of_arrival_and_refills_to_its_size() {
+async fn a_token_bucket_is_fair_and_refills_to_its_size() {
     let bucket = TokenBucket::new(1, 2.0, 3);
 
     let first = departures(&bucket, 3).await;
@@ -174,25 +174,25 @@ async fn a_token_bucket_serves_in_the_order_of_arrival_and_refills_to_its_size()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_given_up_while_it_waits_takes_no_token() {
+async fn a_dropped_waiting_request_takes_no_token() {
     let bucket = TokenBucket::new(1, 1.0, 3);
     bucket.before_request().await.unwrap();
     let start = Instant::now();
 
-    let given_up = tokio::time::timeout(Duration::from_millis(400), bucket.before_request()).await;
+    let dropped = tokio::time::timeout(Duration::from_millis(400), bucket.before_request()).await;
     bucket.before_request().await.unwrap();
 
-    assert!(given_up.is_err());
+    assert!(dropped.is_err());
     assert_eq!(start.elapsed(), Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bucket_without_room_still_lets_one_through_at_a_time() {
+async fn a_token_bucket_of_size_zero_admits_one_request_at_a_time() {
     assert_eq!(departures(&TokenBucket::new(0, 1.0, 3), 2).await, [0, 1000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strategy_that_fails_ends_the_request_with_its_failure() {
+async fn the_failure_of_a_strategy_is_the_error_of_the_request() {
     #[derive(Debug)]
     struct Broken;
     impl RetryStrategy for Broken {
@@ -209,11 +209,11 @@ async fn a_strategy_that_fails_ends_the_request_with_its_failure() {
     let cancelled = attempts.after_failure(HttpError::Cancelled).await.unwrap_err();
 
     assert!(matches!(&error, HttpError::Host(failure) if failure.to_string() == "no idea"), "{error:?}");
-    assert!(matches!(cancelled, HttpError::Cancelled), "a cancelled request is no strategy's business");
+    assert!(matches!(cancelled, HttpError::Cancelled), "a cancelled request does not call the strategy");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_bucket_retries_only_rate_limits() {
+async fn a_token_bucket_retries_rate_limits_only() {
     let bucket = TokenBucket::new(100, 4.0, 3);
 
     assert_eq!(
@@ -277,7 +277,7 @@ async fn exposed(strategy: &dyn KeyStrategy) -> String {
 }
 
 #[tokio::test]
-async fn keys_take_turns() {
+async fn round_robin_keys_alternate() {
     let keys = RoundRobinKeys::new(["a", "b", "c"].map(Secret::from)).unwrap();
 
     let mut seen = Vec::new();
@@ -290,7 +290,7 @@ async fn keys_take_turns() {
 }
 
 #[tokio::test]
-async fn keys_are_drawn_by_their_weight() {
+async fn weighted_keys_are_chosen_by_weight() {
     let keys = WeightedKeys::new([(Secret::from("often"), 3.0), (Secret::from("seldom"), 1.0)]).unwrap();
 
     let mut often = 0;
@@ -326,7 +326,7 @@ async fn a_key_comes_from_a_function_or_the_environment() {
 }
 
 #[test]
-fn secrets_do_not_show() {
+fn secrets_are_redacted_in_text_and_debug_output() {
     let (short, long) = (Secret::from("12345678"), Secret::from("sk-\u{e4}bcdefgh"));
 
     assert_eq!(format!("{short} {short:?} {long} {long:?}"), "*** *** sk-\u{e4}...efgh ***");
@@ -334,9 +334,9 @@ fn secrets_do_not_show() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_strategy_gives_up_after_its_last_retry() {
+async fn every_strategy_stops_after_its_maximum_of_attempts() {
     let busy = || refusal(429, Some(2));
-    for (policy, wanted) in [
+    for (policy, expected) in [
         (
             RetryPolicy::new(ExponentialBackoff { jitter: false, ..ExponentialBackoff::default() }),
             vec![2000, 2000, 4000],
@@ -346,7 +346,7 @@ async fn every_strategy_gives_up_after_its_last_retry() {
         (RetryPolicy::new(TokenBucket::default()), vec![2000; 3]),
         (RetryPolicy::new(NoRetry), vec![]),
     ] {
-        assert_eq!(waits(&policy, busy).await, milliseconds(&wanted), "{policy:?}");
+        assert_eq!(waits(&policy, busy).await, milliseconds(&expected), "{policy:?}");
     }
     for policy in [
         RetryPolicy::new(ExponentialBackoff { max_attempts: 0, ..ExponentialBackoff::default() }),
@@ -359,7 +359,7 @@ async fn every_strategy_gives_up_after_its_last_retry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clones_of_a_bucket_share_its_line_and_others_do_not() {
+async fn clones_of_a_token_bucket_share_its_queue() {
     let bucket = TokenBucket::new(1, 1.0, 0);
     let (twin, other) = (bucket.clone(), TokenBucket::new(1, 1.0, 0));
     let start = Instant::now();

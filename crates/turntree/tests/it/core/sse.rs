@@ -18,14 +18,14 @@ fn decode_pieces<'a>(
 ) -> Result<Vec<Event<'static>>, SseError> {
     let mut decoder = Decoder::with_limit(limit);
     let mut events = Vec::new();
-    let mut keep = |event: Event<'_>| {
+    let mut collect = |event: Event<'_>| {
         events.push(event.into_owned());
         Ok::<_, SseError>(())
     };
     for piece in pieces {
-        decoder.push(piece, &mut keep)?;
+        decoder.push(piece, &mut collect)?;
     }
-    decoder.finish(&mut keep)?;
+    decoder.finish(&mut collect)?;
     Ok(events)
 }
 
@@ -42,7 +42,7 @@ fn event(event: Option<&'static str>, data: &'static str) -> Event<'static> {
 }
 
 #[test]
-fn every_line_end_ends_lines() {
+fn lf_cr_and_crlf_end_lines() {
     for end in ["\n", "\r", "\r\n"] {
         let text = ["event: a", "data: 1", "", "data: 2", "", ""].join(end);
 
@@ -51,7 +51,7 @@ fn every_line_end_ends_lines() {
 }
 
 #[test]
-fn data_lines_are_joined_and_lose_one_space() {
+fn data_lines_are_joined_without_one_leading_space() {
     assert_eq!(data("data:a\ndata: b\ndata:  c\ndata\ndata:\n\n"), ["a\nb\n c\n\n"]);
 }
 
@@ -83,7 +83,7 @@ fn an_unterminated_event_is_reported_at_the_end() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_replaced_and_the_event_says_so() {
+fn invalid_utf8_is_replaced_and_the_event_is_marked_damaged() {
     assert_eq!(data(b"data: a\xff\xe2\x82\n\ndata: ok\n\n"), ["a\u{fffd}\u{fffd}", "ok"]);
     let mut damaged = Vec::new();
     let stream = b"data: a\xff\n\ndata: \xef\xbf\xbd\n\ndata: b\ndata: \xff\n\nevent: \xff\ndata: c\n\n";
@@ -93,11 +93,15 @@ fn bytes_that_are_not_utf8_are_replaced_and_the_event_says_so() {
             Ok::<_, SseError>(())
         })
         .unwrap();
-    assert_eq!(damaged, [true, false, true, false], "of the data, and not where the text itself has U+FFFD");
+    assert_eq!(
+        damaged,
+        [true, false, true, false],
+        "only for invalid bytes in the data, not for U+FFFD in the text"
+    );
 }
 
 #[test]
-fn done_is_data_like_any_other() {
+fn the_done_marker_is_ordinary_data() {
     assert_eq!(data("data: [DONE]\n\n"), ["[DONE]"]);
 }
 
@@ -143,17 +147,17 @@ fn an_event_past_the_limit_poisons_the_decoder() {
 }
 
 #[test]
-fn comments_may_go_on_for_ever() {
+fn comments_do_not_count_towards_the_limit() {
     let mut decoder = Decoder::with_limit(16);
 
     for _ in 0..1000 {
-        decoder.push(b": keep-al", |_| Ok::<_, SseError>(())).unwrap();
+        decoder.push(b": collect-al", |_| Ok::<_, SseError>(())).unwrap();
         decoder.push(b"ive\n", |_| Ok::<_, SseError>(())).unwrap();
     }
 }
 
 #[test]
-fn an_error_of_the_visitor_comes_back_and_poisons() {
+fn an_error_of_the_visitor_is_returned_and_poisons_the_decoder() {
     #[derive(Debug, PartialEq)]
     enum Stop {
         Enough,
@@ -170,7 +174,7 @@ fn an_error_of_the_visitor_comes_back_and_poisons() {
     assert_eq!(decoder.push(b"", |_| Ok(())), Err(Stop::Decoder(SseError::Poisoned)));
 }
 
-/// Text made of what matters to the decoder.
+/// Bytes from the tokens of the format.
 fn stream_bytes() -> impl Strategy<Value = Vec<u8>> {
     let token = prop::sample::select(vec![
         b"data".as_slice(),
@@ -237,7 +241,7 @@ proptest! {
     }
 
     #[test]
-    fn decode_reads_back_what_encode_wrote(events in prop::collection::vec(any_event(), 0..5)) {
+    fn encoded_events_decode_to_the_same_events(events in prop::collection::vec(any_event(), 0..5)) {
         let mut bytes = Vec::new();
         for event in &events {
             event.encode(&mut bytes);
@@ -247,7 +251,7 @@ proptest! {
     }
 
     #[test]
-    fn decode_takes_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn decoding_does_not_panic_on_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode_pieces(bytes.chunks(7), 64);
     }
 }

@@ -100,7 +100,7 @@ fn lines(run: impl FnOnce()) -> Vec<String> {
 }
 
 #[test]
-fn spans_of_tracing_have_a_parent_attributes_and_a_status() {
+fn tracing_spans_have_parent_attributes_and_status() {
     let lines = lines(|| {
         let tracer = TracingTracer::default();
         let outer = tracer.start(&Embed, None);

@@ -14,6 +14,7 @@ use turntree::message::{Body, ToolExecution, Turn};
 
 use super::{Fixture, options, poll_at_most, texts};
 use crate::support::agents::{Answer, ScriptModel, TestHost, block_on};
+use crate::support::with_cases;
 
 /// For each process the number of polls before it is killed, and whether the session then moves through JSON.
 type Kills = Vec<(usize, bool)>;
@@ -103,7 +104,7 @@ fn comparable(turn: &Turn) -> (Vec<Body>, Vec<ToolExecution>, u32, String) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(with_cases(96))]
 
     #[test]
     fn a_run_killed_and_resumed_anywhere_ends_like_an_uninterrupted_run(

@@ -11,6 +11,7 @@ use turntree::agents::types::approval_required;
 
 use super::{Fixture, ids_of, poll_at_most, reachable};
 use crate::support::agents::{block_on, clock};
+use crate::support::with_cases;
 
 /// An operation on a session; the numbers choose nodes and checkpoints and limit the polls of a run.
 #[derive(Debug, Clone)]
@@ -294,7 +295,7 @@ impl ModelTest {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(with_cases(48))]
 
     #[test]
     fn every_checkpoint_can_be_restored_after_any_operations(operations in operations()) {

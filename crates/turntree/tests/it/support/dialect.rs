@@ -1,4 +1,4 @@
-//! What the tests of every dialect need: requests from their JSON, answers from fixtures, streams without sockets.
+//! Helpers of the dialect tests: requests from JSON, responses of fixtures, streams without sockets.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use turntree::message::{Message, StreamEvent, ToolDefinition};
 use turntree::upp::dialect::{Dialect, Sources};
 use turntree::upp::{ModelRequest, ModelResponse, System, UppError};
 
-use crate::support::fixtures::one_kind_an_index;
+use crate::support::fixtures::assert_unique_indexes;
 
-/// A request for these messages; each needs neither id nor time.
+/// A request with these messages; ids and timestamps are optional.
 pub(crate) fn request(messages: serde_json::Value) -> ModelRequest {
     let serde_json::Value::Array(messages) = messages else { panic!("messages are a list") };
     let messages = messages.into_iter().enumerate().map(|(place, mut message)| {
@@ -47,12 +47,12 @@ pub(crate) fn raw(text: &str) -> RawJson {
     RawJson::from_text(text.to_owned()).unwrap()
 }
 
-/// The body as it is sent.
+/// The encoded body.
 pub(crate) fn encoded(dialect: &dyn Dialect, request: &ModelRequest, streaming: bool) -> String {
     String::from_utf8(dialect.encode("the-model", request, streaming).unwrap()).unwrap()
 }
 
-/// The body's member, as its JSON.
+/// The JSON of one member of the encoded body.
 pub(crate) fn member(dialect: &dyn Dialect, request: &ModelRequest, name: &str) -> String {
     let body: RawObject = serde_json::from_str(&encoded(dialect, request, false)).unwrap();
     body.get(name).map_or_else(|| "(missing)".to_owned(), ToString::to_string)
@@ -70,7 +70,7 @@ pub(crate) fn decoded(
     dialect.decode(body, request, Sources { ids: &CountingIds::default(), clock: &clock() })
 }
 
-/// The events of a stream and how it ended.
+/// The events of a stream and its result.
 pub(crate) fn streamed<'a>(
     dialect: &dyn Dialect,
     frames: impl IntoIterator<Item = &'a str>,
@@ -84,16 +84,16 @@ pub(crate) fn streamed<'a>(
         }
     }
     let end = decoder.finish(Sources { ids: &CountingIds::default(), clock: &clock() }, &mut events);
-    one_kind_an_index(&dialect.provider().into(), &events);
+    assert_unique_indexes(&dialect.provider().into(), &events);
     (events, end)
 }
 
-/// The data of a fixture's server-sent events, without the end mark.
+/// The data of the server-sent events of a fixture, without the end marker.
 pub(crate) fn frames(fixture: &str) -> impl Iterator<Item = &str> {
     fixture.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]")
 }
 
-/// Events, one a line: type, index, delta.
+/// One line for each event: type, index, delta.
 pub(crate) fn shown(events: &[StreamEvent]) -> String {
     let lines = events.iter().map(|event| {
         let json = serde_json::to_value(event).unwrap();
@@ -102,14 +102,16 @@ pub(crate) fn shown(events: &[StreamEvent]) -> String {
     lines.collect()
 }
 
-/// The message's JSON, which is what a history keeps.
+/// The JSON of the message.
 pub(crate) fn message_json(response: &ModelResponse) -> String {
     serde_json::to_string(&response.message).unwrap()
 }
 
-/// The model that made a message, by its own words: sealed parts go back to that one alone.
-pub(crate) fn answered(message: &Message) -> String {
+/// The model that made a message, from its metadata. Opaque parts are sent only to this model.
+pub(crate) fn answering_model(message: &Message) -> String {
     let mut namespaces = message.metadata.iter().flat_map(RawObject::iter);
-    let facts: Option<serde_json::Value> = namespaces.next().and_then(|(_, facts)| facts.to().ok());
-    facts.and_then(|facts| facts["model"].as_str().map(str::to_owned)).unwrap_or_else(|| "m".to_owned())
+    let metadata: Option<serde_json::Value> = namespaces.next().and_then(|(_, metadata)| metadata.to().ok());
+    metadata
+        .and_then(|metadata| metadata["model"].as_str().map(str::to_owned))
+        .unwrap_or_else(|| "m".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Runs the fixtures of a dialect: requests to their wire form, answers whole and streamed to their message.
+//! Runs the fixtures of a dialect: encodes requests, decodes complete and streamed responses.
 //!
 //! The format is described in `tests/data/upp/README.md`.
 
@@ -31,7 +31,7 @@ fn raw(value: &Value) -> RawJson {
     RawJson::from_value(value).unwrap()
 }
 
-/// The request of a case; messages may leave out ids and times.
+/// The request of a case; ids and timestamps of messages are optional.
 pub(crate) fn request_of(case: &Value) -> ModelRequest {
     let messages = case["messages"].as_array().into_iter().flatten().enumerate();
     let messages = messages.map(|(place, message)| {
@@ -83,7 +83,7 @@ pub(crate) fn encode_and_compare(file: &str, make: Make) {
     }
 }
 
-/// What a decoder makes of frames: events, and the answer or the first error.
+/// Decodes frames: returns the events, and the response or the first error.
 pub(crate) fn stream(
     dialect: &dyn Dialect,
     request: &ModelRequest,
@@ -104,7 +104,7 @@ fn decode(dialect: &dyn Dialect, request: &ModelRequest, body: &str) -> Result<M
     with_sources(|sources| dialect.decode(body, request, sources))
 }
 
-/// An event in one line.
+/// An event as one line.
 fn line(event: &StreamEvent) -> String {
     let details = match &event.delta {
         Delta::Text(delta) | Delta::Reasoning(delta) | Delta::Object(delta) => delta.text.clone(),
@@ -141,7 +141,7 @@ pub(crate) fn frames_of(case: &Value) -> Vec<String> {
     case["stream"].as_array().into_iter().flatten().map(ToString::to_string).collect()
 }
 
-/// Every answer case: whole, streamed, cut at every frame, and sprinkled with what nobody knows.
+/// Checks every response case: complete, streamed, truncated at every frame, and with unknown members.
 pub(crate) fn decode_and_compare(file: &str, make: Make) {
     for case in cases(file) {
         let name = &case["name"];
@@ -175,7 +175,7 @@ fn check_stream(case: &Value, dialect: &dyn Dialect, request: &ModelRequest) {
     let response = response.unwrap_or_else(|error| panic!("{name}: {error:?}"));
 
     assert_eq!(shown(&response), case["response"], "{name}, streamed");
-    one_kind_an_index(name, &events);
+    assert_unique_indexes(name, &events);
     if case.get("events").is_some() {
         assert_eq!(json!(events.iter().map(line).collect::<Vec<_>>()), case["events"], "{name}, events");
     }
@@ -188,14 +188,14 @@ fn check_stream(case: &Value, dialect: &dyn Dialect, request: &ModelRequest) {
         assert_eq!(folded.content, response.message.content(), "{name}, folded");
     }
     assert_eq!(folded.tool_calls, response.message.tool_calls(), "{name}, folded calls");
-    // What some hosts send after the answer is whole, as their usage, may be missing.
+    // Frames after the end of the response, such as usage, are optional.
     let tail = usize::try_from(case["tail"].as_u64().unwrap_or(0)).unwrap();
     for length in 0..frames.len() - tail {
         let (_, cut) = stream(dialect, request, &frames[..length]);
         let error = cut.expect_err(&format!("{name}: {length} frames are not an answer"));
         assert_eq!(error.code.as_str(), "INVALID_RESPONSE", "{name}: {error:?}");
     }
-    let sprinkled: Vec<String> = sprinkle(case["stream"].as_array().unwrap());
+    let sprinkled: Vec<String> = with_noise_frames(case["stream"].as_array().unwrap());
     let (same_events, same) = stream(dialect, request, &sprinkled);
     assert_eq!(same_events, events, "{name}, with unknown events");
     assert_eq!(same.unwrap(), response, "{name}, with unknown events");
@@ -209,8 +209,8 @@ fn check_stream(case: &Value, dialect: &dyn Dialect, request: &ModelRequest) {
     );
 }
 
-/// Blocks have an index each: two kinds, or two calls, never share one (UPP-1.2 §11.1).
-pub(crate) fn one_kind_an_index(name: &Value, events: &[StreamEvent]) {
+/// Checks that blocks of two kinds, or two calls, have different indexes (UPP-1.2 §11.1).
+pub(crate) fn assert_unique_indexes(name: &Value, events: &[StreamEvent]) {
     let mut kinds: BTreeMap<u32, &str> = BTreeMap::new();
     for event in events {
         let kind = match &event.delta {
@@ -233,7 +233,7 @@ fn without_usage(frame: &Value) -> String {
     frame.to_string()
 }
 
-/// Takes out whatever a vendor says of tokens.
+/// Removes the token counts of a vendor.
 fn remove_usage(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -247,7 +247,7 @@ fn remove_usage(value: &mut Value) {
     }
 }
 
-fn sprinkle(frames: &[Value]) -> Vec<String> {
+fn with_noise_frames(frames: &[Value]) -> Vec<String> {
     let strangers = [
         json!({"type": "weather.changed", "delta": {"text": 5}, "index": "x", "output_index": {}, "item": 7}),
         json!({"type": "ping"}),
@@ -302,7 +302,7 @@ pub(crate) fn errors_and_compare(file: &str, make: Make) {
     }
 }
 
-/// The recorded exchanges of a folder of the local corpus; `None` when there is no corpus here.
+/// The recorded exchanges of a folder of the corpus; `None` without a corpus.
 pub(crate) fn exchanges(folder: &str) -> Option<Vec<(String, Value)>> {
     let corpus = PathBuf::from(std::env::var_os("TURNTREE_CORPUS")?);
     let mut files: Vec<PathBuf> = std::fs::read_dir(corpus.join("provider-traffic").join(folder))
@@ -314,7 +314,7 @@ pub(crate) fn exchanges(folder: &str) -> Option<Vec<(String, Value)>> {
     Some(files.iter().map(|path| (path.display().to_string(), read(path))).collect())
 }
 
-/// The `data` of the events of a recorded stream, read as simply as can be.
+/// The `data` lines of a recorded stream, read without the SSE decoder.
 pub(crate) fn data_lines(body: &str) -> Vec<String> {
     let normalised = body.replace("\r\n", "\n");
     let events = normalised.split("\n\n").map(|event| {
@@ -324,8 +324,8 @@ pub(crate) fn data_lines(body: &str) -> Vec<String> {
     events.filter(|data| !data.is_empty() && data != "[DONE]").collect()
 }
 
-/// Streams whose frames are cut, in any place: an error or an answer, never a panic.
-pub(crate) fn survives_cut_frames(file: &str, make: Make) {
+/// Checks that streams with truncated frames end with an error or a response, without a panic.
+pub(crate) fn assert_truncated_frames_do_not_panic(file: &str, make: Make) {
     for case in cases(file) {
         let dialect = make(&case["options"]);
         let frames = frames_of(&case);
@@ -340,8 +340,7 @@ pub(crate) fn survives_cut_frames(file: &str, make: Make) {
     }
 }
 
-/// A model of this dialect over real sockets: called once whole and once streamed, it gives the same answer.
-/// What was sent is given back.
+/// Calls a model over sockets, complete and streamed, and checks that both responses are equal. Returns the requests.
 pub(crate) async fn call_over_sockets(
     make: impl Fn(&ProviderConfig) -> Arc<dyn Dialect>,
     configure: impl FnOnce(&Server) -> ProviderConfig,
@@ -349,7 +348,7 @@ pub(crate) async fn call_over_sockets(
 ) -> (Vec<Recorded>, ModelResponse) {
     let events: Vec<String> =
         frames_of(case).iter().map(|frame| format!("event: e\ndata: {frame}\n\n")).collect();
-    // The end marker of chats; the others have said by then that it is the end.
+    // The end marker of chats; the other formats have an end event.
     let events = events.concat() + "data: [DONE]\n\n";
     let streamed = vec![event_stream(), chunk(&events), last_chunk()];
     let server = Server::start([json_body(&case["body"].to_string()), streamed]).await;

@@ -1,4 +1,4 @@
-//! A scripted HTTP/1.1 server on a raw loopback socket, which can misbehave in every way a script says.
+//! A scripted HTTP/1.1 server on a raw loopback socket, with faults.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -8,18 +8,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// One thing the server does after it has read a request.
+/// One step of the response to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     /// Write these bytes.
     Send(Vec<u8>),
     /// Write these bytes one by one, each in a packet of its own.
     Drip(Vec<u8>),
-    /// Do nothing for a while.
+    /// Wait for this duration.
     Wait(Duration),
-    /// Write these bytes again and again until the client goes away.
+    /// Write these bytes repeatedly until the client disconnects.
     Flood(Vec<u8>),
-    /// Do nothing until the client goes away.
+    /// Wait until the client disconnects.
     AwaitHangUp,
     /// Close with RST.
     Reset,
@@ -27,18 +27,18 @@ pub(crate) enum Step {
     Close,
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorded {
     /// Request line and headers.
     pub(crate) head: String,
     /// The body.
     pub(crate) body: Vec<u8>,
-    /// Which connection it came on, from 1.
+    /// The number of its connection, from 1.
     pub(crate) connection: usize,
 }
 
-/// The server; it stops with its test's runtime.
+/// The server; it stops with the runtime of its test.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: String,
@@ -56,7 +56,7 @@ struct Connection {
 }
 
 impl Server {
-    /// Starts a server that plays one script a request, in order, over however many connections.
+    /// Starts a server that plays one script for each request, in order, over any number of connections.
     pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -97,7 +97,7 @@ impl Server {
         }
     }
 
-    /// Waits until a client went away during `AwaitHangUp` or `Flood`.
+    /// Waits until a client disconnects during `AwaitHangUp` or `Flood`.
     pub(crate) async fn hung_up(&mut self) {
         let waited = tokio::time::timeout(Duration::from_secs(5), self.hang_ups.recv()).await;
         waited.expect("the client keeps its connection open").unwrap();
@@ -160,7 +160,7 @@ async fn read_request(socket: &mut TcpStream, connection: usize) -> Option<Recor
     Some(Recorded { head, body, connection })
 }
 
-/// A whole response with `Content-Length`.
+/// A complete response with `Content-Length`.
 pub(crate) fn response(status: &str, headers: &[(&str, &str)], body: &str) -> Vec<Step> {
     let headers =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
@@ -168,7 +168,7 @@ pub(crate) fn response(status: &str, headers: &[(&str, &str)], body: &str) -> Ve
     vec![send(format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\n\r\n{body}"))]
 }
 
-/// A JSON success.
+/// A response with status 200 and a JSON body.
 pub(crate) fn json(body: &str) -> Vec<Step> {
     response("200 OK", &[("Content-Type", "application/json"), ("x-request-id", "req_7")], body)
 }
@@ -183,12 +183,12 @@ pub(crate) fn chunk(text: &str) -> Step {
     send(format!("{:x}\r\n{text}\r\n", text.len()))
 }
 
-/// The proper end of a chunked body.
+/// The end of a chunked body.
 pub(crate) fn last_chunk() -> Step {
     send("0\r\n\r\n")
 }
 
-/// Bytes as they are.
+/// A step that sends these bytes.
 pub(crate) fn send(text: impl Into<String>) -> Step {
     Step::Send(text.into().into_bytes())
 }

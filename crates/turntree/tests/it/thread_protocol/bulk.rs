@@ -1,4 +1,4 @@
-//! Many documents at once: order, errors, framing, compression, memory under way, and files that are whole or not there.
+//! Bulk conversion: order, errors, framing, compression, memory limits, atomic output files.
 
 use std::fs;
 use std::io::{self, Cursor, Read, Write};
@@ -14,6 +14,8 @@ use turntree::thread_protocol::bulk::{
     Report, Settings, StopAtFirst, Task, files, format, lines, open, values,
 };
 use turntree::thread_protocol::convert::pydantic_ai::{ImportOptions, from_pydantic_ai_json};
+
+use crate::support::with_cases;
 
 fn history(text: &str) -> String {
     let text = serde_json::to_string(text).unwrap();
@@ -33,32 +35,32 @@ fn to(name: &str, jobs: usize) -> Options {
     Options { jobs: NonZeroUsize::new(jobs), ..options }
 }
 
-/// Skips what fails, and remembers it.
+/// Skips or replaces failed documents and records them.
 #[derive(Default)]
-struct Skips {
+struct SkipFailures {
     seen: Vec<(Option<u64>, String, Vec<u8>)>,
-    answer: Option<Vec<u8>>,
+    replacement: Option<Vec<u8>>,
 }
 
-impl Observer for Skips {
+impl Observer for SkipFailures {
     fn tick(&mut self, _so_far: &Report) -> Result<(), ObserverError> {
         Ok(())
     }
 
     fn failed(&mut self, issue: &DocumentIssue, text: &[u8]) -> Result<OnFailure, ObserverError> {
         self.seen.push((issue.line.or(issue.row), issue.rule.clone(), text.to_vec()));
-        Ok(self.answer.clone().map_or(OnFailure::Skip, OnFailure::Replace))
+        Ok(self.replacement.clone().map_or(OnFailure::Skip, OnFailure::Replace))
     }
 }
 
-fn convert(input: &str, options: &Options) -> (String, Report, Skips) {
-    let (mut out, mut skips) = (Vec::new(), Skips::default());
-    let report = lines(&mut Cursor::new(input.as_bytes()), &mut out, options, &mut skips).unwrap();
-    (String::from_utf8(out).unwrap(), report, skips)
+fn convert(input: &str, options: &Options) -> (String, Report, SkipFailures) {
+    let (mut out, mut observer) = (Vec::new(), SkipFailures::default());
+    let report = lines(&mut Cursor::new(input.as_bytes()), &mut out, options, &mut observer).unwrap();
+    (String::from_utf8(out).unwrap(), report, observer)
 }
 
 #[test]
-fn documents_come_out_in_their_order_and_as_one_alone_would() {
+fn documents_keep_their_order_and_equal_single_conversions() {
     let histories: Vec<_> =
         (0..5000).map(|n| history(&"x".repeat(n % 700).replace('x', &n.to_string()))).collect();
     let expected: String = histories.iter().map(|history| thread_of(history) + "\n").collect();
@@ -74,7 +76,7 @@ fn documents_come_out_in_their_order_and_as_one_alone_would() {
 }
 
 #[test]
-fn line_ends_blank_lines_and_a_mark_at_the_beginning_do_not_count() {
+fn line_ends_blank_lines_and_a_byte_order_mark_are_ignored() {
     let (one, two) = (history("one"), history("two"));
 
     let (out, report, _) = convert(&format!("\u{feff}{one}\r\n\n   \n{two}"), &to("thread-protocol", 2));
@@ -84,23 +86,23 @@ fn line_ends_blank_lines_and_a_mark_at_the_beginning_do_not_count() {
 }
 
 #[test]
-fn what_fails_is_told_by_line_and_place() {
+fn failures_are_reported_with_line_and_json_pointer() {
     let good = history("x");
     let bad = "[{\"kind\":\"request\",\"parts\":[{\"content\":1}]}]";
     let input = format!("{good}\n\n{bad}\n{good}\n[\n");
 
-    let (out, report, skips) = convert(&input, &Options { keeps_text: true, ..to("thread-protocol", 2) });
+    let (out, report, observer) = convert(&input, &Options { keeps_text: true, ..to("thread-protocol", 2) });
 
     assert_eq!(out.lines().count(), 2);
     assert_eq!((report.documents, report.failed), (2, 2));
     assert_eq!(report.errors[0].pointer, "/0/parts/0");
-    assert_eq!(skips.seen[0], (Some(3), "invalid".to_owned(), bad.as_bytes().to_vec()));
-    assert_eq!((skips.seen[1].0, skips.seen[1].1.as_str()), (Some(5), "json_truncated"));
+    assert_eq!(observer.seen[0], (Some(3), "invalid".to_owned(), bad.as_bytes().to_vec()));
+    assert_eq!((observer.seen[1].0, observer.seen[1].1.as_str()), (Some(5), "json_truncated"));
     assert!(report.errors[0].to_string().starts_with("line 3: /0/parts/0: "), "{}", report.errors[0]);
 }
 
 #[test]
-fn the_first_failure_ends_it_and_all_before_it_is_written() {
+fn stop_at_first_writes_all_documents_before_the_failure() {
     let good = history("x");
     let (mut out, input) = (Vec::new(), format!("{good}\n{good}\nnull\n{good}\n"));
 
@@ -112,12 +114,12 @@ fn the_first_failure_ends_it_and_all_before_it_is_written() {
 }
 
 #[test]
-fn an_answer_takes_the_place_of_what_fails() {
+fn an_observer_can_replace_a_failed_document() {
     let good = history("x");
-    let mut skips = Skips { answer: Some(b"{}".to_vec()), ..Skips::default() };
+    let mut observer = SkipFailures { replacement: Some(b"{}".to_vec()), ..SkipFailures::default() };
     let mut out = Vec::new();
 
-    lines(&mut Cursor::new(format!("{good}\n1\n{good}")), &mut out, &to("thread-protocol", 2), &mut skips)
+    lines(&mut Cursor::new(format!("{good}\n1\n{good}")), &mut out, &to("thread-protocol", 2), &mut observer)
         .unwrap();
 
     let thread = thread_of(&good);
@@ -125,36 +127,36 @@ fn an_answer_takes_the_place_of_what_fails() {
 }
 
 #[test]
-fn a_line_over_the_limit_costs_no_memory_and_the_next_one_is_read() {
+fn a_line_over_the_limit_fails_and_the_next_line_is_read() {
     let good = history("x");
     let long = history(&"y".repeat(30_000_000));
     let mut options = to("thread-protocol", 2);
     options.settings.import.limits.bytes = 10_000_000;
 
-    let (out, report, skips) = convert(&format!("{good}\n{long}\n{good}\n"), &options);
+    let (out, report, observer) = convert(&format!("{good}\n{long}\n{good}\n"), &options);
 
     assert_eq!(out.lines().count(), 2);
     assert_eq!(report.failed, 1);
-    assert_eq!((skips.seen[0].0, skips.seen[0].1.as_str()), (Some(2), "limit_exceeded"));
+    assert_eq!((observer.seen[0].0, observer.seen[0].1.as_str()), (Some(2), "limit_exceeded"));
 }
 
 #[test]
-fn bytes_that_are_no_utf8_fail_alone() {
+fn invalid_utf8_fails_only_its_own_document() {
     let mut input = history("x").into_bytes();
     input.extend(b"\n[\"\xff\"]\n");
     input.extend(history("y").into_bytes());
-    let (mut out, mut skips) = (Vec::new(), Skips::default());
+    let (mut out, mut observer) = (Vec::new(), SkipFailures::default());
 
     let mut options = to("thread-protocol", 2);
     options.from = format::named("pydantic-ai");
-    lines(&mut Cursor::new(input), &mut out, &options, &mut skips).unwrap();
+    lines(&mut Cursor::new(input), &mut out, &options, &mut observer).unwrap();
 
-    assert_eq!((skips.seen[0].0, skips.seen[0].1.as_str()), (Some(2), "invalid_utf8"));
+    assert_eq!((observer.seen[0].0, observer.seen[0].1.as_str()), (Some(2), "invalid_utf8"));
     assert_eq!(out.split(|byte| *byte == b'\n').count(), 3);
 }
 
 #[test]
-fn formats_are_told_by_content() {
+fn formats_are_detected_by_content() {
     let name = |text: &str| format::detect(text.as_bytes()).map(|format| format.name);
 
     assert_eq!(name(&history("x")), Some("pydantic-ai"));
@@ -174,7 +176,7 @@ fn formats_are_told_by_content() {
 }
 
 #[test]
-fn a_stream_is_a_list_of_chunks_on_a_line_and_events_in_a_file_of_its_own() {
+fn ui_streams_are_json_arrays_in_lines_and_events_in_whole_files() {
     let threads = format!("{}\n{}\n", thread_of(&history("x")), thread_of(&history("y")));
     let convert = |input: &[u8], name: &str, framing: Framing| {
         let mut out = Vec::new();
@@ -196,7 +198,7 @@ fn a_stream_is_a_list_of_chunks_on_a_line_and_events_in_a_file_of_its_own() {
 }
 
 #[test]
-fn a_stream_that_a_client_gives_up_is_a_document_that_fails() {
+fn an_invalid_ui_stream_is_a_failed_document() {
     for bad in
         [r#"data: {"type":"text-delta","id":"1","delta":"x"}"#, "data: {\"type\":", "data: [DONE]\n\ndata: 7"]
     {
@@ -219,7 +221,7 @@ fn an_unknown_format_is_an_error_that_lists_the_known_ones() {
 }
 
 #[test]
-fn an_empty_input_is_no_document() {
+fn empty_input_has_no_documents() {
     for input in ["", "\n\n  \n", "\u{feff}"] {
         let (out, report, _) = convert(input, &to("thread-protocol", 2));
         assert_eq!((out.as_str(), report.documents, report.failed), ("", 0, 0));
@@ -227,7 +229,7 @@ fn an_empty_input_is_no_document() {
 }
 
 #[test]
-fn whole_files_may_have_line_ends_and_lines_are_told_by_the_first() {
+fn framing_is_detected_by_the_first_line() {
     let pretty = history("x").replace("[{\"parts\"", "[\n{\n\"parts\"");
     let auto = Options { framing: Framing::Auto, ..to("thread-protocol", 2) };
 
@@ -236,48 +238,48 @@ fn whole_files_may_have_line_ends_and_lines_are_told_by_the_first() {
     let (out, ..) = convert(&format!("{0}\n{0}\n", history("x")), &auto);
     assert_eq!(out.lines().count(), 2);
     let whole = Options { framing: Framing::Whole, ..to("thread-protocol", 2) };
-    let (_, report, skips) = convert(&format!("{0}\n{0}\n", history("x")), &whole);
-    assert_eq!((report.failed, skips.seen[0].0), (1, None));
+    let (_, report, observer) = convert(&format!("{0}\n{0}\n", history("x")), &whole);
+    assert_eq!((report.failed, observer.seen[0].0), (1, None));
 }
 
 #[test]
-fn validation_reports_every_issue_and_writes_nothing() {
+fn validation_reports_issues_and_writes_no_output() {
     let mut thread = thread_of(&history("x"));
     thread = thread.replace("\"sequence\":1", "\"sequence\":7");
     let options = Options::new(Task::Validate);
 
-    let (out, report, skips) = convert(&format!("{}\n{thread}\n", thread_of(&history("y"))), &options);
+    let (out, report, observer) = convert(&format!("{}\n{thread}\n", thread_of(&history("y"))), &options);
 
     assert_eq!(out, "");
     assert_eq!((report.documents, report.failed), (1, 1));
-    assert_eq!((skips.seen[0].0, skips.seen[0].1.as_str()), (Some(2), "sequence"));
+    assert_eq!((observer.seen[0].0, observer.seen[0].1.as_str()), (Some(2), "sequence"));
 }
 
 #[test]
-fn gzip_goes_in_and_out() {
+fn gzip_is_read_and_written() {
     let folder = folder("gzip");
     let input: String = (0..2000).map(|n| history(&format!("number {n}")) + "\n").collect();
-    let packed = folder.join("packed");
+    let compressed = folder.join("compressed");
     let mut encoder =
-        flate2::write::GzEncoder::new(fs::File::create(&packed).unwrap(), flate2::Compression::fast());
+        flate2::write::GzEncoder::new(fs::File::create(&compressed).unwrap(), flate2::Compression::fast());
     encoder.write_all(input.as_bytes()).unwrap();
     encoder.finish().unwrap();
 
     let mut out = Vec::new();
     let options = Options { gzip: true, ..to("thread-protocol", 2) };
-    lines(&mut *open(&packed).unwrap(), &mut out, &options, &mut StopAtFirst).unwrap();
+    lines(&mut *open(&compressed).unwrap(), &mut out, &options, &mut StopAtFirst).unwrap();
 
     let mut text = String::new();
     flate2::read::MultiGzDecoder::new(&out[..]).read_to_string(&mut text).unwrap();
     assert_eq!(text, convert(&input, &to("thread-protocol", 1)).0);
-    let whole = fs::read(&packed).unwrap();
-    fs::write(&packed, &whole[..whole.len() / 2]).unwrap();
-    let ended = lines(&mut *open(&packed).unwrap(), &mut Vec::new(), &options, &mut StopAtFirst);
+    let whole = fs::read(&compressed).unwrap();
+    fs::write(&compressed, &whole[..whole.len() / 2]).unwrap();
+    let ended = lines(&mut *open(&compressed).unwrap(), &mut Vec::new(), &options, &mut StopAtFirst);
     assert!(ended.unwrap_err().to_string().contains("cut short"));
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// A source that is interrupted by a signal before each read.
+/// A reader that returns `Interrupted` before each read.
 struct Interrupted<R>(R, bool);
 
 impl<R: Read> Read for Interrupted<R> {
@@ -288,9 +290,9 @@ impl<R: Read> Read for Interrupted<R> {
 }
 
 #[test]
-fn signals_are_told_to_the_observer_and_lose_nothing() {
-    struct Counts(usize);
-    impl Observer for Counts {
+fn interrupted_reads_call_the_observer_and_lose_no_data() {
+    struct CountTicks(usize);
+    impl Observer for CountTicks {
         fn tick(&mut self, _so_far: &Report) -> Result<(), ObserverError> {
             self.0 += 1;
             if self.0 > 50 { Err("enough".into()) } else { Ok(()) }
@@ -301,7 +303,7 @@ fn signals_are_told_to_the_observer_and_lose_nothing() {
         }
     }
     let input = history(&"z".repeat(9000)) + "\n";
-    let (mut few, mut many) = (Counts(0), Counts(0));
+    let (mut few, mut many) = (CountTicks(0), CountTicks(0));
     let mut out = Vec::new();
 
     lines(
@@ -324,7 +326,7 @@ fn signals_are_told_to_the_observer_and_lose_nothing() {
 }
 
 #[test]
-fn reading_stays_ahead_of_writing_by_a_bound() {
+fn the_bytes_between_reading_and_writing_are_limited() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     struct Source<'a>(&'a AtomicUsize, Vec<u8>, usize);
     impl Read for Source<'_> {
@@ -350,18 +352,18 @@ fn reading_stays_ahead_of_writing_by_a_bound() {
         }
     }
     let read = AtomicUsize::new(0);
-    // A document that fails is quick; the bound is on what was read and neither written nor refused.
+    // Only valid documents, because failed ones are never written and would count as pending.
     let thread = thread_of(&history(&"w".repeat(20_000))) + "\n";
     let mut sink = Sink(&read, 0, 0);
 
     lines(&mut Source(&read, thread.into_bytes(), 0), &mut sink, &to("thread-protocol", 2), &mut StopAtFirst)
         .unwrap();
 
-    assert!(sink.2 < 16 << 20, "{} bytes were under way", sink.2);
+    assert!(sink.2 < 16 << 20, "{} bytes were pending", sink.2);
 }
 
 #[test]
-fn an_output_file_is_there_whole_or_not_at_all() {
+fn an_output_file_is_written_atomically() {
     let folder = folder("output");
     let path = folder.join("out.jsonl");
 
@@ -388,7 +390,7 @@ fn an_output_file_is_there_whole_or_not_at_all() {
 }
 
 #[test]
-fn files_are_converted_side_by_side_and_fail_alone() {
+fn files_are_converted_in_parallel_and_fail_separately() {
     let folder = folder("files");
     let pairs: Vec<_> = (0..40)
         .map(|n| {
@@ -401,13 +403,13 @@ fn files_are_converted_side_by_side_and_fail_alone() {
             FilePair { source, target: folder.join(format!("out/{n}.json")), overwrite: false, gzip: false }
         })
         .collect();
-    let mut skips = Skips::default();
+    let mut observer = SkipFailures::default();
 
-    let report = files(&pairs, &to("thread-protocol", 3), &mut skips).unwrap();
+    let report = files(&pairs, &to("thread-protocol", 3), &mut observer).unwrap();
 
     assert_eq!((report.documents, report.failed), (38, 2));
     assert_eq!(
-        skips.seen.iter().map(|(_, rule, _)| rule.as_str()).collect::<Vec<_>>(),
+        observer.seen.iter().map(|(_, rule, _)| rule.as_str()).collect::<Vec<_>>(),
         ["json_invalid", "io"]
     );
     assert!(report.errors[0].path.as_ref().unwrap().ends_with("7.json"));
@@ -418,7 +420,7 @@ fn files_are_converted_side_by_side_and_fail_alone() {
 }
 
 #[test]
-fn columns_keep_their_rows() {
+fn failures_of_columns_have_row_numbers() {
     let rows: Vec<Option<Vec<u8>>> = (0..1000)
         .map(|n| match n % 10 {
             3 => None,
@@ -426,14 +428,14 @@ fn columns_keep_their_rows() {
             _ => Some(history(&"c".repeat(n)).into_bytes()),
         })
         .collect();
-    let mut skips = Skips::default();
+    let mut observer = SkipFailures::default();
     let options = Options { from: format::named("pydantic-ai"), ..to("thread-protocol", 3) };
 
-    let (column, report) = values(&rows.as_slice(), &options, &mut skips).unwrap();
+    let (column, report) = values(&rows.as_slice(), &options, &mut observer).unwrap();
 
     assert_eq!((column.len(), column.nulls), (1000, 200));
     assert_eq!((report.documents, report.failed), (800, 100));
-    assert_eq!(skips.seen[1].0, Some(14));
+    assert_eq!(observer.seen[1].0, Some(14));
     for (n, row) in rows.iter().enumerate() {
         let valid = column.validity[n / 8] & (1 << (n % 8)) != 0;
         let text = &column.data
@@ -452,7 +454,7 @@ fn columns_keep_their_rows() {
 }
 
 #[test]
-fn every_format_has_its_own_name_and_reads_what_it_writes() {
+fn every_format_has_a_unique_name_and_reads_its_own_output() {
     // Long enough to be written in pieces, and with members that no version knows.
     let messages = (0..300).map(|n| history(&"x".repeat(n * 7)).trim_matches(['[', ']']).to_owned());
     let many = format!("[{}]", messages.collect::<Vec<_>>().join(","));
@@ -483,7 +485,7 @@ fn every_format_has_its_own_name_and_reads_what_it_writes() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(with_cases(48))]
 
     /// Neither the number of threads nor how the source gives its bytes changes what comes out.
     #[test]
@@ -511,11 +513,11 @@ proptest! {
         let options = Options { from: format::named("pydantic-ai"), ..to("thread-protocol", jobs) };
         let (expected, alone, seen) = convert(&input, &Options { jobs: NonZeroUsize::new(1), ..options.clone() });
 
-        let (mut out, mut skips) = (Vec::new(), Skips::default());
-        let report = lines(&mut Chunked(Cursor::new(input), chunk), &mut out, &options, &mut skips).unwrap();
+        let (mut out, mut observer) = (Vec::new(), SkipFailures::default());
+        let report = lines(&mut Chunked(Cursor::new(input), chunk), &mut out, &options, &mut observer).unwrap();
 
         prop_assert_eq!(String::from_utf8(out).unwrap(), expected);
-        prop_assert_eq!(skips.seen, seen.seen);
+        prop_assert_eq!(observer.seen, seen.seen);
         prop_assert_eq!((report.documents, report.failed, report.errors), (alone.documents, alone.failed, alone.errors));
     }
 }

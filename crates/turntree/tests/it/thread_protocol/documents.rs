@@ -1,4 +1,4 @@
-//! ThreadProtocol documents: reading, writing, rules, canonical bytes. ThreadProtocol 1.0.0.
+//! ThreadProtocol documents: JSON, validation rules, canonical form. ThreadProtocol 1.0.0.
 
 use proptest::prelude::*;
 use turntree::core::json::canonical::{self, CanonicalForm};
@@ -20,7 +20,7 @@ fn text_of(thread: &Thread) -> String {
 }
 
 #[test]
-fn the_example_of_the_specification_is_valid_and_comes_back_byte_for_byte() {
+fn the_example_of_the_specification_is_valid_and_round_trips_byte_for_byte() {
     let thread = read(EXAMPLE);
 
     assert_eq!(thread.validate(), []);
@@ -28,7 +28,7 @@ fn the_example_of_the_specification_is_valid_and_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn unknown_members_types_and_contents_survive() {
+fn unknown_members_types_and_contents_round_trip() {
     let text = r#"{"version":"1.0.0","thread_id":"t","created_at":"2025-01-15T10:00:00+02:00","updated_at":"2025-01-15T10:00:00","title":"","metadata":{"app":{"n":1.50}},"agents":{"a":{"agent_id":"a","agent_identifier":"a_v1","agent_name":"A","created_at":"2025-01-15T10:00:00Z","mood":"good"}},"actions":[{"action_type":"user_message","action_id":"x","timestamp":"2025-01-15T10:00:00Z","sequence":1,"content":[{"type":"text","text":"a"},{"type":"audio","audio_base64":"AAEC","media_type":"audio/wav"},{"type":"file","file_id":"f"},{"type":"video","video_url":"u"},{"type":"hologram","beam":[1e400]}],"attachments":[{"name":"n","media_type":"text/plain","size_bytes":3}],"metadata":{"app":1},"later":{"b":1,"a":2}},{"action_type":"system.x-y","timestamp":"2025-01-15T10:00:00Z","sequence":2,"data":[12345678901234567890]},{"action_type":"Dance","timestamp":"2025-01-15T10:00:00Z","sequence":3,"steps":3}],"new":null}"#;
 
     let thread = read(text);
@@ -49,7 +49,7 @@ fn members_may_come_in_any_order() {
     );
 }
 
-/// A thread around `actions`, with agent `a`.
+/// A thread with these actions and the agent `a`.
 fn with_actions(actions: &str) -> Thread {
     read(&format!(
         r#"{{"version":"1.0.0","thread_id":"t","created_at":"2025-01-15T10:00:00Z","updated_at":"2025-01-15T10:00:00Z","title":"","agents":{{"a":{{"agent_id":"a","agent_identifier":"a","agent_name":"A","created_at":"2025-01-15T10:00:00Z"}}}},"actions":[{actions}]}}"#
@@ -82,7 +82,7 @@ fn rule_1_sequence_counts_from_one_and_a_gap_is_one_issue() {
 }
 
 #[test]
-fn rule_2_returns_answer_open_calls_first_in_first_out() {
+fn rule_2_returns_match_open_calls_in_order() {
     let call = |sequence, name: &str, id: &str| {
         let rest = format!(r#","agent_id":"a","tool_name":"{name}","tool_call_id":"{id}","args":{{}}"#);
         action("tool_call", sequence, 0, &rest)
@@ -118,7 +118,7 @@ fn rule_2_returns_answer_open_calls_first_in_first_out() {
 }
 
 #[test]
-fn rules_3_to_5_name_agents_types_and_times() {
+fn rules_3_to_5_check_agents_types_and_timestamps() {
     let thread = with_actions(
         &[
             action("assistant_message", 1, 5, r#","agent_id":"b","content":"x","finish_reason":"bored""#),
@@ -145,7 +145,7 @@ fn rules_3_to_5_name_agents_types_and_times() {
 }
 
 #[test]
-fn check_raises_errors_and_lets_warnings_pass() {
+fn check_returns_errors_and_ignores_warnings() {
     let late = [action("system.a", 1, 5, r#","data":1"#), action("system.a", 2, 4, r#","data":1"#)];
     assert_eq!(with_actions(&late.join(",")).check(), Ok(()));
 
@@ -161,7 +161,7 @@ fn check_raises_errors_and_lets_warnings_pass() {
 }
 
 #[test]
-fn errors_of_reading_name_the_place() {
+fn parse_errors_have_a_json_pointer() {
     let cases = [
         (
             EXAMPLE.replacen(r#""sequence":4"#, r#""sequence":"4""#, 1),
@@ -192,7 +192,7 @@ fn errors_of_reading_name_the_place() {
 }
 
 #[test]
-fn appending_numbers_and_branching_shares() {
+fn append_assigns_sequence_numbers_and_branch_shares_actions() {
     let mut thread = read(EXAMPLE);
     let user = UserMessageAction { timestamp: "2025-01-15T11:00:00Z".into(), ..UserMessageAction::default() };
 
@@ -209,7 +209,7 @@ fn appending_numbers_and_branching_shares() {
 }
 
 #[test]
-fn the_core_has_no_metadata_and_is_numbered_anew() {
+fn the_core_has_no_metadata_and_new_sequence_numbers() {
     let mut thread = with_actions(
         &[
             action("system.pydantic_ai.message", 1, 0, r#","data":{}"#),
@@ -313,7 +313,7 @@ fn any_thread() -> impl Strategy<Value = Thread> {
 
 proptest! {
     #[test]
-    fn reading_what_was_written_gives_the_same_thread(thread in any_thread()) {
+    fn threads_round_trip_through_json(thread in any_thread()) {
         let text = text_of(&thread);
         let read = read(&text);
         prop_assert_eq!(&read, &thread);
@@ -321,7 +321,7 @@ proptest! {
     }
 
     #[test]
-    fn validating_never_panics(thread in any_thread()) {
+    fn validation_does_not_panic(thread in any_thread()) {
         let _ = thread.validate();
         let _ = thread.check();
     }
@@ -334,7 +334,7 @@ proptest! {
     }
 
     #[test]
-    fn canonical_json_does_not_depend_on_the_order_of_keys(
+    fn canonical_json_is_independent_of_member_order(
         members in proptest::collection::btree_map(any::<String>(), any_json(), 0..6)
     ) {
         let object = |members: Vec<(&String, &RawJson)>| {
@@ -345,12 +345,12 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn the_parser_does_not_panic_on_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = Thread::from_json(&bytes, &Limits::default());
     }
 
     #[test]
-    fn no_cut_of_a_document_makes_the_parser_panic(end in 0..EXAMPLE.len(), flip in 0..EXAMPLE.len(), with in any::<u8>()) {
+    fn the_parser_does_not_panic_on_damaged_documents(end in 0..EXAMPLE.len(), flip in 0..EXAMPLE.len(), with in any::<u8>()) {
         let mut bytes = EXAMPLE.as_bytes().to_vec();
         bytes[flip] = with;
         bytes.truncate(end);

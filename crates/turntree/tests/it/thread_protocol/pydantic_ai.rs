@@ -1,4 +1,4 @@
-//! Histories of Pydantic AI in, threads out, and back without a byte lost.
+//! Import of Pydantic AI histories and lossless export.
 
 use turntree::core::json::eq_tokens;
 use turntree::core::limits::Limits;
@@ -33,7 +33,7 @@ fixtures!(
 );
 
 fn fixture(name: &str) -> &'static str {
-    FIXTURES.iter().find(|(found, _)| *found == name).unwrap().1
+    FIXTURES.iter().find(|(fixture, _)| *fixture == name).unwrap().1
 }
 
 pub(crate) fn import(history: &str) -> Thread {
@@ -52,9 +52,9 @@ fn text_of(thread: &Thread) -> String {
     String::from_utf8(thread.to_json()).unwrap()
 }
 
-/// The core actions as `type:content`, for what is said at a glance.
-fn glance(thread: &Thread) -> Vec<String> {
-    let say = |action: &Action| match action {
+/// The actions as `type:content`.
+fn summarize(thread: &Thread) -> Vec<String> {
+    let line = |action: &Action| match action {
         Action::UserMessage(action) => format!("user:{}", action.content.text()),
         Action::AssistantMessage(action) => format!("assistant:{}", action.content.text()),
         Action::Thinking(action) => format!("thinking:{}", action.content.as_deref().unwrap_or("-")),
@@ -63,11 +63,11 @@ fn glance(thread: &Thread) -> Vec<String> {
         Action::System(action) => action.action_type.to_string(),
         Action::Other(action) => format!("other:{}", action.action_type),
     };
-    thread.actions.iter().map(|action| say(action)).collect()
+    thread.actions.iter().map(|action| line(action)).collect()
 }
 
 #[test]
-fn every_fixture_comes_back_byte_for_byte_whatever_the_options() {
+fn every_fixture_round_trips_byte_for_byte_with_all_options() {
     let options = [
         ImportOptions::default(),
         ImportOptions { combine_text: CombineText::Response, ..ImportOptions::default() },
@@ -87,7 +87,7 @@ fn every_fixture_comes_back_byte_for_byte_whatever_the_options() {
 }
 
 #[test]
-fn the_same_history_always_makes_the_same_thread_by_either_road() {
+fn importing_json_or_messages_gives_the_same_thread() {
     for (name, history) in FIXTURES {
         let messages = read_history(history, &Limits::default()).unwrap();
         let thread = from_messages(&messages, &ImportOptions::default());
@@ -96,12 +96,12 @@ fn the_same_history_always_makes_the_same_thread_by_either_road() {
 }
 
 #[test]
-fn imported_threads_follow_the_rules_but_for_what_the_history_breaks() {
+fn imported_threads_are_valid_unless_the_history_is_not() {
     for (name, history) in FIXTURES {
         let issues = import(history).validate().into_iter();
         let errors: Vec<Rule> =
             issues.filter(|issue| issue.severity == Severity::Error).map(|issue| issue.rule).collect();
-        // That history answers a call that nobody made.
+        // This history has a return without a call.
         let expected: &[Rule] = if *name == "tools" { &[Rule::ToolCallId] } else { &[] };
         assert_eq!(errors, expected, "{name}");
     }
@@ -110,7 +110,7 @@ fn imported_threads_follow_the_rules_but_for_what_the_history_breaks() {
 #[test]
 fn tools_become_calls_and_returns_in_call_order() {
     assert_eq!(
-        glance(&import(fixture("tools"))),
+        summarize(&import(fixture("tools"))),
         [
             "user:Go",
             "assistant:Let me look.",
@@ -135,19 +135,19 @@ fn tools_become_calls_and_returns_in_call_order() {
 }
 
 #[test]
-fn retries_are_errors_and_on_request_validation_errors() {
+fn retries_become_errors_or_validation_errors() {
     let refined = ImportOptions { validation_status: true, ..ImportOptions::default() };
     for (name, expected) in [
         ("retries_old", ["error:a", "validation_error:a"]),
         ("retries_new", ["error:a", "validation_error:a"]),
     ] {
-        let plain = glance(&import(fixture(name)));
-        let fine = glance(&from_pydantic_ai_json(fixture(name).as_bytes(), &refined).unwrap());
+        let plain = summarize(&import(fixture(name)));
+        let detailed = summarize(&from_pydantic_ai_json(fixture(name).as_bytes(), &refined).unwrap());
         assert!(plain.iter().any(|line| line.starts_with(expected[0])), "{plain:?}");
-        assert!(fine.iter().any(|line| line.starts_with(expected[1])), "{fine:?}");
+        assert!(detailed.iter().any(|line| line.starts_with(expected[1])), "{detailed:?}");
         assert_eq!(plain.last().unwrap(), "system.tp.retry");
     }
-    let retried = glance(&from_pydantic_ai_json(fixture("retries_new").as_bytes(), &refined).unwrap());
+    let retried = summarize(&from_pydantic_ai_json(fixture("retries_new").as_bytes(), &refined).unwrap());
     assert!(retried.contains(&r#"error:b="Try again.""#.to_owned()), "{retried:?}");
 }
 
@@ -175,12 +175,12 @@ fn multimodal_content_becomes_parts_with_standard_base64() {
 }
 
 #[test]
-fn texts_join_where_they_stand_together_or_all_of_them() {
+fn adjacent_texts_or_all_texts_are_joined() {
     let history = fixture("texts_split");
     let all = ImportOptions { combine_text: CombineText::Response, ..ImportOptions::default() };
 
-    let adjacent = glance(&import(history));
-    let joined = glance(&from_pydantic_ai_json(history.as_bytes(), &all).unwrap());
+    let adjacent = summarize(&import(history));
+    let joined = summarize(&from_pydantic_ai_json(history.as_bytes(), &all).unwrap());
 
     assert_eq!(
         adjacent[1..],
@@ -195,7 +195,7 @@ fn texts_join_where_they_stand_together_or_all_of_them() {
 const MESSAGE: &str = "system.pydantic_ai.message";
 
 #[test]
-fn system_prompts_and_instructions_are_the_agents_configuration() {
+fn system_prompts_and_instructions_become_the_agent_configuration() {
     let thread = import(fixture("system_prompts"));
     let (_, agent) = thread.agents.iter().next().unwrap();
 
@@ -209,7 +209,7 @@ fn system_prompts_and_instructions_are_the_agents_configuration() {
     assert_eq!(text(&config["system_prompts"][1]), "Two.");
     assert_eq!(text(&config["instructions"]), "Rules\n\"A\"");
     assert_eq!(
-        glance(&thread),
+        summarize(&thread),
         [
             "user:Hi",
             "assistant:Yo",
@@ -222,7 +222,7 @@ fn system_prompts_and_instructions_are_the_agents_configuration() {
 }
 
 #[test]
-fn usage_and_finish_reason_stand_on_the_text_and_are_summed_over_all() {
+fn usage_and_finish_reason_are_on_the_text_action_and_usage_is_summed() {
     let thread = import(fixture("text"));
     let Action::AssistantMessage(message) = &*thread.actions[1] else { unreachable!() };
 
@@ -237,11 +237,11 @@ fn usage_and_finish_reason_stand_on_the_text_and_are_summed_over_all() {
 }
 
 #[test]
-fn what_is_not_known_is_carried() {
+fn unknown_parts_and_messages_are_preserved() {
     let thread = import(fixture("unknown"));
 
     assert_eq!(
-        glance(&thread),
+        summarize(&thread),
         [
             "user:Hi",
             "system.pydantic_ai.part",
@@ -254,7 +254,7 @@ fn what_is_not_known_is_carried() {
 }
 
 #[test]
-fn titles_ids_and_times_follow_from_the_history_or_the_caller() {
+fn titles_ids_and_times_come_from_the_history_or_the_options() {
     let thread = import(fixture("tools"));
     assert_eq!(thread.thread_id, "5b8c7a52-4a1b-4c1e-9f57-0d6c0e5a9b11");
     assert_eq!((thread.title.as_str(), thread.created_at.as_str()), ("Go", "2026-03-01T10:00:00.123456Z"));
@@ -285,7 +285,7 @@ fn agent(id: &str, name: &str) -> AgentConfig {
 }
 
 #[test]
-fn agents_come_from_runs_or_from_the_message_itself() {
+fn agents_come_from_runs_or_from_message_metadata() {
     let history = fixture("thinking");
     let by_run = ImportOptions {
         agent: AgentSource::ByRun(vec![("run-1".to_owned(), agent("f", "Fred"))]),
@@ -306,7 +306,7 @@ fn agents_come_from_runs_or_from_the_message_itself() {
 }
 
 #[test]
-fn the_portable_profile_has_core_and_system_actions_only_and_clamps_time() {
+fn the_portable_profile_has_no_metadata_and_monotonic_timestamps() {
     let options =
         ImportOptions { profile: ProfileKind::Portable, usage_actions: true, ..ImportOptions::default() };
     for (name, history) in FIXTURES {
@@ -316,12 +316,12 @@ fn the_portable_profile_has_core_and_system_actions_only_and_clamps_time() {
         portable.to_pydantic_ai_json(&ViewOptions::default()).unwrap();
     }
     let calls = from_pydantic_ai_json(fixture("call_ids_repeat").as_bytes(), &options).unwrap();
-    assert_eq!(glance(&calls)[2], "system.tp.usage");
+    assert_eq!(summarize(&calls)[2], "system.tp.usage");
     assert_eq!(calls.usage().total_tokens, Some(30));
 }
 
 #[test]
-fn text_that_pydantic_did_not_spell_comes_back_token_by_token() {
+fn foreign_json_spelling_round_trips_token_by_token() {
     for (name, history) in FIXTURES {
         let value: serde_json::Value = serde_json::from_str(history).unwrap();
         let mut indented = serde_json::to_string_pretty(&value).unwrap();
@@ -336,18 +336,18 @@ fn text_that_pydantic_did_not_spell_comes_back_token_by_token() {
 }
 
 #[test]
-fn a_message_that_nothing_else_can_hold_is_kept_whole() {
+fn a_message_with_duplicate_members_is_preserved_verbatim() {
     let twice = r#"[{"parts":[{"content":"a","content":"b","timestamp":"2026-03-01T10:00:00Z","part_kind":"user-prompt"}],"kind":"request","kind":"request"},{"parts":[],"usage":null,"kind":"response","timestamp":"2026-03-01T10:00:00Z"}]"#;
 
     let thread = import(twice);
 
     assert_eq!(back(&thread), twice);
-    assert_eq!(glance(&thread)[0], "user:b");
+    assert_eq!(summarize(&thread)[0], "user:b");
     assert!(text_of(&thread).contains(r#""raw":{"parts""#));
 }
 
 #[test]
-fn edited_actions_give_edited_messages() {
+fn edited_actions_change_the_exported_messages() {
     let mut thread = import(fixture("thinking"));
     let last = thread.actions.len() - 1;
     let mut edited = Action::clone(&thread.actions[last]);
@@ -360,7 +360,7 @@ fn edited_actions_give_edited_messages() {
 }
 
 #[test]
-fn wrong_histories_name_the_place() {
+fn invalid_histories_are_refused_with_a_json_pointer() {
     let cases = [
         (r#"{"kind":"request"}"#, "", "a list of messages"),
         ("null", "", "a list of messages"),
@@ -400,7 +400,7 @@ fn wrong_histories_name_the_place() {
 }
 
 #[test]
-fn damaged_residue_is_an_error_and_not_a_panic() {
+fn damaged_round_trip_metadata_is_an_error() {
     let document = text_of(&import(fixture("texts_split")));
     for (from, to) in [
         (r#""action":0"#, r#""action":99"#),
@@ -418,7 +418,7 @@ fn damaged_residue_is_an_error_and_not_a_panic() {
 }
 
 #[test]
-fn the_way_back_stops_at_its_limit() {
+fn export_fails_above_its_size_limit() {
     let thread = import(fixture("system_prompts"));
     let options =
         ViewOptions { limits: Limits { bytes: 100, ..Limits::default() }, ..ViewOptions::default() };

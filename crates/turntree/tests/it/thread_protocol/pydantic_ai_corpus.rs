@@ -1,6 +1,6 @@
-//! Real histories, where somebody provides them: every file must come back byte for byte.
+//! Recorded histories of the corpus: every file round-trips byte for byte.
 //!
-//! `TURNTREE_CORPUS` names a folder with `histories/` and `histories-canonical/`. Without it the test says that it was
+//! `TURNTREE_CORPUS` names a folder with `histories/` and `histories-canonical/`. Without it the tests print that they are
 //! skipped.
 
 use std::path::{Path, PathBuf};
@@ -11,22 +11,22 @@ use turntree::thread_protocol::convert::pydantic_ai::{
 };
 use turntree::thread_protocol::{Rule, Severity, Thread};
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+fn files(folder: &Path, paths: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
-            files(&path, found);
+            files(&path, paths);
         } else if path.extension().is_some_and(|extension| extension == "json")
             && !path.ends_with("index.json")
         {
-            found.push(path);
+            paths.push(path);
         }
     }
 }
 
-/// Every history file, or `None` when nobody provides them.
+/// Every history file, or `None` without a corpus.
 fn corpus() -> Option<Vec<PathBuf>> {
     let Some(corpus) = std::env::var_os("TURNTREE_CORPUS") else {
         println!("skipped: TURNTREE_CORPUS is not set");
@@ -40,7 +40,7 @@ fn corpus() -> Option<Vec<PathBuf>> {
 }
 
 #[test]
-fn a_history_of_many_versions_comes_back_byte_for_byte() {
+fn a_history_of_many_versions_round_trips_byte_for_byte() {
     let Some(paths) = corpus() else { return };
     let inner = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).unwrap();
@@ -57,7 +57,7 @@ fn a_history_of_many_versions_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn every_history_of_the_corpus_comes_back_byte_for_byte() {
+fn every_history_of_the_corpus_round_trips_byte_for_byte() {
     let Some(paths) = corpus() else { return };
     let (mut identical, mut verbatim, mut invalid, mut failures) = (0, 0, 0, Vec::new());
     for path in &paths {
@@ -72,8 +72,7 @@ fn every_history_of_the_corpus_comes_back_byte_for_byte() {
         verbatim += usize::from(String::from_utf8_lossy(&written).contains(r#","raw":{"parts""#));
         let errors = thread.validate().into_iter().filter(|issue| issue.severity == Severity::Error);
         let errors: Vec<Rule> = errors.map(|issue| issue.rule).collect();
-        // Real histories answer calls that nobody made, or by another name; nothing else may be wrong with a thread of
-        // ours.
+        // Recorded histories have returns without a call or with another tool name; other errors are not allowed.
         let known = [Rule::ToolCallId, Rule::ToolName];
         assert!(errors.iter().all(|rule| known.contains(rule)), "{}: {errors:?}", path.display());
         invalid += usize::from(!errors.is_empty());
@@ -88,7 +87,7 @@ fn every_history_of_the_corpus_comes_back_byte_for_byte() {
         thread.to_pydantic_ai_json(&ViewOptions::default()).unwrap();
     }
     println!(
-        "{} files: {identical} identical, {} not; {verbatim} with a message kept verbatim; {invalid} answer a call that nobody made",
+        "{} files: {identical} identical, {} not; {verbatim} with a verbatim message; {invalid} with a return without a call",
         paths.len(),
         failures.len()
     );

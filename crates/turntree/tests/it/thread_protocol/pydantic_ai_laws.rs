@@ -1,4 +1,4 @@
-//! Laws of the conversion, over histories that nobody wrote: what goes in comes out, and nothing panics.
+//! Properties of the Pydantic AI conversion with generated histories: lossless round trips, no panics.
 
 use proptest::prelude::*;
 use turntree::core::json::RawJson;
@@ -15,7 +15,7 @@ fn json_string(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// Text with everything that is hard to spell.
+/// Text with characters that need escapes.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -115,7 +115,7 @@ fn any_history() -> impl Strategy<Value = String> {
     proptest::collection::vec(any_message(), 0..6).prop_map(|messages| format!("[{}]", messages.join(",")))
 }
 
-/// A history that some version could have dumped: whole shapes, odd values.
+/// A history in the layout of a Pydantic AI version, with unusual values.
 fn any_plausible_history() -> impl Strategy<Value = String> {
     let text = || any_text().prop_map(|text| json_string(&text));
     let time = || {
@@ -151,10 +151,10 @@ fn any_plausible_history() -> impl Strategy<Value = String> {
         .prop_map(|messages| format!("[{}]", messages.join(",")))
 }
 
-/// Bytes that make JSON something else.
+/// Bytes that change the meaning of JSON.
 const DAMAGE: &[u8] = b"\"\\{}[],: \n\tnulltrue-+.eE0179u/\x01\x7f\xff";
 
-/// The thread of a history, also of one that no version reads: those are refused in JSON, but may come in otherwise.
+/// The thread of a history. A history that no version accepts is refused as JSON and imported as messages.
 fn thread_of(history: &str, options: &ImportOptions) -> Thread {
     from_pydantic_ai_json(history.as_bytes(), options).unwrap_or_else(|error| {
         assert_eq!(error.rule(), "invalid", "{error}");
@@ -162,22 +162,22 @@ fn thread_of(history: &str, options: &ImportOptions) -> Thread {
     })
 }
 
-fn comes_back(history: &str, options: &ImportOptions) -> Result<(), TestCaseError> {
+fn assert_round_trips(history: &str, options: &ImportOptions) -> Result<(), TestCaseError> {
     let thread = thread_of(history, options);
     prop_assert_eq!(back(&thread), history);
     prop_assert_eq!(back(&reread(&thread)), history);
     Ok(())
 }
 
-/// `usage` has no place in the layout of such a message: the message is preserved verbatim, also without a text of its own.
+/// The layout of such a message has no `usage`: the message is preserved verbatim, also without a text.
 #[test]
-fn usage_outside_the_layout_of_its_message_comes_back() {
+fn usage_outside_the_layout_of_its_message_round_trips() {
     for history in [
         r#"[{"kind":"request","parts":[],"state":null,"usage":{"b":[1,{"a":null}],"a":""}}]"#,
         r#"[{"kind":"request","parts":[{"part_kind":"retry-feedback"}],"usage":{"b":1,"a":""}}]"#,
         r#"[{"kind":"request","parts":[],"usage":{"input_tokens":1}}]"#,
     ] {
-        comes_back(history, &ImportOptions::default()).unwrap();
+        assert_round_trips(history, &ImportOptions::default()).unwrap();
         let messages = serde_json::from_str::<Vec<ModelMessage<'_>>>(history).unwrap();
         assert_eq!(back(&from_messages(&messages, &ImportOptions::default())), history);
     }
@@ -185,22 +185,22 @@ fn usage_outside_the_layout_of_its_message_comes_back() {
 
 proptest! {
     #[test]
-    fn any_list_of_messages_comes_back_byte_for_byte(history in any_history()) {
-        comes_back(&normalize(&history), &ImportOptions::default())?;
+    fn any_list_of_messages_round_trips_byte_for_byte(history in any_history()) {
+        assert_round_trips(&normalize(&history), &ImportOptions::default())?;
     }
 
     #[test]
-    fn plausible_histories_come_back_byte_for_byte(
+    fn plausible_histories_round_trip_byte_for_byte(
         history in any_plausible_history(),
         response in any::<bool>(),
         strict in any::<bool>(),
     ) {
         let combine_text = if response { CombineText::Response } else { CombineText::Adjacent };
-        comes_back(&history, &ImportOptions { combine_text, strict, ..ImportOptions::default() })?;
+        assert_round_trips(&history, &ImportOptions { combine_text, strict, ..ImportOptions::default() })?;
     }
 
     #[test]
-    fn any_history_has_a_portable_form_and_views(history in any_plausible_history()) {
+    fn any_history_has_a_portable_form_and_agent_views(history in any_plausible_history()) {
         let portable = ImportOptions { profile: ProfileKind::Portable, ..ImportOptions::default() };
         for options in [portable, ImportOptions::default()] {
             let thread = thread_of(&history, &options);
@@ -213,12 +213,12 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_importer_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn the_importer_does_not_panic_on_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = from_pydantic_ai_json(&bytes, &ImportOptions::default());
     }
 
     #[test]
-    fn only_json_passes(
+    fn damaged_json_is_refused_or_round_trips(
         places in proptest::collection::vec((any::<proptest::sample::Index>(), proptest::sample::select(DAMAGE), any::<bool>()), 1..3),
         fixture in 0..FIXTURES.len(),
     ) {
@@ -230,9 +230,9 @@ proptest! {
         let read = from_pydantic_ai_json(&history, &ImportOptions::default());
         let text = String::from_utf8_lossy(&history);
         let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&history).is_ok();
-        // Numbers beyond those of JSON are read as Pydantic reads them.
-        let beyond = text.contains("NaN") || text.contains("Infinity");
-        prop_assert!(read.is_err() || is_json || beyond, "read {}", text);
+        // `NaN` and `Infinity` are accepted as in Pydantic.
+        let has_special_numbers = text.contains("NaN") || text.contains("Infinity");
+        prop_assert!(read.is_err() || is_json || has_special_numbers, "read {}", text);
         if let Ok(thread) = read && is_json {
             let same = back(&thread);
             prop_assert!(same == text || same == normalize(&text), "{} is not {}", same, text);
@@ -240,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_makes_the_way_back_panic(place in any::<proptest::sample::Index>(), with in any::<u8>(), fixture in 0..FIXTURES.len()) {
+    fn exporting_damaged_documents_does_not_panic(place in any::<proptest::sample::Index>(), with in any::<u8>(), fixture in 0..FIXTURES.len()) {
         let mut document = import(FIXTURES[fixture].1).to_json();
         let place = place.index(document.len());
         document[place] = with;

@@ -1,5 +1,5 @@
-//! Parts of answers and requests beyond text and tools: what the actions say, and the way back. Mapping of
-//! ThreadProtocol 1.0.0 from and to Pydantic AI.
+//! Files, speech, compactions and provider tools: their actions and the export. Mapping of ThreadProtocol 1.0.0 from and to
+//! Pydantic AI.
 
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::convert::pydantic_ai::{
@@ -31,7 +31,7 @@ fn file() -> String {
     )
 }
 
-/// The thread of a history, after it was checked that the history comes back.
+/// Imports a history and checks that it round-trips.
 fn import(history: &str) -> Thread {
     for strict in [false, true] {
         let options = ImportOptions { strict, ..ImportOptions::default() };
@@ -41,7 +41,7 @@ fn import(history: &str) -> Thread {
         assert_eq!(String::from_utf8(back).unwrap(), history);
         assert!(
             !String::from_utf8(thread.to_json()).unwrap().contains("\"raw\":"),
-            "kept verbatim: {history}"
+            "preserved verbatim: {history}"
         );
     }
     from_pydantic_ai_json(history.as_bytes(), &ImportOptions::default()).unwrap()
@@ -57,7 +57,7 @@ fn json_of(messages: &[u8]) -> serde_json::Value {
 }
 
 #[test]
-fn the_tools_of_a_provider_are_calls_and_returns_of_the_agent() {
+fn provider_tools_become_calls_and_returns_of_the_agent() {
     let call = r#"{"tool_name":"web_search","args":"{\"q\": \"x\"}","tool_call_id":"n1","provider_name":"openai","part_kind":"builtin-tool-call"}"#;
     let returned = r#"{"tool_name":"web_search","content":{"hits":[1.0]},"tool_call_id":"n1","metadata":null,"timestamp":"2026-03-01T10:00:02Z","outcome":"failed","provider_name":"openai","part_kind":"builtin-tool-return"}"#;
     let history = answer(&[call, returned, &text("Done.")].join(","));
@@ -72,12 +72,12 @@ fn the_tools_of_a_provider_are_calls_and_returns_of_the_agent() {
 
     let agent_id = called.agent_id.clone();
     let view = json_of(&thread.to_pydantic_ai_json(&ViewOptions::of(agent_id)).unwrap());
-    assert_eq!(view.as_array().map(Vec::len), Some(1), "the return stays in its answer: {view}");
+    assert_eq!(view.as_array().map(Vec::len), Some(1), "the return stays in its response: {view}");
     assert_eq!(view[0]["parts"][1]["part_kind"], "builtin-tool-return");
 }
 
 #[test]
-fn files_stand_in_the_message_of_the_texts_beside_them() {
+fn files_and_adjacent_texts_become_one_message() {
     let history = answer(&[text("Look:"), file(), text("a"), text("b")].join(","));
 
     let thread = import(&history);
@@ -97,7 +97,7 @@ fn files_stand_in_the_message_of_the_texts_beside_them() {
 }
 
 #[test]
-fn files_and_empty_texts_come_back_in_every_order() {
+fn files_and_empty_texts_round_trip_in_every_order() {
     let pieces = [text("x"), text(""), file(), text("")];
     for order in 0..24_usize {
         let mut left: Vec<&String> = pieces.iter().collect();
@@ -117,7 +117,7 @@ fn files_and_empty_texts_come_back_in_every_order() {
 }
 
 #[test]
-fn speech_is_what_was_said_with_its_sound() {
+fn speech_becomes_text_with_audio() {
     let sound = PICTURE.replace("image/png", "audio/wav");
     let spoken = |speaker: &str, transcript: &str, audio: &str| {
         format!(
@@ -125,14 +125,14 @@ fn speech_is_what_was_said_with_its_sound() {
         )
     };
 
-    let asked = import(&request(&spoken("user", "\"Hi\"", &sound)));
-    let Action::UserMessage(user) = &*asked.actions[0] else { unreachable!() };
+    let from_user = import(&request(&spoken("user", "\"Hi\"", &sound)));
+    let Action::UserMessage(user) = &*from_user.actions[0] else { unreachable!() };
     assert_eq!(user.content.text(), "Hi");
     let MessageContent::Parts(parts) = &user.content else { unreachable!() };
     assert_eq!(parts.iter().map(ContentPart::kind).collect::<Vec<_>>(), ["text", "audio"]);
 
-    let said = import(&answer(&spoken("assistant", "\"Hello\"", "null")));
-    let Action::AssistantMessage(message) = &*said.actions[0] else { unreachable!() };
+    let from_assistant = import(&answer(&spoken("assistant", "\"Hello\"", "null")));
+    let Action::AssistantMessage(message) = &*from_assistant.actions[0] else { unreachable!() };
     assert_eq!(message.content, MessageContent::Text("Hello".to_owned()));
 
     import(&answer(&spoken("assistant", "null", &sound)));
@@ -141,7 +141,7 @@ fn speech_is_what_was_said_with_its_sound() {
 }
 
 #[test]
-fn compactions_and_deltas_are_named_and_filled_as_streams_carry_them() {
+fn compactions_and_deltas_become_system_actions() {
     let parts = [
         (
             r#"{"content":"So far","id":null,"provider_name":null,"provider_details":null,"metadata":{"k":1.0},"part_kind":"compaction"}"#,
@@ -179,7 +179,7 @@ fn compactions_and_deltas_are_named_and_filled_as_streams_carry_them() {
 }
 
 #[test]
-fn who_keeps_an_uploaded_file_survives_without_metadata() {
+fn the_provider_of_an_uploaded_file_is_preserved_without_metadata() {
     let prompt = r#"{"content":["See",{"file_id":"file-1","provider_name":"anthropic","vendor_metadata":null,"kind":"uploaded-file","media_type":"application/pdf","identifier":"f1"}],"timestamp":"2026-03-01T10:00:01Z","part_kind":"user-prompt"}"#;
 
     let plain = portable(&request(prompt)).to_pydantic_ai_json(&ViewOptions::default()).unwrap();

@@ -1,6 +1,6 @@
-//! Real UI message streams, where somebody provides them: what the real client assembled of each is what we assemble.
+//! Recorded UI message streams of the corpus: the assembled messages equal those of the Vercel AI SDK.
 //!
-//! `TURNTREE_CORPUS` names a folder with `ui-streams/`. Without it the tests say that they were skipped.
+//! `TURNTREE_CORPUS` names a folder with `ui-streams/`. Without it the tests print that they are skipped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ struct Case {
     name: String,
     folder: PathBuf,
     chunks: Vec<String>,
-    facts: Value,
+    recorded: Value,
 }
 
 impl Case {
     fn prior(&self) -> Vec<UiMessage> {
-        serde_json::from_value(self.facts["prior_messages"].clone()).unwrap_or_default()
+        serde_json::from_value(self.recorded["prior_messages"].clone()).unwrap_or_default()
     }
 
-    /// Whether the client's reader ended here. What its schemas refuse beyond that, ours takes.
+    /// True if the reader of the SDK refuses the stream. Our reader accepts chunks that only its schemas refuse.
     fn is_refused(&self) -> bool {
         let is_reason = |error: &Value| {
             let text = error.to_string();
@@ -35,8 +35,8 @@ impl Case {
                 || text.contains("No tool invocation")
                 || text.contains("Received ")
         };
-        let errors = self.facts["reader_errors"].as_array();
-        errors.is_some_and(|errors| errors.iter().any(is_reason)) || is_reason(&self.facts["stream_threw"])
+        let errors = self.recorded["reader_errors"].as_array();
+        errors.is_some_and(|errors| errors.iter().any(is_reason)) || is_reason(&self.recorded["stream_threw"])
     }
 
     fn has_history(&self) -> bool {
@@ -69,8 +69,8 @@ fn cases(suites: &[&str]) -> Option<Vec<Case>> {
                 |ending: &str| std::fs::read_to_string(folder.join(format!("{name}.{ending}"))).unwrap();
             let chunks =
                 read("chunks.jsonl").lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
-            let facts = serde_json::from_str(&read("json")).unwrap();
-            cases.push(Case { name: format!("{suite}/{name}"), folder: folder.clone(), chunks, facts });
+            let recorded = serde_json::from_str(&read("json")).unwrap();
+            cases.push(Case { name: format!("{suite}/{name}"), folder: folder.clone(), chunks, recorded });
         }
     }
     assert!(!cases.is_empty());
@@ -94,7 +94,7 @@ fn read(case: &Case, options: UiImportOptions) -> (UiStreamReader, Option<String
     (reader, None)
 }
 
-/// Canonical bytes, trailing empty steps left out as clients do.
+/// Canonical JSON without trailing empty steps, which clients drop.
 fn shape(message: &Value) -> String {
     let mut message = message.clone();
     if let Some(parts) = message["parts"].as_array_mut() {
@@ -106,28 +106,30 @@ fn shape(message: &Value) -> String {
 }
 
 fn as_value<T: serde::Serialize>(value: &T) -> Value {
-    // Numbers past the doubles, which JSON can write and a browser cannot read, are null.
+    // Numbers outside the range of doubles become null, as in a browser.
     serde_json::from_slice(&canonical(&serde_json::to_string(value).unwrap(), CanonicalForm::JavaScript))
         .unwrap()
 }
 
 #[test]
-fn every_stream_assembles_to_the_message_of_the_real_client() {
+fn every_stream_assembles_to_the_message_of_the_sdk() {
     let Some(cases) = cases(ALL) else { return };
     let (mut agree, mut refused, mut failures) = (0, 0, Vec::new());
     for case in &cases {
         let (mut reader, error) = read(case, options());
-        let wanted = &case.facts["ui_message"];
-        let found = reader.message().map_or(Value::Null, as_value);
+        let expected = &case.recorded["ui_message"];
+        let actual = reader.message().map_or(Value::Null, as_value);
         refused += usize::from(error.is_some());
         if error.is_some() != case.is_refused() {
             failures
-                .push(format!("{}: {error:?}, but the client {}", case.name, case.facts["reader_errors"]));
+                .push(format!("{}: {error:?}, but the client {}", case.name, case.recorded["reader_errors"]));
         }
-        if shape(&found) == shape(wanted) || (wanted.is_null() && shape(&found).contains(r#""parts":[]"#)) {
+        if shape(&actual) == shape(expected)
+            || (expected.is_null() && shape(&actual).contains(r#""parts":[]"#))
+        {
             agree += 1;
         } else {
-            failures.push(format!("{}:\n  {}\n  {}", case.name, shape(&found), shape(wanted)));
+            failures.push(format!("{}:\n  {}\n  {}", case.name, shape(&actual), shape(expected)));
         }
     }
     println!("{} streams, {agree} agree, {refused} refused by both", cases.len());
@@ -135,7 +137,7 @@ fn every_stream_assembles_to_the_message_of_the_real_client() {
 }
 
 #[test]
-fn every_message_of_a_client_comes_back_from_the_thread() {
+fn every_message_of_the_sdk_round_trips_through_a_thread() {
     let Some(cases) = cases(ALL) else { return };
     let mut failures = Vec::new();
     for case in &cases {
@@ -157,8 +159,8 @@ fn every_message_of_a_client_comes_back_from_the_thread() {
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
 }
 
-/// What both paths must agree on, to the byte: all actions, without what only one of them can know (times, numbers, who
-/// speaks, usage, and the finish reason of all responses but the last).
+/// The actions without the members that only one path has: timestamps, sequence numbers, agents, usage, and the finish
+/// reasons of all responses except the last.
 fn comparable(thread: &Thread) -> Vec<String> {
     let last = thread.actions.iter().rposition(|action| action.action_type() == "assistant_message");
     let shown = thread.actions.iter().enumerate().map(|(place, action)| {
@@ -187,7 +189,7 @@ fn exception(case: &Case, server: &[String], client: &[String]) -> Option<&'stat
 }
 
 #[test]
-fn the_server_s_history_and_the_client_s_stream_give_one_thread() {
+fn the_history_of_the_server_and_the_stream_of_the_client_give_the_same_thread() {
     let Some(cases) = cases(&["pai"]) else { return };
     let cases: Vec<_> = cases.into_iter().filter(Case::has_history).collect();
     let (mut same, mut exceptions, mut failures) = (0, BTreeMap::<&str, usize>::new(), Vec::new());
@@ -218,7 +220,7 @@ fn the_server_s_history_and_the_client_s_stream_give_one_thread() {
 }
 
 #[test]
-fn every_thread_of_a_stream_can_be_streamed_again() {
+fn every_thread_of_a_stream_can_be_exported_as_a_stream() {
     let Some(cases) = cases(ALL) else { return };
     let mut failures = Vec::new();
     for case in &cases {

@@ -9,6 +9,8 @@ use turntree::thread_protocol::convert::vercel_ui::{
 };
 use turntree::thread_protocol::{Action, AgentConfig, Thread};
 
+use crate::support::with_cases;
+
 fn string(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
@@ -146,7 +148,7 @@ fn any_sdk() -> impl Strategy<Value = Sdk> {
     proptest::sample::select(&[Sdk::V5, Sdk::V6, Sdk::V7][..])
 }
 
-/// What a reader of the frames makes of them, cut into pieces of this size.
+/// Reads the frames of these chunks in pieces of `size` bytes.
 fn read_back(chunks: &[Chunk], size: usize) -> UiStreamReader {
     read_back_with(chunks, size, SidecarLevel::Portable)
 }
@@ -169,24 +171,24 @@ fn json<T: serde::Serialize>(value: &T) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(with_cases(400))]
 
     #[test]
-    fn a_stream_gives_the_core_of_its_thread_back(thread in any_thread(), sdk in any_sdk(), size in 1..200_usize) {
+    fn a_stream_round_trips_the_core_of_its_thread(thread in any_thread(), sdk in any_sdk(), size in 1..200_usize) {
         let stream: Vec<Chunk> = thread.to_ui_stream(&ExportOptions { sdk, ..ExportOptions::default() }).collect();
         let back = read_back(&stream, size).thread();
         prop_assert_eq!(String::from_utf8(back.to_json()).unwrap(), String::from_utf8(thread.core().to_json()).unwrap());
     }
 
     #[test]
-    fn a_stream_with_the_full_sidecar_gives_the_thread_back(thread in any_thread(), sdk in any_sdk()) {
+    fn a_stream_with_the_full_sidecar_round_trips_the_thread(thread in any_thread(), sdk in any_sdk()) {
         let stream: Vec<Chunk> = thread.to_ui_stream(&ExportOptions { sdk, sidecar: SidecarLevel::Full, ..ExportOptions::default() }).collect();
         let back = read_back_with(&stream, 1000, SidecarLevel::Full).thread();
         prop_assert_eq!(String::from_utf8(back.to_json()).unwrap(), String::from_utf8(thread.to_json()).unwrap());
     }
 
     #[test]
-    fn messages_give_the_core_of_their_thread_back(thread in any_thread(), sdk in any_sdk()) {
+    fn messages_round_trip_the_core_of_their_thread(thread in any_thread(), sdk in any_sdk()) {
         prop_assume!(!thread.actions.is_empty());
         let core = thread.core();
         prop_assume!(!core.actions.is_empty());
@@ -198,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn messages_with_the_full_sidecar_give_the_thread_back(thread in any_thread(), sdk in any_sdk()) {
+    fn messages_with_the_full_sidecar_round_trip_the_thread(thread in any_thread(), sdk in any_sdk()) {
         prop_assume!(!thread.actions.is_empty());
         let options = ExportOptions { sdk, sidecar: SidecarLevel::Full, ..ExportOptions::default() };
         let import = UiImportOptions { sidecar: SidecarLevel::Full, ..UiImportOptions::default() };
@@ -207,7 +209,7 @@ proptest! {
     }
 
     #[test]
-    fn messages_that_were_recorded_come_back_as_they_were(thread in any_thread(), sdk in any_sdk()) {
+    fn imported_messages_round_trip(thread in any_thread(), sdk in any_sdk()) {
         let options = ExportOptions { sdk, sidecar: SidecarLevel::None, ..ExportOptions::default() };
         let messages = thread.to_ui_messages(&options);
         let recorded = from_ui_messages(&messages, &UiImportOptions::default());
@@ -216,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_reads_the_same_however_it_is_cut(thread in any_thread(), sdk in any_sdk(), one in 1..40_usize, two in 1..4000_usize) {
+    fn reading_a_stream_is_independent_of_chunking(thread in any_thread(), sdk in any_sdk(), one in 1..40_usize, two in 1..4000_usize) {
         let stream: Vec<Chunk> = thread.to_ui_stream(&ExportOptions { sdk, ..ExportOptions::default() }).collect();
         let (mut one, mut two) = (read_back(&stream, one), read_back(&stream, two));
         prop_assert_eq!(json(&one.messages()), json(&two.messages()));
@@ -225,18 +227,18 @@ proptest! {
     }
 
     #[test]
-    fn the_last_turn_of_a_stream_is_what_follows_the_last_question(thread in any_thread(), sdk in any_sdk()) {
+    fn the_last_turn_has_the_actions_after_the_last_user_message(thread in any_thread(), sdk in any_sdk()) {
         let stream: Vec<Chunk> = thread.to_ui_stream(&ExportOptions { sdk, turns: Turns::Last, ..ExportOptions::default() }).collect();
         let back = read_back(&stream, 500).thread();
         let core = thread.core();
         let after = core.actions.iter().rposition(|action| matches!(**action, Action::UserMessage(_))).map_or(0, |place| place + 1);
-        let wanted: Vec<String> = core.actions.iter().skip(after).map(|action| json(&**action)).collect();
-        let found: Vec<String> = back.actions.iter().map(|action| json(&**action)).collect();
-        prop_assert_eq!(found, wanted);
+        let expected: Vec<String> = core.actions.iter().skip(after).map(|action| json(&**action)).collect();
+        let actual: Vec<String> = back.actions.iter().map(|action| json(&**action)).collect();
+        prop_assert_eq!(actual, expected);
     }
 
     #[test]
-    fn no_chunks_make_the_reader_panic(chunks in proptest::collection::vec((proptest::sample::select(&[
+    fn the_reader_does_not_panic_on_any_chunks(chunks in proptest::collection::vec((proptest::sample::select(&[
         "start", "text-start", "text-delta", "text-end", "reasoning-start", "reasoning-delta", "tool-input-start",
         "tool-input-delta", "tool-input-available", "tool-input-error", "tool-output-available", "tool-output-error",
         "tool-output-denied", "tool-approval-request", "tool-approval-response", "start-step", "finish-step",

@@ -1,4 +1,4 @@
-//! What one agent sees of a thread. ThreadProtocol 1.0.0, "ThreadProtocol → `ModelMessages`"; decisions 4, 11, 12.
+//! Views of a thread for one agent. ThreadProtocol 1.0.0, "ThreadProtocol → `ModelMessages`"; decisions 4, 11, 12.
 
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::Thread;
@@ -12,22 +12,26 @@ fn read(text: &str) -> Thread {
     Thread::from_json(text.as_bytes(), &Limits::default()).unwrap()
 }
 
-/// Each message as its kind and its parts: `part_kind:what it says`.
-fn glance(thread: &Thread, options: &ViewOptions) -> Vec<(String, Vec<String>)> {
+/// The kind and the parts of each message, as `part_kind:content`.
+fn outline(thread: &Thread, options: &ViewOptions) -> Vec<(String, Vec<String>)> {
     let json = thread.to_pydantic_ai_json(options).unwrap();
     let messages: serde_json::Value = serde_json::from_slice(&json).unwrap();
-    let say = |part: &serde_json::Value| {
-        let told = ["content", "args"].iter().find_map(|key| part.get(key)).unwrap();
-        let told = told.as_str().map_or_else(|| told.to_string(), str::to_owned);
+    let line = |part: &serde_json::Value| {
+        let content = ["content", "args"].iter().find_map(|key| part.get(key)).unwrap();
+        let content = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
         let id = part.get("tool_call_id").and_then(serde_json::Value::as_str).unwrap_or_default();
-        format!("{}:{told}{}{id}", part["part_kind"].as_str().unwrap(), if id.is_empty() { "" } else { " #" })
+        format!(
+            "{}:{content}{}{id}",
+            part["part_kind"].as_str().unwrap(),
+            if id.is_empty() { "" } else { " #" }
+        )
     };
     messages
         .as_array()
         .unwrap()
         .iter()
         .map(|message| {
-            let parts = message["parts"].as_array().unwrap().iter().map(say).collect();
+            let parts = message["parts"].as_array().unwrap().iter().map(line).collect();
             (message["kind"].as_str().unwrap().to_owned(), parts)
         })
         .collect()
@@ -40,9 +44,9 @@ fn message(kind: &str, parts: &[&str]) -> (String, Vec<String>) {
 const RESULT: &str = r#"{"temperature":18,"conditions":"partly cloudy","humidity":65}"#;
 
 #[test]
-fn an_agent_sees_its_own_words_and_calls_as_they_are() {
+fn the_own_messages_and_calls_of_an_agent_are_unchanged() {
     assert_eq!(
-        glance(&read(EXAMPLE), &ViewOptions::of(WEATHER)),
+        outline(&read(EXAMPLE), &ViewOptions::of(WEATHER)),
         [
             message("request", &["user-prompt:What's the weather like in Tokyo?"]),
             message(
@@ -68,10 +72,10 @@ fn an_agent_sees_its_own_words_and_calls_as_they_are() {
 }
 
 #[test]
-fn tools_of_others_are_hidden_summarised_or_shown_in_pairs() {
+fn tools_of_other_agents_are_hidden_summarised_or_shown_as_pairs() {
     let view = |tool_visibility| ViewOptions { tool_visibility, ..ViewOptions::of(TRAVEL) };
     let parts = |tool_visibility| -> Vec<String> {
-        glance(&read(EXAMPLE), &view(tool_visibility)).into_iter().flat_map(|(_, parts)| parts).collect()
+        outline(&read(EXAMPLE), &view(tool_visibility)).into_iter().flat_map(|(_, parts)| parts).collect()
     };
     let about_tools = |tool_visibility| -> Vec<String> {
         parts(tool_visibility)
@@ -97,12 +101,12 @@ fn tools_of_others_are_hidden_summarised_or_shown_in_pairs() {
 }
 
 #[test]
-fn others_may_speak_as_the_assistant_or_not_at_all() {
+fn messages_of_other_agents_become_assistant_messages_or_are_hidden() {
     let assistant = ViewOptions { others_role: OthersRole::Assistant, ..ViewOptions::of(WEATHER) };
     let hidden = ViewOptions { others: Others::Hide, ..ViewOptions::of(WEATHER) };
     let plain = ViewOptions { attribution: "<NAME> ".to_owned(), ..ViewOptions::of(WEATHER) };
 
-    let last = |options: &ViewOptions| glance(&read(EXAMPLE), options).pop().unwrap();
+    let last = |options: &ViewOptions| outline(&read(EXAMPLE), options).pop().unwrap();
 
     let (kind, parts) = last(&assistant);
     assert!(kind == "response" && parts[0].starts_with("text:{agent:Travel Planner}: Great"), "{parts:?}");
@@ -111,7 +115,7 @@ fn others_may_speak_as_the_assistant_or_not_at_all() {
 }
 
 #[test]
-fn thinking_of_others_half_pairs_and_orphans_never_appear() {
+fn thinking_of_other_agents_open_calls_and_orphaned_returns_are_omitted() {
     let action = |sequence: u8, rest: &str| {
         format!(r#"{{"timestamp":"2025-01-15T10:00:00Z","sequence":{sequence},{rest}}}"#)
     };
@@ -139,21 +143,21 @@ fn thinking_of_others_half_pairs_and_orphans_never_appear() {
     let show = ViewOptions { tool_visibility: ToolVisibility::Show, ..ViewOptions::of(TRAVEL) };
     let summarize = ViewOptions { tool_visibility: ToolVisibility::Summarize, ..ViewOptions::of(TRAVEL) };
 
-    let seen = glance(&thread, &show);
+    let seen = outline(&thread, &show);
 
     assert_eq!(seen[0], message("response", &["thinking:own"]));
     assert_eq!(seen.len(), 2);
-    let said = &seen[1].1[0];
-    assert!(said.contains(r#""{agent:Weather Assistant}: see","more""#), "{said}");
+    let text = &seen[1].1[0];
+    assert!(text.contains(r#""{agent:Weather Assistant}: see","more""#), "{text}");
     assert_eq!(
-        glance(&thread, &summarize)[0].1,
+        outline(&thread, &summarize)[0].1,
         ["user-prompt:{agent:Weather Assistant}: [tool t({}) → no result]"]
     );
 }
 
 #[test]
-fn a_thread_that_no_history_made_becomes_messages_by_the_rules() {
-    let all = glance(&read(EXAMPLE), &ViewOptions::default());
+fn a_thread_without_round_trip_metadata_is_exported_by_the_mapping_rules() {
+    let all = outline(&read(EXAMPLE), &ViewOptions::default());
 
     let kinds: Vec<&str> = all.iter().map(|(kind, _)| kind.as_str()).collect();
 
@@ -175,7 +179,7 @@ fn an_unknown_agent_is_an_error_that_names_the_known_ones() {
 }
 
 #[test]
-fn a_call_that_nothing_answered_is_left_out_unless_it_is_the_last_word() {
+fn a_call_without_a_return_is_omitted_unless_it_is_last() {
     let call = |sequence: u64| {
         format!(
             r#"{{"action_type":"tool_call","timestamp":"2025-01-15T10:00:00Z","sequence":{sequence},"agent_id":"a","tool_name":"t","tool_call_id":"c{sequence}","args":{{}}}}"#

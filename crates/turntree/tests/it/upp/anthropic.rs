@@ -1,4 +1,4 @@
-//! The Messages wire as Anthropic speaks it. UPP-1.2 §19.1.
+//! The Messages dialect of Anthropic. UPP-1.2 §19.1.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use turntree::upp::{ModelRequest, ProviderConfig};
 
 use crate::support::dialect::{hello, message_json};
 use crate::support::fixtures::{
-    call_over_sockets, cases, data_lines, decode_and_compare, encode_and_compare, errors_and_compare,
-    exchanges, header, stream, survives_cut_frames, with_sources,
+    assert_truncated_frames_do_not_panic, call_over_sockets, cases, data_lines, decode_and_compare,
+    encode_and_compare, errors_and_compare, exchanges, header, stream, with_sources,
 };
 
 fn make(options: &Value) -> Box<dyn Dialect> {
@@ -23,22 +23,22 @@ fn make(options: &Value) -> Box<dyn Dialect> {
 }
 
 #[test]
-fn requests_become_the_wire() {
+fn requests_encode_to_the_wire_format() {
     encode_and_compare("anthropic/requests.json", make);
 }
 
 #[test]
-fn answers_become_messages_whole_and_streamed() {
+fn responses_decode_to_messages_complete_and_streamed() {
     decode_and_compare("anthropic/answers.json", make);
 }
 
 #[test]
-fn errors_become_codes() {
+fn error_bodies_map_to_error_codes() {
     errors_and_compare("anthropic/errors.json", make);
 }
 
 #[test]
-fn headers_carry_key_version_and_betas() {
+fn headers_contain_key_version_and_betas() {
     let wire = MessagesDialect::new(MessagesOptions::ANTHROPIC)
         .with_betas(["a, b", "c"])
         .with_api_version("2030-01-01");
@@ -53,12 +53,12 @@ fn headers_carry_key_version_and_betas() {
 }
 
 #[test]
-fn cut_frames_are_no_answer() {
-    survives_cut_frames("anthropic/answers.json", make);
+fn truncated_frames_are_errors() {
+    assert_truncated_frames_do_not_panic("anthropic/answers.json", make);
 }
 
 #[tokio::test]
-async fn a_header_of_the_configuration_replaces_the_betas() {
+async fn a_configured_header_replaces_the_betas() {
     let answers = cases("anthropic/answers.json");
     let case = answers.iter().find(|case| case["name"] == "structure by the vendor").unwrap();
 
@@ -105,7 +105,7 @@ fn naive_calls(blocks: &[Value]) -> Vec<(String, String, Value)> {
         .collect()
 }
 
-/// The message of a stream, put together over trees.
+/// The message of a stream, assembled from JSON trees.
 fn naive_message(frames: &[Value]) -> Value {
     let mut message = Value::Null;
     let mut json: std::collections::BTreeMap<u64, String> = std::collections::BTreeMap::new();
@@ -146,10 +146,10 @@ fn naive_message(frames: &[Value]) -> Value {
 }
 
 #[test]
-fn recorded_answers_read_as_a_naive_reader_does() {
+fn recorded_responses_match_a_naive_reader() {
     let Some(exchanges) = exchanges("anthropic.messages") else { return };
     let (wire, request) = (MessagesDialect::new(MessagesOptions::ANTHROPIC), ModelRequest::default());
-    let (mut whole, mut streamed, mut replayed) = (0, 0, 0);
+    let (mut whole, mut streamed, mut unchanged) = (0, 0, 0);
     for (name, exchange) in exchanges.iter().filter(|(_, exchange)| exchange["response"]["status"] == 200) {
         let body = &exchange["response"]["body"];
         let (message, response) = if exchange["format"] == "sse" {
@@ -163,8 +163,9 @@ fn recorded_answers_read_as_a_naive_reader_does() {
         };
         let response = response.unwrap_or_else(|error| panic!("{name}: {error:?}"));
         let blocks = message["content"].as_array().unwrap();
-        let ran = |block: &Value| block["type"].as_str().unwrap().contains("code_execution_tool_result");
-        if !blocks.iter().any(ran) {
+        let has_code_result =
+            |block: &Value| block["type"].as_str().unwrap().contains("code_execution_tool_result");
+        if !blocks.iter().any(has_code_result) {
             assert_eq!(
                 response.message.text().replace("\n\n", ""),
                 naive_text(blocks).replace("\n\n", ""),
@@ -191,9 +192,9 @@ fn recorded_answers_read_as_a_naive_reader_does() {
         assert_eq!(usage.cache_read_tokens, count("cache_read_input_tokens"), "{name}");
         assert_eq!(usage.cache_write_tokens, count("cache_creation_input_tokens"), "{name}");
         assert_eq!(response.message.id, message["id"], "{name}");
-        replayed += usize::from(goes_back_as_it_came(&wire, name, blocks, &response));
+        unchanged += usize::from(round_trips(&wire, name, blocks, &response));
     }
-    println!("{whole} whole, {streamed} streamed, {replayed} sent back block for block");
+    println!("{whole} whole, {streamed} streamed, {unchanged} encoded to the same blocks");
     assert!(whole > 0 && streamed > 0);
 }
 
@@ -201,8 +202,8 @@ fn block_is_direct(caller: &Value) -> bool {
     caller["type"] == "direct"
 }
 
-/// What the vendor said is what it is told it said.
-fn goes_back_as_it_came(
+/// Checks that a decoded response encodes to the blocks of the vendor.
+fn round_trips(
     wire: &MessagesDialect,
     name: &str,
     blocks: &[Value],
@@ -211,10 +212,10 @@ fn goes_back_as_it_came(
     let messages = std::iter::once(std::sync::Arc::clone(&response.message)).collect();
     let request = ModelRequest { messages, ..ModelRequest::default() };
     let sent: Value = {
-        let model = crate::support::dialect::answered(&response.message);
+        let model = crate::support::dialect::answering_model(&response.message);
         serde_json::from_slice(&wire.encode(&model, &request, false).unwrap()).unwrap()
     };
-    let lean = |block: &Value| {
+    let normalized = |block: &Value| {
         let mut block = block.clone();
         block.as_object_mut().unwrap().retain(|key, value| match key.as_str() {
             "citations" => value.as_array().is_some_and(|citations| !citations.is_empty()),
@@ -223,15 +224,15 @@ fn goes_back_as_it_came(
         });
         block
     };
-    let said: Vec<Value> = blocks.iter().filter(|block| block["text"] != "").map(lean).collect();
+    let expected: Vec<Value> = blocks.iter().filter(|block| block["text"] != "").map(normalized).collect();
     let empty = Vec::new();
     let sent: Vec<Value> =
-        sent["messages"][0]["content"].as_array().unwrap_or(&empty).iter().map(lean).collect();
-    assert_eq!(sent, said, "{name}");
+        sent["messages"][0]["content"].as_array().unwrap_or(&empty).iter().map(normalized).collect();
+    assert_eq!(sent, expected, "{name}");
     true
 }
 
-/// Frames that a block grows by, whole and strange.
+/// Frames with deltas of a block, valid and unusual.
 const GROWTH: [&str; 8] = [
     r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hel\nlo"}}"#,
     r#"{"type":"content_block_delta","index":1,"delta":{"type":"thinking_delta","thinking":"why"}}"#,
@@ -246,9 +247,9 @@ const GROWTH: [&str; 8] = [
 proptest! {
     #![proptest_config(Config { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..Config::default() })]
 
-    /// A member that nobody knows keeps a frame from being read in one pass.
+    /// An unknown member makes the decoder read the frame in two passes.
     #[test]
-    fn a_frame_read_in_one_pass_says_what_it_says_read_in_two(
+    fn reading_a_frame_in_one_pass_or_in_two_gives_the_same_events(
         frames in prop::collection::vec((0..GROWTH.len(), 1..110_usize, prop::option::of(b' '..=b'~')), 1..12),
     ) {
         const EVENT: Option<&str> = Some("content_block_delta");

@@ -1,6 +1,6 @@
-//! Recorded Chat Completions of many hosts, each read by its dialect and, apart from it, by a naive reader.
+//! Recorded Chat Completions of many hosts, each read by its dialect and by a naive reader.
 //!
-//! Needs `TURNTREE_CORPUS`; says per folder how many exchanges were read.
+//! Needs `TURNTREE_CORPUS`; prints the number of exchanges for each folder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,19 +44,19 @@ const FOLDERS: [&str; 10] = [
     "openai.chat_completions",
 ];
 
-/// What an exchange says, however it was said.
+/// The content of an exchange, complete or streamed.
 #[derive(Debug, Default, PartialEq)]
-struct Read {
+struct Content {
     id: String,
     text: String,
     thinking: String,
     calls: Vec<(String, String, Value)>,
-    /// Input, output, total, read from the cache.
+    /// Input, output, total and cached tokens.
     usage: [u64; 4],
     finish_reason: String,
 }
 
-/// The texts of a content, and the thinking among its parts.
+/// The text of a content, and the thinking in its parts.
 fn words(content: &Value) -> (String, String) {
     let parts = content.as_array().into_iter().flatten();
     let mut read = (content.as_str().unwrap_or_default().to_owned(), String::new());
@@ -68,23 +68,23 @@ fn words(content: &Value) -> (String, String) {
     read
 }
 
-/// Adds a message, or a piece of one.
-fn say(read: &mut Read, calls: &mut BTreeMap<u64, (String, String, String)>, said: &Value) {
-    let (text, mut thinking) = words(&said["content"]);
+/// Adds a message or a delta.
+fn add_message(read: &mut Content, calls: &mut BTreeMap<u64, (String, String, String)>, message: &Value) {
+    let (text, mut thinking) = words(&message["content"]);
     read.text += &text;
     for name in ["reasoning_content", "reasoning"] {
-        let told = said[name].as_str().unwrap_or_default();
+        let thoughts = message[name].as_str().unwrap_or_default();
         if thinking.is_empty() {
-            told.clone_into(&mut thinking);
+            thoughts.clone_into(&mut thinking);
         }
     }
     if thinking.is_empty() {
-        let details = said["reasoning_details"].as_array().into_iter().flatten();
-        let told = details.filter_map(|detail| detail["text"].as_str().or(detail["summary"].as_str()));
-        thinking = told.collect();
+        let details = message["reasoning_details"].as_array().into_iter().flatten();
+        let texts = details.filter_map(|detail| detail["text"].as_str().or(detail["summary"].as_str()));
+        thinking = texts.collect();
     }
     read.thinking += &thinking;
-    for (place, call) in (0..).zip(said["tool_calls"].as_array().into_iter().flatten()) {
+    for (place, call) in (0..).zip(message["tool_calls"].as_array().into_iter().flatten()) {
         let slot = calls.entry(call["index"].as_u64().unwrap_or(place)).or_default();
         slot.0 += call["id"].as_str().unwrap_or_default();
         slot.1 += call["function"]["name"].as_str().unwrap_or_default();
@@ -92,19 +92,19 @@ fn say(read: &mut Read, calls: &mut BTreeMap<u64, (String, String, String)>, sai
     }
 }
 
-fn naive(trees: &[Value], is_stream: bool) -> Read {
-    let (mut read, mut calls) = (Read::default(), BTreeMap::new());
+fn naive(trees: &[Value], is_stream: bool) -> Content {
+    let (mut read, mut calls) = (Content::default(), BTreeMap::new());
     for tree in trees {
         if read.id.is_empty() {
             read.id += tree["id"].as_str().unwrap_or_default();
         }
         let choice = &tree["choices"][0];
-        say(&mut read, &mut calls, if is_stream { &choice["delta"] } else { &choice["message"] });
+        add_message(&mut read, &mut calls, if is_stream { &choice["delta"] } else { &choice["message"] });
         if let Some(reason) = choice["finish_reason"].as_str() {
             reason.clone_into(&mut read.finish_reason);
         }
-        let told = [&tree["usage"], &tree["x_groq"]["usage"]].into_iter().find(|usage| usage.is_object());
-        if let Some(usage) = told {
+        let usage = [&tree["usage"], &tree["x_groq"]["usage"]].into_iter().find(|usage| usage.is_object());
+        if let Some(usage) = usage {
             let count = |name: &str| usage[name].as_u64().unwrap_or_default();
             let (input, output) = (count("prompt_tokens"), count("completion_tokens"));
             let total = if is_stream { input + output } else { count("total_tokens") };
@@ -127,16 +127,16 @@ fn value(raw: &RawJson) -> Value {
     raw.to().unwrap_or_default()
 }
 
-fn ours(provider: &str, response: &ModelResponse) -> Read {
+fn decoded_content(provider: &str, response: &ModelResponse) -> Content {
     let message = &response.message;
     let thinking = message.content().iter().filter_map(|block| match block {
         ContentBlock::Reasoning(block) => Some(block.text.as_str()),
         _ => None,
     });
     let usage = &response.usage;
-    let facts = message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
-    let facts = facts.map(value).unwrap_or_default();
-    Read {
+    let metadata = message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
+    let metadata = metadata.map(value).unwrap_or_default();
+    Content {
         id: message.id.clone(),
         text: message.text(),
         thinking: thinking.collect(),
@@ -146,11 +146,11 @@ fn ours(provider: &str, response: &ModelResponse) -> Read {
             .map(|call| (call.tool_call_id.clone(), call.tool_name.clone(), value(&call.arguments)))
             .collect(),
         usage: [usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.cache_read_tokens],
-        finish_reason: facts["finish_reason"].as_str().unwrap_or_default().to_owned(),
+        finish_reason: metadata["finish_reason"].as_str().unwrap_or_default().to_owned(),
     }
 }
 
-/// The code that a status alone means; no recording here says more.
+/// The error code of a status; the recordings have no more specific codes.
 fn code_of(status: u64) -> &'static str {
     match status {
         401 | 403 => "AUTHENTICATION_FAILED",
@@ -161,19 +161,19 @@ fn code_of(status: u64) -> &'static str {
     }
 }
 
-/// The answer goes back in the next request as what it was.
-fn goes_back(dialect: &dyn Dialect, read: &Read, response: &ModelResponse) -> Result<(), String> {
+/// Checks that the response encodes to the same text and calls.
+fn check_round_trip(dialect: &dyn Dialect, read: &Content, response: &ModelResponse) -> Result<(), String> {
     let messages = std::iter::once(Arc::clone(&response.message)).collect();
     let request = ModelRequest { messages, ..ModelRequest::default() };
-    let model = crate::support::dialect::answered(&response.message);
-    let sent = dialect.encode(&model, &request, false).map_err(|error| format!("sent back: {error}"))?;
+    let model = crate::support::dialect::answering_model(&response.message);
+    let sent = dialect.encode(&model, &request, false).map_err(|error| format!("encoding: {error}"))?;
     let sent: Value = serde_json::from_slice(&sent).unwrap();
     let sent = &sent["messages"][0];
     let calls = sent["tool_calls"].as_array().into_iter().flatten();
     let calls = calls.map(|call| call["function"]["name"].as_str().unwrap_or_default().to_owned());
     let names: Vec<String> = read.calls.iter().map(|(_, name, _)| name.clone()).collect();
     if words(&sent["content"]).0 != read.text || calls.collect::<Vec<_>>() != names {
-        return Err(format!("sent back as {sent}"));
+        return Err(format!("encoded as {sent}"));
     }
     Ok(())
 }
@@ -185,12 +185,13 @@ fn check(dialect: &dyn Dialect, exchange: &Value) -> Result<(), String> {
     let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
     if status != 200 {
         let (code, words) = dialect.error_of_body(u16::try_from(status).unwrap(), &text).ok_or("no code")?;
-        let told = body["error"]["message"].as_str().or(body["message"].as_str()).unwrap_or_default();
-        let is_right = code.as_str() == code_of(status) && words.starts_with(told);
+        let expected = body["error"]["message"].as_str().or(body["message"].as_str()).unwrap_or_default();
+        let is_right = code.as_str() == code_of(status) && words.starts_with(expected);
         return if is_right { Ok(()) } else { Err(format!("{status} became {code}: {words}")) };
     }
     let request = ModelRequest::default();
-    let (read, response): (Option<Read>, Result<ModelResponse, UppError>) = if exchange["format"] == "sse" {
+    let (read, response): (Option<Content>, Result<ModelResponse, UppError>) = if exchange["format"] == "sse"
+    {
         let frames = data_lines(&text);
         let trees: Vec<Value> = frames.iter().filter_map(|frame| serde_json::from_str(frame).ok()).collect();
         let (events, response) = stream(dialect, &request, &frames);
@@ -200,8 +201,8 @@ fn check(dialect: &dyn Dialect, exchange: &Value) -> Result<(), String> {
                 fold.push(event);
             }
             let folded = fold.finish();
-            let has_pictures = events.iter().any(|event| matches!(event.delta, Delta::Image(_)));
-            let is_same = has_pictures || folded.content == response.message.content();
+            let has_images = events.iter().any(|event| matches!(event.delta, Delta::Image(_)));
+            let is_same = has_images || folded.content == response.message.content();
             if !is_same || folded.tool_calls != response.message.tool_calls() {
                 return Err("the events fold to something else".to_owned());
             }
@@ -213,21 +214,21 @@ fn check(dialect: &dyn Dialect, exchange: &Value) -> Result<(), String> {
     };
     match (read, response) {
         (Some(read), Ok(response)) => {
-            let got = ours(dialect.provider(), &response);
-            if got != read {
-                return Err(format!("read {got:?}, but it says {read:?}"));
+            let actual = decoded_content(dialect.provider(), &response);
+            if actual != read {
+                return Err(format!("decoded {actual:?}, expected {read:?}"));
             }
-            goes_back(dialect, &read, &response)
+            check_round_trip(dialect, &read, &response)
         }
-        // A page that is no answer at all.
+        // The body is not a chat completion.
         (None, Err(error)) if error.code.as_str() == "INVALID_RESPONSE" => Ok(()),
         (_, Err(error)) => Err(format!("{error:?}")),
-        (None, Ok(_)) => Err("read an answer where there is none".to_owned()),
+        (None, Ok(_)) => Err("decoded a response from an invalid body".to_owned()),
     }
 }
 
 #[test]
-fn recorded_chats_read_as_a_naive_reader_does() {
+fn recorded_chats_match_a_naive_reader() {
     let mut failures = Vec::new();
     for folder in FOLDERS {
         let Some(exchanges) = exchanges(folder) else { return };

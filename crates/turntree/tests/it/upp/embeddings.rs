@@ -1,4 +1,4 @@
-//! Embeddings: every vendor's wire, batches in order, progress, aborts, recorded traffic. UPP-1.2 §15.
+//! Embeddings: wire formats, batches, progress, aborts, recorded traffic. UPP-1.2 §15.
 
 use base64::Engine as _;
 use std::num::NonZeroUsize;
@@ -36,7 +36,7 @@ fn texts(count: usize) -> Vec<EmbeddingInput> {
 }
 
 #[test]
-fn requests_become_each_vendors_wire() {
+fn requests_encode_to_the_wire_format_of_each_vendor() {
     for case in cases("embeddings/requests.json") {
         let name = &case["name"];
         let wire = embedding_dialect(case["vendor"].as_str().unwrap()).unwrap();
@@ -59,7 +59,7 @@ fn requests_become_each_vendors_wire() {
 }
 
 #[test]
-fn answers_become_vectors() {
+fn responses_decode_to_vectors() {
     for case in cases("embeddings/answers.json") {
         let name = &case["name"];
         let wire = embedding_dialect(case["vendor"].as_str().unwrap()).unwrap();
@@ -85,18 +85,18 @@ fn answers_become_vectors() {
     }
 }
 
-/// Answers after a while, the later the earlier, and counts how many calls are under way.
+/// A model whose later calls return earlier; counts the concurrent calls.
 #[derive(Debug, Default)]
-struct Slow {
+struct SlowModel {
     calls: Mutex<Vec<usize>>,
     running: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
+    max_running: Arc<AtomicUsize>,
     fails_at: Option<usize>,
     answers: Option<usize>,
     images: bool,
 }
 
-impl EmbeddingModel for Slow {
+impl EmbeddingModel for SlowModel {
     fn model_id(&self) -> &'static str {
         "slow"
     }
@@ -112,23 +112,23 @@ impl EmbeddingModel for Slow {
     fn embed(&self, request: EmbeddingRequest) -> BoxFuture<'static, Result<EmbeddingResult, UppError>> {
         let number = self.calls.lock().unwrap().len();
         self.calls.lock().unwrap().push(request.inputs.len());
-        let (running, most) = (Arc::clone(&self.running), Arc::clone(&self.most));
+        let (running, max_running) = (Arc::clone(&self.running), Arc::clone(&self.max_running));
         let fails = self.fails_at == Some(number);
         let count = self.answers.unwrap_or(request.inputs.len());
         Box::pin(async move {
-            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            max_running.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_secs(60_u64.saturating_sub(number as u64))).await;
             running.fetch_sub(1, Ordering::SeqCst);
             if fails {
                 return Err(UppError::new(ErrorCode::RateLimited, "tests", "slow down"));
             }
-            // In no order of its own.
+            // Not in input order.
             let vectors = (0..count).rev().map(|place| Arc::new(Embedding::new(vec![0.5].into(), place)));
-            let facts = json!({"tests": {"same": 1, "call": number}}).to_string();
+            let metadata = json!({"tests": {"same": 1, "call": number}}).to_string();
             Ok(EmbeddingResult {
                 embeddings: vectors.collect(),
                 usage: EmbeddingUsage { total_tokens: 10, ..EmbeddingUsage::default() },
-                metadata: serde_json::from_str(&facts).unwrap(),
+                metadata: serde_json::from_str(&metadata).unwrap(),
                 ..EmbeddingResult::default()
             })
         })
@@ -140,8 +140,8 @@ fn options(concurrency: usize) -> EmbedOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_inputs_than_the_model_takes_become_several_calls_in_order() {
-    let model = Arc::new(Slow::default());
+async fn inputs_beyond_the_batch_limit_become_several_calls_in_order() {
+    let model = Arc::new(SlowModel::default());
 
     let mut stream = embed(model.clone(), texts(8), Arc::default(), options(2)).unwrap();
     let mut seen = Vec::new();
@@ -153,7 +153,7 @@ async fn more_inputs_than_the_model_takes_become_several_calls_in_order() {
 
     assert_eq!(*model.calls.lock().unwrap(), [3, 3, 2]);
     assert_eq!(seen, [(3, 8, 3), (6, 8, 3), (8, 8, 2)]);
-    assert_eq!(model.most.load(Ordering::SeqCst), 2);
+    assert_eq!(model.max_running.load(Ordering::SeqCst), 2);
     assert_eq!(result.embeddings.iter().map(|e| e.index).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
     assert_eq!(result.usage.total_tokens, 30);
     let metadata = serde_json::to_value(&result.metadata).unwrap();
@@ -161,21 +161,21 @@ async fn more_inputs_than_the_model_takes_become_several_calls_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn batches_are_as_large_as_wished_but_no_larger_than_the_model_takes() {
-    for (wished, calls) in [(2, vec![2, 2]), (100, vec![3, 1])] {
-        let model = Arc::new(Slow::default());
-        let options = EmbedOptions { batch_size: NonZeroUsize::new(wished), ..EmbedOptions::default() };
+async fn the_batch_size_is_limited_by_the_model() {
+    for (batch_size, calls) in [(2, vec![2, 2]), (100, vec![3, 1])] {
+        let model = Arc::new(SlowModel::default());
+        let options = EmbedOptions { batch_size: NonZeroUsize::new(batch_size), ..EmbedOptions::default() };
 
         embed(model.clone(), texts(4), Arc::default(), options).unwrap().result().await.unwrap();
 
         assert_eq!(*model.calls.lock().unwrap(), calls);
-        assert_eq!(model.most.load(Ordering::SeqCst), 1);
+        assert_eq!(model.max_running.load(Ordering::SeqCst), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_ends_the_stream_and_its_result_and_stops_the_calls() {
-    let model = Arc::new(Slow::default());
+async fn an_abort_ends_the_stream_and_starts_no_further_calls() {
+    let model = Arc::new(SlowModel::default());
     let mut stream = embed(model.clone(), texts(9), Arc::default(), options(1)).unwrap();
     stream.next().await.unwrap().unwrap();
 
@@ -189,8 +189,8 @@ async fn an_abort_ends_the_stream_and_its_result_and_stops_the_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_from_elsewhere_wakes_who_waits() {
-    let mut stream = embed(Arc::new(Slow::default()), texts(1), Arc::default(), options(1)).unwrap();
+async fn an_abort_from_another_task_wakes_the_waiting_task() {
+    let mut stream = embed(Arc::new(SlowModel::default()), texts(1), Arc::default(), options(1)).unwrap();
     let token = stream.abort_token().clone();
     let waiting = tokio::spawn(async move { stream.result().await });
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -201,8 +201,8 @@ async fn an_abort_from_elsewhere_wakes_who_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_batch_ends_everything_with_its_error() {
-    let model = Arc::new(Slow { fails_at: Some(1), ..Slow::default() });
+async fn a_failed_batch_ends_the_stream_with_its_error() {
+    let model = Arc::new(SlowModel { fails_at: Some(1), ..SlowModel::default() });
     let mut stream = embed(model, texts(9), Arc::default(), options(1)).unwrap();
 
     assert!(stream.next().await.unwrap().is_ok());
@@ -213,8 +213,8 @@ async fn a_failed_batch_ends_everything_with_its_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn vectors_that_do_not_match_the_inputs_are_refused() {
-    let model = Arc::new(Slow { answers: Some(2), ..Slow::default() });
+async fn a_wrong_number_of_vectors_is_an_error() {
+    let model = Arc::new(SlowModel { answers: Some(2), ..SlowModel::default() });
 
     let error = embed(model, texts(3), Arc::default(), options(1)).unwrap().result().await.unwrap_err();
 
@@ -223,7 +223,7 @@ async fn vectors_that_do_not_match_the_inputs_are_refused() {
 }
 
 #[test]
-fn wrong_inputs_are_refused_before_anything_is_sent() {
+fn invalid_inputs_are_refused_before_the_first_request() {
     let image = serde_json::from_str(
         r#"{"type":"image","source":{"type":"url","url":"https://h/a.png"},"mimeType":"image/png"}"#,
     );
@@ -233,19 +233,19 @@ fn wrong_inputs_are_refused_before_anything_is_sent() {
         (vec!["a".into(), "".into()], "inputs[1] is empty"),
         (vec![image.clone()], "does not support image input"),
     ] {
-        let model = Arc::new(Slow::default());
+        let model = Arc::new(SlowModel::default());
         let error = embed(model.clone(), inputs, Arc::default(), options(1)).unwrap_err();
 
         assert_eq!((error.code, error.modality), (ErrorCode::InvalidRequest, Modality::Embedding));
         assert!(error.message.contains(words), "{error}");
         assert!(model.calls.lock().unwrap().is_empty());
     }
-    let sighted = Arc::new(Slow { images: true, ..Slow::default() });
-    assert!(embed(sighted, vec![image], Arc::default(), options(1)).is_ok());
+    let with_images = Arc::new(SlowModel { images: true, ..SlowModel::default() });
+    assert!(embed(with_images, vec![image], Arc::default(), options(1)).is_ok());
 }
 
 #[tokio::test]
-async fn calls_reach_the_vendors_path_with_its_key_and_errors_have_the_modality() {
+async fn calls_use_path_and_key_of_the_vendor_and_errors_have_the_modality() {
     let answer = r#"{"data":[{"index":0,"embedding":[0.5]}],"usage":{"total_tokens":1}}"#;
     let server = Server::start([json_body(answer), json_body("{}")]).await;
     let config = ProviderConfig::default().with_base_url(server.url("/v1")).with_key("sk-0123456789");
@@ -264,7 +264,7 @@ async fn calls_reach_the_vendors_path_with_its_key_and_errors_have_the_modality(
     assert_eq!(error.status_code, Some(200));
 }
 
-/// Recordings keep the length of a vector, not its data: as many zeros stand in.
+/// Recordings have the length of a vector, not its data; zeros replace the data.
 fn with_vectors(body: &Value) -> Value {
     let mut body = body.clone();
     for item in body["data"].as_array_mut().into_iter().flatten() {
@@ -277,7 +277,7 @@ fn with_vectors(body: &Value) -> Value {
 }
 
 #[test]
-fn recorded_embeddings_are_read_and_asked_for_as_recorded() {
+fn recorded_embeddings_decode_and_encode_as_recorded() {
     let Some(exchanges) = exchanges("embeddings") else { return };
     let mut read = 0;
     for (name, exchange) in &exchanges {
@@ -293,7 +293,7 @@ fn recorded_embeddings_are_read_and_asked_for_as_recorded() {
         }
 
         let result = wire.decode(&with_vectors(&response["body"]).to_string()).unwrap();
-        let asked = EmbeddingRequest {
+        let decoded_request = EmbeddingRequest {
             inputs: request["input"]
                 .as_array()
                 .unwrap()
@@ -303,10 +303,10 @@ fn recorded_embeddings_are_read_and_asked_for_as_recorded() {
             params: params(request),
             input_type: None,
         };
-        let body = wire.encode(request["model"].as_str().unwrap(), &asked).unwrap();
+        let body = wire.encode(request["model"].as_str().unwrap(), &decoded_request).unwrap();
 
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), *request, "{name}");
-        assert_eq!(result.embeddings.len(), asked.inputs.len(), "{name}");
+        assert_eq!(result.embeddings.len(), decoded_request.inputs.len(), "{name}");
         assert_eq!(result.usage.total_tokens, response["body"]["usage"]["total_tokens"].as_u64().unwrap());
         let expected = if is_openai { 1536 } else { 1024 };
         assert!(result.embeddings.iter().all(|embedding| embedding.dimensions == expected), "{name}");

@@ -1,4 +1,4 @@
-//! Google's generateContent wire. UPP-1.2 §19.4.
+//! The generateContent dialect of Google. UPP-1.2 §19.4.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use turntree::upp::providers::google::google;
 use turntree::upp::{Model as _, ModelEvent, ModelRequest, ModelResponse, ProviderConfig};
 
 use crate::support::fixtures::{
-    cases, data_lines, decode_and_compare, encode_and_compare, errors_and_compare, exchanges, frames_of,
-    header, request_of, stream, survives_cut_frames, with_sources,
+    assert_truncated_frames_do_not_panic, cases, data_lines, decode_and_compare, encode_and_compare,
+    errors_and_compare, exchanges, frames_of, header, request_of, stream, with_sources,
 };
 use crate::support::server::{Server, chunk, event_stream, json as json_body, last_chunk};
 
@@ -28,7 +28,7 @@ fn make(_options: &Value) -> Box<dyn Dialect> {
 }
 
 #[test]
-fn requests_become_the_wire() {
+fn requests_encode_to_the_wire_format() {
     encode_and_compare("google/requests.json", make);
 }
 
@@ -50,69 +50,68 @@ fn requests_depend_on_the_generation_of_the_model() {
 }
 
 #[test]
-fn answers_become_messages_whole_and_streamed() {
+fn responses_decode_to_messages_complete_and_streamed() {
     decode_and_compare("google/answers.json", make);
 }
 
 #[test]
-fn errors_become_codes() {
+fn error_bodies_map_to_error_codes() {
     errors_and_compare("google/errors.json", make);
 }
 
 #[test]
-fn cut_frames_are_no_answer() {
-    survives_cut_frames("google/answers.json", make);
+fn truncated_frames_are_errors() {
+    assert_truncated_frames_do_not_panic("google/answers.json", make);
 }
 
-/// A message as the parts that it is sent back as.
-fn sent_back(wire: &GeminiDialect, response: &ModelResponse) -> Vec<Value> {
+/// The parts that a decoded message encodes to.
+fn encoded_parts(wire: &GeminiDialect, response: &ModelResponse) -> Vec<Value> {
     let messages = std::iter::once(Arc::clone(&response.message)).collect();
     let request = ModelRequest { messages, ..ModelRequest::default() };
     let sent: Value = {
-        let model = crate::support::dialect::answered(&response.message);
+        let model = crate::support::dialect::answering_model(&response.message);
         serde_json::from_slice(&wire.encode(&model, &request, false).unwrap()).unwrap()
     };
     assert_eq!(sent["contents"][0]["role"], "model");
     sent["contents"][0]["parts"].as_array().unwrap().clone()
 }
 
-/// Parts as the vendor should get them back: thoughts only where they are signed, no empty texts, texts that are cut
-/// without a signature put together.
-fn worth_sending(parts: &[Value]) -> Vec<Value> {
-    let mut worthy: Vec<Value> = Vec::new();
+/// The parts that should be encoded again: only signed thoughts, no empty texts, adjacent unsigned texts joined.
+fn expected_parts(parts: &[Value]) -> Vec<Value> {
+    let mut expected: Vec<Value> = Vec::new();
     for part in parts {
         let mut part = part.clone();
         let is_signed = part.get("thoughtSignature").is_some();
-        let is_words = part.get("text").is_some();
+        let is_text = part.get("text").is_some();
         if let Some(call) = part.get_mut("functionCall") {
             if call["args"].is_null() {
                 call["args"] = json!({});
             }
             call.as_object_mut().unwrap().remove("id");
         }
-        if part == json!({}) || (is_words && part["text"] == "" && !is_signed) {
+        if part == json!({}) || (is_text && part["text"] == "" && !is_signed) {
             continue;
         }
-        let goes_on = is_words
-            && worthy.last().is_some_and(|last| {
+        let joins_last = is_text
+            && expected.last().is_some_and(|last| {
                 last.get("text").is_some()
                     && last["thought"] == part["thought"]
                     && last.get("thoughtSignature").is_none()
             });
-        match worthy.last_mut() {
-            Some(last) if goes_on => {
+        match expected.last_mut() {
+            Some(last) if joins_last => {
                 let text = last["text"].as_str().unwrap().to_owned() + part["text"].as_str().unwrap();
                 part["text"] = text.into();
                 *last = part;
             }
-            _ => worthy.push(part),
+            _ => expected.push(part),
         }
     }
-    worthy.retain(|part| part["thought"] != true || part.get("thoughtSignature").is_some());
-    if worthy.is_empty() {
-        worthy.push(json!({"text": ""}));
+    expected.retain(|part| part["thought"] != true || part.get("thoughtSignature").is_some());
+    if expected.is_empty() {
+        expected.push(json!({"text": ""}));
     }
-    worthy
+    expected
 }
 
 fn without_ids(parts: Vec<Value>) -> Vec<Value> {
@@ -128,11 +127,11 @@ fn without_ids(parts: Vec<Value>) -> Vec<Value> {
 }
 
 #[test]
-fn an_answer_goes_back_as_it_came() {
+fn decoded_responses_encode_to_the_same_parts() {
     for case in cases("google/answers.json") {
         let Some(parts) = case["body"]["candidates"][0]["content"]["parts"].as_array() else { continue };
-        let is_answer_by_tool = case["response"]["metadata"]["google"].get("jsonResponseId").is_some();
-        if is_answer_by_tool || case["name"] == "only the first candidate is the answer" {
+        let is_tool_answer = case["response"]["metadata"]["google"].get("jsonResponseId").is_some();
+        if is_tool_answer || case["name"] == "only the first candidate is the answer" {
             continue;
         }
         let (wire, request) = (wire(), request_of(&case["request"]));
@@ -140,12 +139,12 @@ fn an_answer_goes_back_as_it_came() {
 
         let response = with_sources(|sources| wire.decode(&body, &request, sources)).unwrap();
 
-        assert_eq!(without_ids(sent_back(&wire, &response)), worth_sending(parts), "{}", case["name"]);
+        assert_eq!(without_ids(encoded_parts(&wire, &response)), expected_parts(parts), "{}", case["name"]);
     }
 }
 
 #[test]
-fn calls_without_an_id_get_one_each_that_their_results_carry() {
+fn calls_without_an_id_get_unique_ids_that_are_sent_with_the_call() {
     let part = json!({"functionCall": {"name": "f", "args": {"x": 1}}, "thoughtSignature": "s"});
     let body = json!({"candidates": [{"content": {"parts": [part, part]}, "finishReason": "STOP"}]});
     let (wire, request) = (wire(), ModelRequest::default());
@@ -160,19 +159,19 @@ fn calls_without_an_id_get_one_each_that_their_results_carry() {
         .map(|call| call.tool_call_id.as_str())
         .collect();
     assert_eq!(ids.len(), 4, "{ids:?}");
-    let told = events.iter().filter_map(|event| match &event.delta {
+    let event_ids = events.iter().filter_map(|event| match &event.delta {
         Delta::ToolCall(call) => Some(&*call.tool_call_id),
         _ => None,
     });
     let calls = streamed.message.tool_calls().iter().map(|call| call.tool_call_id.as_str());
-    assert!(told.eq(calls));
-    let sent = sent_back(&wire, &streamed);
+    assert!(event_ids.eq(calls));
+    let sent = encoded_parts(&wire, &streamed);
     assert_eq!(sent[0]["functionCall"]["id"], streamed.message.tool_calls()[0].tool_call_id);
     assert_eq!((&sent[0]["thoughtSignature"], &sent[1]["thoughtSignature"]), (&json!("s"), &json!("s")));
 }
 
 #[test]
-fn paths_name_the_method_and_collections_are_kept() {
+fn paths_contain_model_and_method_and_preserve_collections() {
     let wire = google(&ProviderConfig::default());
     assert_eq!(wire.endpoint().base_url, "https://generativelanguage.googleapis.com/v1beta");
     assert_eq!(wire.path("gemini-x", false), "/models/gemini-x:generateContent");
@@ -186,7 +185,7 @@ fn paths_name_the_method_and_collections_are_kept() {
 }
 
 #[tokio::test]
-async fn it_is_reached_over_sockets() {
+async fn calls_and_streams_work_over_sockets() {
     let answers = cases("google/answers.json");
     let case = answers.iter().find(|case| case["name"] == "structured output").unwrap();
     let events: Vec<String> = frames_of(case).iter().map(|frame| format!("data: {frame}\r\n\r\n")).collect();
@@ -214,7 +213,7 @@ async fn it_is_reached_over_sockets() {
     assert_eq!(header(&requests[0], "x-goog-api-key"), ["AIza-0123456789"]);
 }
 
-/// The parts of an answer, whole or streamed, over trees.
+/// The parts of a response, complete or streamed, from JSON trees.
 fn naive_parts(frames: &[Value]) -> Vec<Value> {
     let parts = frames.iter().filter_map(|frame| frame["candidates"][0]["content"]["parts"].as_array());
     parts.flatten().cloned().collect()
@@ -226,9 +225,9 @@ fn check_recorded(wire: &GeminiDialect, name: &str, frames: &[Value], response: 
         let parts = parts.iter().filter(|part| (part["thought"] == true) == is_thought);
         parts.filter_map(|part| part["text"].as_str()).collect()
     };
-    let ran = parts.iter().any(|part| part["codeExecutionResult"]["output"].is_string());
+    let has_code_output = parts.iter().any(|part| part["codeExecutionResult"]["output"].is_string());
     let texts: Vec<&str> = response.message.content().iter().filter_map(ContentBlock::as_text).collect();
-    if ran {
+    if has_code_output {
         assert!(response.message.text().ends_with(&words(false)), "{name}");
     } else {
         assert_eq!(texts.concat(), words(false), "{name}");
@@ -244,16 +243,16 @@ fn check_recorded(wire: &GeminiDialect, name: &str, frames: &[Value], response: 
         parts.iter().filter(|part| part["inlineData"].is_object() && part["thought"] != true).count(),
         "{name}"
     );
-    let said: Vec<&Value> =
+    let recorded_calls: Vec<&Value> =
         parts.iter().map(|part| &part["functionCall"]).filter(|call| call.is_object()).collect();
     let calls = response.message.tool_calls();
-    assert_eq!(calls.len(), said.len(), "{name}");
-    for (call, said) in calls.iter().zip(said) {
+    assert_eq!(calls.len(), recorded_calls.len(), "{name}");
+    for (call, recorded_call) in calls.iter().zip(recorded_calls) {
         assert_eq!(
             (&*call.tool_name, call.arguments.to::<Value>().unwrap()),
-            (said["name"].as_str().unwrap(), said["args"].clone())
+            (recorded_call["name"].as_str().unwrap(), recorded_call["args"].clone())
         );
-        assert!(said["id"].as_str().is_none_or(|id| id == call.tool_call_id), "{name}");
+        assert!(recorded_call["id"].as_str().is_none_or(|id| id == call.tool_call_id), "{name}");
     }
     let counts = frames.iter().rev().map(|frame| &frame["usageMetadata"]).find(|counts| counts.is_object());
     let count = |key: &str| counts.and_then(|counts| counts[key].as_u64()).unwrap_or_default();
@@ -263,11 +262,11 @@ fn check_recorded(wire: &GeminiDialect, name: &str, frames: &[Value], response: 
     assert_eq!(usage.total_tokens, count("totalTokenCount"), "{name}");
     assert_eq!(usage.total_tokens, usage.input_tokens + usage.output_tokens, "{name}");
     assert_eq!(usage.cache_read_tokens, count("cachedContentTokenCount"), "{name}");
-    assert_eq!(without_ids(sent_back(wire, response)), worth_sending(&parts), "{name}");
+    assert_eq!(without_ids(encoded_parts(wire, response)), expected_parts(&parts), "{name}");
 }
 
 #[test]
-fn recorded_answers_read_as_a_naive_reader_does() {
+fn recorded_responses_match_a_naive_reader() {
     let folders = ["google.generate_content", "google.generate_content.vertex"];
     let Some(recorded) = folders.into_iter().map(exchanges).collect::<Option<Vec<_>>>() else { return };
     let (wire, request) = (wire(), ModelRequest::default());

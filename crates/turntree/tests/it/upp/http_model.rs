@@ -1,4 +1,4 @@
-//! Models over real loopback sockets: what is sent, what comes back, and every way in which it goes wrong.
+//! HTTP models over loopback sockets: requests, responses, streams and failures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ async fn drain(model: &HttpModel) -> (Vec<StreamEvent>, Result<ModelResponse, Up
             Err(error) => end = Some(Err(error)),
         }
     }
-    (events, end.expect("the stream ended without a word"))
+    (events, end.expect("the stream ended without a response"))
 }
 
 async fn call(server: &Server) -> Result<ModelResponse, UppError> {
@@ -74,7 +74,7 @@ fn whole_stream() -> Vec<Step> {
 }
 
 #[tokio::test]
-async fn a_call_sends_key_path_and_body_and_reads_the_answer() {
+async fn a_call_sends_key_path_and_body_and_decodes_the_response() {
     let server = Server::start([json(TEXT)]).await;
 
     let answer = call(&server).await.unwrap();
@@ -91,7 +91,7 @@ async fn a_call_sends_key_path_and_body_and_reads_the_answer() {
 }
 
 #[tokio::test]
-async fn a_stream_gives_events_and_the_same_answer() {
+async fn a_stream_gives_events_and_the_same_response() {
     let server = Server::start([whole_stream()]).await;
 
     let (events, end) = drain(&model(config(&server))).await;
@@ -102,7 +102,7 @@ async fn a_stream_gives_events_and_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_stream_does_not_depend_on_its_chunks() {
+async fn a_stream_is_independent_of_chunking() {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
     let bytes = format!("{head}{}", TEXT_STREAM.replace('\n', "\r\n"));
     let server = Server::start([whole_stream(), vec![Step::Drip(bytes.into()), Step::Close]]).await;
@@ -115,7 +115,7 @@ async fn a_stream_does_not_depend_on_its_chunks() {
 }
 
 #[tokio::test]
-async fn done_ends_a_stream_whose_connection_stays_open() {
+async fn the_done_marker_ends_a_stream_with_an_open_connection() {
     let server = Server::start([vec![event_stream(), chunk(TEXT_STREAM), Step::AwaitHangUp]]).await;
 
     let (_, end) = drain(&model(config(&server))).await;
@@ -124,7 +124,7 @@ async fn done_ends_a_stream_whose_connection_stays_open() {
 }
 
 #[tokio::test]
-async fn ollama_streams_lines_without_a_key() {
+async fn ollama_streams_json_lines_without_a_key() {
     let lines = include_str!("../../../../../tests/data/upp/ollama/text.ndjson");
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n";
     let (one, two) = lines.split_at(lines.len() / 2);
@@ -139,7 +139,7 @@ async fn ollama_streams_lines_without_a_key() {
 }
 
 #[tokio::test]
-async fn custom_headers_win_whatever_their_case() {
+async fn custom_headers_override_defaults_ignoring_case() {
     let server = Server::start([json(TEXT), json(TEXT)]).await;
     let base = config(&server).with_header("X-Team", "blue").with_header("authorization", "Custom abc");
     let merged = ProviderConfig::default().with_header("x-team", "red").over(&base);
@@ -155,7 +155,7 @@ async fn custom_headers_win_whatever_their_case() {
 }
 
 #[tokio::test]
-async fn a_whole_endpoint_is_used_as_it_is() {
+async fn a_complete_endpoint_url_is_used_unchanged() {
     let server = Server::start([json(TEXT)]).await;
     let url = server.url("/proxy/chat/completions/?tenant=1");
 
@@ -165,7 +165,7 @@ async fn a_whole_endpoint_is_used_as_it_is() {
 }
 
 #[tokio::test]
-async fn keys_are_asked_for_each_call() {
+async fn the_key_strategy_is_called_for_each_call() {
     let server = Server::start([json(TEXT), whole_stream(), json(TEXT)]).await;
     let keys = RoundRobinKeys::new(["one", "two"].map(Secret::from)).unwrap();
     let rotating = model(config(&server).with_key_strategy(keys));
@@ -184,7 +184,7 @@ async fn keys_are_asked_for_each_call() {
 }
 
 #[tokio::test]
-async fn without_a_key_nothing_is_sent() {
+async fn without_a_key_no_request_is_sent() {
     let server = Server::start([]).await;
     let failing = DynamicKey(|| async { Err(KeyError::Failed { message: "vault closed".to_owned() }) });
 
@@ -197,9 +197,9 @@ async fn without_a_key_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn the_variable_to_set_is_named() {
+async fn a_missing_key_error_names_the_environment_variable() {
     let options = ChatOptions {
-        endpoint: Endpoint::vendor("host", "http://127.0.0.1:9", &["TURNTREE_TEST_KEY_THAT_NOBODY_SETS"]),
+        endpoint: Endpoint::vendor("host", "http://127.0.0.1:9", &["TURNTREE_TEST_UNSET_KEY"]),
         ..ChatOptions::new("host", "http://127.0.0.1:9")
     };
 
@@ -209,12 +209,12 @@ async fn the_variable_to_set_is_named() {
     assert_eq!(error.code, ErrorCode::AuthenticationFailed);
     assert_eq!(
         error.message,
-        "API key not found. Set TURNTREE_TEST_KEY_THAT_NOBODY_SETS environment variable or provide apiKey in config."
+        "API key not found. Set TURNTREE_TEST_UNSET_KEY environment variable or provide apiKey in config."
     );
 }
 
 #[tokio::test]
-async fn statuses_become_codes_with_request_id_and_wait() {
+async fn statuses_map_to_codes_with_request_id_and_retry_after() {
     let cases = [
         (
             "400 Bad Request",
@@ -246,7 +246,7 @@ async fn statuses_become_codes_with_request_id_and_wait() {
 }
 
 #[tokio::test]
-async fn an_error_never_shows_the_key() {
+async fn errors_do_not_contain_the_key() {
     let body = format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY}"}}}}"#);
     let server = Server::start([response("401 Unauthorized", &[], &body)]).await;
 
@@ -258,7 +258,7 @@ async fn an_error_never_shows_the_key() {
 }
 
 #[tokio::test]
-async fn answers_that_are_none_are_invalid() {
+async fn malformed_responses_are_errors() {
     for answer in [
         response("200 OK", &[("Content-Type", "application/json")], ""),
         response("200 OK", &[("Content-Type", "application/json")], "{\"choices\":"),
@@ -273,7 +273,7 @@ async fn answers_that_are_none_are_invalid() {
 }
 
 #[tokio::test]
-async fn an_error_inside_a_success_keeps_the_request_id() {
+async fn an_error_in_a_success_response_has_the_request_id() {
     let server = Server::start([json(r#"{"error":{"type":"rate_limit_error","message":"slow"}}"#)]).await;
 
     let error = call(&server).await.unwrap_err();
@@ -282,7 +282,7 @@ async fn an_error_inside_a_success_keeps_the_request_id() {
 }
 
 #[tokio::test]
-async fn broken_streams_are_never_an_answer() {
+async fn broken_streams_end_with_an_error() {
     let quick = Duration::from_millis(200);
     let (half, _) = TEXT_STREAM.split_at(TEXT_STREAM.len() * 4 / 5);
     let cut_in_event = half.trim_end();
@@ -307,7 +307,7 @@ async fn broken_streams_are_never_an_answer() {
     for (place, (steps, code)) in cases.into_iter().enumerate() {
         let (events, error) = stream_error(steps, quick).await;
         assert_eq!(error.code, code, "case {place}: {error}");
-        assert!(events > 1, "case {place}: what had arrived is delivered first");
+        assert!(events > 1, "case {place}: received events come before the error");
     }
     let (_, empty) = stream_error(vec![event_stream(), last_chunk()], quick).await;
     let (_, json) = stream_error(json(TEXT), quick).await;
@@ -318,7 +318,7 @@ async fn broken_streams_are_never_an_answer() {
 }
 
 #[tokio::test]
-async fn a_chat_stream_without_its_end_marker_was_cut_off() {
+async fn a_chat_stream_without_its_end_marker_is_an_error() {
     let cut = TEXT_STREAM.split("data: [DONE]").next().unwrap();
     let steps = || vec![event_stream(), chunk(cut), last_chunk()];
     let server = Server::start([steps(), steps()]).await;
@@ -328,12 +328,12 @@ async fn a_chat_stream_without_its_end_marker_was_cut_off() {
     let (_, unknown_host) = drain(&model_of(lenient, config(&server))).await;
 
     assert_eq!(strict.unwrap_err().code, ErrorCode::InvalidResponse);
-    assert!(events.len() > 1, "what had arrived is delivered first");
-    assert!(unknown_host.is_ok(), "a host that is not known need not send it");
+    assert!(events.len() > 1, "received events come before the error");
+    assert!(unknown_host.is_ok(), "unknown hosts may omit the marker");
 }
 
 #[tokio::test]
-async fn what_happens_after_the_end_takes_nothing_away() {
+async fn faults_after_the_end_of_a_stream_are_ignored() {
     let anthropic_stream = concat!(
         "data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"c\",\"content\":[]}}\n\n",
         "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
@@ -364,7 +364,7 @@ async fn a_refused_connection_is_a_network_error() {
 }
 
 #[tokio::test]
-async fn failures_before_the_first_byte_are_repeated_when_asked() {
+async fn failures_before_the_first_byte_are_retried_if_configured() {
     let retries =
         ExponentialBackoff { base_delay: Duration::from_millis(1), ..ExponentialBackoff::default() };
     let busy = || response("503 Service Unavailable", &[], "");
@@ -379,7 +379,7 @@ async fn failures_before_the_first_byte_are_repeated_when_asked() {
 }
 
 #[tokio::test]
-async fn dropping_a_stream_hangs_up_and_a_stream_not_polled_sends_nothing() {
+async fn dropping_a_stream_closes_the_connection_and_an_unpolled_stream_sends_no_request() {
     let mut server =
         Server::start([vec![event_stream(), chunk(TEXT_STREAM.split_at(600).0), Step::AwaitHangUp]]).await;
     let model = model(config(&server));
@@ -394,7 +394,7 @@ async fn dropping_a_stream_hangs_up_and_a_stream_not_polled_sends_nothing() {
 }
 
 #[test]
-fn a_model_works_where_no_runtime_is() {
+fn a_model_works_without_a_tokio_runtime() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(Server::start([json(TEXT), whole_stream()]));
     let model = model(config(&server));
@@ -405,7 +405,7 @@ fn a_model_works_where_no_runtime_is() {
     assert_eq!((answer.message.text(), events.len()), (end.unwrap().message.text(), 5));
 }
 
-/// Polls on this thread, with nothing of tokio around.
+/// Polls on this thread, outside of tokio.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {
@@ -424,8 +424,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A stream whose host says its last word and then keeps the connection open.
-async fn ends_at_the_last_word(dialect: impl Dialect, frames: &[&str], framing: &str) {
+/// Checks that a stream ends with its last event although the host keeps the connection open.
+async fn assert_ends_at_the_last_event(dialect: impl Dialect, frames: &[&str], framing: &str) {
     let last = frames.concat();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {framing}\r\nTransfer-Encoding: chunked\r\n\r\n");
     let server = Server::start([vec![send(head), chunk(&last), Step::AwaitHangUp]]).await;
@@ -438,7 +438,7 @@ async fn ends_at_the_last_word(dialect: impl Dialect, frames: &[&str], framing: 
 }
 
 #[tokio::test]
-async fn a_stream_ends_at_the_vendors_last_word_though_the_host_stays() {
+async fn a_stream_ends_at_its_last_event_if_the_connection_stays_open() {
     use turntree::upp::providers::{anthropic::anthropic, openai::openai};
     let anthropic = anthropic::<&str>(&[], &ProviderConfig::default());
     let messages = [
@@ -448,17 +448,17 @@ async fn a_stream_ends_at_the_vendors_last_word_though_the_host_stays() {
         "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
         "data: {\"type\":\"message_stop\"}\n\n",
     ];
-    ends_at_the_last_word(anthropic, &messages, "text/event-stream").await;
+    assert_ends_at_the_last_event(anthropic, &messages, "text/event-stream").await;
     let responses = [
         "data: {\"type\":\"response.created\",\"response\":{}}\n\n",
         "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[{\"type\":\"message\",         \"content\":[{\"type\":\"output_text\",\"text\":\"Hi.\"}]}]}}\n\n",
     ];
-    ends_at_the_last_word(openai(), &responses, "text/event-stream").await;
+    assert_ends_at_the_last_event(openai(), &responses, "text/event-stream").await;
     let lines = ["{\"message\":{\"content\":\"Hi.\"}}\n", "{\"done\":true,\"done_reason\":\"stop\"}\n"];
-    ends_at_the_last_word(ollama(), &lines, "application/x-ndjson").await;
+    assert_ends_at_the_last_event(ollama(), &lines, "application/x-ndjson").await;
     let chat = [
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi.\"},\"finish_reason\":\"stop\"}]}\n\n",
         "data: [DONE]\n\n",
     ];
-    ends_at_the_last_word(openai_chat(), &chat, "text/event-stream").await;
+    assert_ends_at_the_last_event(openai_chat(), &chat, "text/event-stream").await;
 }

@@ -1,4 +1,4 @@
-//! Images: every vendor's wire, gates, forms, streams. UPP-1.2 §16.
+//! Images: wire formats, capability checks, forms, streams. UPP-1.2 §16.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn request_of(case: &Value) -> ImageRequest {
 }
 
 #[test]
-fn requests_become_each_vendors_wire() {
+fn requests_encode_to_the_wire_format_of_each_vendor() {
     for case in cases("images/requests.json") {
         let name = &case["name"];
         let wire = image_dialect(case["vendor"].as_str().unwrap()).unwrap();
@@ -60,7 +60,7 @@ fn requests_become_each_vendors_wire() {
 }
 
 #[test]
-fn answers_become_pictures() {
+fn responses_decode_to_images() {
     for case in cases("images/answers.json") {
         let name = &case["name"];
         let wire = image_dialect(case["vendor"].as_str().unwrap()).unwrap();
@@ -86,7 +86,7 @@ fn model(server: &Server, model_id: &str) -> Arc<dyn ImageModel> {
 }
 
 #[tokio::test]
-async fn streams_become_previews_and_pictures() {
+async fn streams_decode_to_previews_and_images() {
     for case in cases("images/streams.json") {
         let name = &case["name"];
         let frames = case["frames"].as_array().unwrap();
@@ -116,7 +116,7 @@ async fn streams_become_previews_and_pictures() {
 }
 
 #[tokio::test]
-async fn an_edit_is_a_form_at_its_own_path() {
+async fn an_edit_is_a_multipart_form_at_the_edits_path() {
     let server = Server::start([json_body(r#"{"data":[{"b64_json":"AAEC"}]}"#)]).await;
     let case = &cases("images/requests.json")[2];
 
@@ -135,7 +135,7 @@ async fn an_edit_is_a_form_at_its_own_path() {
 }
 
 #[tokio::test]
-async fn what_a_model_cannot_do_is_refused_before_anything_is_sent() {
+async fn unsupported_calls_are_refused_before_the_first_request() {
     let server = Server::start([]).await;
     let plain = || request_of(&Value::Null);
     let dall_e = model(&server, "dall-e-3");
@@ -161,10 +161,10 @@ async fn what_a_model_cannot_do_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn each_vendor_has_its_limits() {
+fn each_vendor_has_its_capabilities_and_limits() {
     let of = |provider: &str, model_id: &str| {
-        let can = image_dialect(provider).unwrap().capabilities(model_id);
-        (can.streaming, can.edit, can.max_images)
+        let capabilities = image_dialect(provider).unwrap().capabilities(model_id);
+        (capabilities.streaming, capabilities.edit, capabilities.max_images)
     };
     assert_eq!(of("openai", "gpt-image-1"), (true, true, Some(10)));
     assert_eq!(of("openai", "dall-e-2"), (false, true, Some(10)));
@@ -183,7 +183,7 @@ fn each_vendor_has_its_limits() {
 }
 
 #[test]
-fn a_boundary_stands_in_no_part() {
+fn the_boundary_does_not_occur_in_a_part() {
     let (content_type, body) = Multipart::default()
         .text("a", "--turntree-form-boundary")
         .text("b\"\r\n", "turntree-form-boundary-1-")

@@ -1,4 +1,4 @@
-//! Middleware around calls: order, endings, transformed events, stores and second readers. UPP-1.2 §17.
+//! Middleware around model calls: order of hooks, outcomes, changed events, persistence, publish and subscribe. UPP-1.2 §17.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +21,7 @@ use turntree::upp::{ErrorCode, ModelRequest, UppError};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Writes down which hooks are called; fails in one of them.
+/// Records its hooks; fails in the hook `fails_in`.
 #[derive(Debug)]
 struct Recorder {
     name: &'static str,
@@ -72,7 +72,7 @@ fn recorders(fails_in: Option<&'static str>) -> (MiddlewareStack, Log) {
     ([recorder("a"), recorder("b")].into_iter().collect(), log)
 }
 
-fn taken(log: &Log) -> String {
+fn take_log(log: &Log) -> String {
     std::mem::take(&mut *log.lock().unwrap()).join(", ")
 }
 
@@ -105,34 +105,34 @@ async fn make(chain: &MiddlewareStack, context: &Arc<CallContext>) -> Result<Arc
 }
 
 #[tokio::test]
-async fn hooks_run_in_order_inwards_and_in_reverse_outwards() {
+async fn hooks_run_in_order_before_the_call_and_in_reverse_order_after_it() {
     let (chain, log) = recorders(None);
 
     make(&chain, &call(false, &[], &[user("hi")])).await.unwrap();
 
     let expected = "a start, b start, a request, b request, \
                     b response, a response, b turn, a turn, b end, a end";
-    assert_eq!(taken(&log), expected);
+    assert_eq!(take_log(&log), expected);
 }
 
 #[tokio::test]
-async fn the_end_of_a_stream_is_told_before_its_response() {
+async fn on_stream_end_runs_before_on_response() {
     let (chain, log) = recorders(None);
 
     make(&chain, &call(true, &[], &[user("hi")])).await.unwrap();
 
-    assert!(taken(&log).contains("b request, a stream_end, b stream_end, b response"));
+    assert!(take_log(&log).contains("b request, a stream_end, b stream_end, b response"));
 }
 
 #[tokio::test]
-async fn a_failing_hook_ends_the_call_and_everybody_hears_of_it_once() {
+async fn a_failing_hook_fails_the_call_and_calls_every_on_error_once() {
     for hook in ["start", "request", "response", "turn", "end", "stream_end"] {
         let (chain, log) = recorders(Some(hook));
 
         let error = make(&chain, &call(true, &[], &[user("hi")])).await.unwrap_err();
 
         assert_eq!(error.message, hook);
-        let log = taken(&log);
+        let log = take_log(&log);
         assert!(log.ends_with("a error, b error"), "{hook}: {log}");
         assert_eq!(log.matches("error").count(), 2, "{hook}: {log}");
         assert!(!log.contains("abort"));
@@ -140,7 +140,7 @@ async fn a_failing_hook_ends_the_call_and_everybody_hears_of_it_once() {
 }
 
 #[tokio::test]
-async fn failures_of_the_failure_hooks_are_swallowed() {
+async fn failures_of_on_error_are_ignored() {
     let (chain, log) = recorders(Some("error"));
     let context = call(false, &[], &[user("hi")]);
     let failing = || ready(Err::<Arc<Turn>, _>(UppError::new(ErrorCode::RateLimited, "test", "slow down")));
@@ -148,12 +148,12 @@ async fn failures_of_the_failure_hooks_are_swallowed() {
     let error = chain.call(&context, None, failing).await.unwrap_err();
 
     assert_eq!(error.code, ErrorCode::RateLimited);
-    assert_eq!(taken(&log), "a start, b start, a request, b request, a error, b error");
+    assert_eq!(take_log(&log), "a start, b start, a request, b request, a error, b error");
     assert!(context.end_time().is_some());
 }
 
 #[tokio::test]
-async fn a_cancelled_stream_aborts_and_a_cancelled_generate_fails() {
+async fn a_cancelled_stream_calls_on_abort_and_a_cancelled_generate_calls_on_error() {
     for (streaming, ending) in [(true, "a abort, b abort"), (false, "a error, b error")] {
         let (chain, log) = recorders(None);
         let context = call(streaming, &[], &[user("hi")]);
@@ -162,12 +162,12 @@ async fn a_cancelled_stream_aborts_and_a_cancelled_generate_fails() {
         let error = chain.call(&context, None, cancelled).await.unwrap_err();
 
         assert_eq!(error.code, ErrorCode::Cancelled);
-        assert_eq!(taken(&log), format!("a start, b start, a request, b request, {ending}"));
+        assert_eq!(take_log(&log), format!("a start, b start, a request, b request, {ending}"));
     }
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_on_its_way_ends_exactly_once() {
+async fn a_dropped_call_calls_its_final_hook_once() {
     for (streaming, ending) in [(true, "a abort, b abort"), (false, "a error, b error")] {
         let (chain, log) = recorders(None);
         let context = call(streaming, &[], &[user("hi")]);
@@ -176,30 +176,30 @@ async fn a_call_that_is_dropped_on_its_way_ends_exactly_once() {
             assert!(Box::pin(made).as_mut().now_or_never().is_none());
         }
 
-        assert_eq!(taken(&log), format!("a start, b start, a request, b request, {ending}"));
+        assert_eq!(take_log(&log), format!("a start, b start, a request, b request, {ending}"));
     }
 }
 
 #[tokio::test]
-async fn a_call_that_never_began_has_no_hooks() {
+async fn a_call_that_is_never_polled_calls_no_hooks() {
     let (chain, log) = recorders(None);
     let context = call(true, &[], &[user("hi")]);
 
     drop(chain.call(&context, None, pending::<Result<Arc<Turn>, UppError>>));
 
-    assert_eq!(taken(&log), "");
+    assert_eq!(take_log(&log), "");
 }
 
 #[tokio::test]
-async fn a_cancellation_interrupts_the_hooks_of_the_request() {
+async fn a_cancellation_interrupts_on_request() {
     #[derive(Debug)]
-    struct Stuck;
-    impl Middleware for Stuck {
+    struct PendingRequest;
+    impl Middleware for PendingRequest {
         fn on_request<'a>(&'a self, _: &'a Arc<CallContext>) -> HookFuture<'a> {
             Box::pin(pending())
         }
     }
-    let chain: MiddlewareStack = [Arc::new(Stuck) as Arc<dyn Middleware>].into_iter().collect();
+    let chain: MiddlewareStack = [Arc::new(PendingRequest) as Arc<dyn Middleware>].into_iter().collect();
     let (context, token) = (call(true, &[], &[]), CancellationToken::new());
     let made = chain.call(&context, Some(&token), pending::<Result<Arc<Turn>, UppError>>);
 
@@ -208,7 +208,7 @@ async fn a_cancellation_interrupts_the_hooks_of_the_request() {
     assert_eq!(outcome.unwrap_err().code, ErrorCode::Cancelled);
 }
 
-/// Doubles texts, drops stops, and marks what it has seen.
+/// Duplicates text deltas and drops `message_stop`.
 #[derive(Debug)]
 struct Doubling;
 
@@ -226,7 +226,7 @@ impl Middleware for Doubling {
 }
 
 #[test]
-fn each_middleware_sees_what_the_one_before_it_left() {
+fn each_middleware_receives_the_events_of_the_one_before() {
     let chain: MiddlewareStack = (0..2).map(|_| Arc::new(Doubling) as Arc<dyn Middleware>).collect();
     let context = call(true, &[], &[]);
     let count = |event| chain.stream_event(event, &context).unwrap().into_iter().count();
@@ -237,7 +237,7 @@ fn each_middleware_sees_what_the_one_before_it_left() {
 }
 
 #[test]
-fn an_empty_chain_passes_events_on() {
+fn an_empty_stack_passes_events_unchanged() {
     let event = StreamEvent::text(0, "x");
 
     let emitted = MiddlewareStack::default().stream_event(event.clone(), &call(true, &[], &[])).unwrap();
@@ -254,7 +254,7 @@ fn set_messages(context: &CallContext, messages: &[Arc<Message>]) -> usize {
 }
 
 #[test]
-fn a_turn_starts_right_whatever_was_done_to_the_conversation() {
+fn the_start_of_the_turn_is_found_after_changes_of_the_messages() {
     let (old, older) = ([user("1"), assistant("2")], [user("-1"), assistant("0")]);
     let input = user("3");
     let context = || call(false, &old, std::slice::from_ref(&input));
@@ -270,44 +270,44 @@ fn a_turn_starts_right_whatever_was_done_to_the_conversation() {
     assert_eq!(set_messages(&context(), &[old[1].clone(), fresh.clone(), input.clone()]), 1, "with a hint");
     assert_eq!(set_messages(&context(), &[fresh.clone(), input.clone()]), 1, "summarised");
     assert_eq!(set_messages(&context(), &[fresh.clone(), fresh.clone()]), 1, "all replaced");
-    let told = context();
-    hint(&told, "0");
-    assert_eq!(set_messages(&told, &[fresh.clone(), input.clone()]), 0, "told");
-    let told = context();
-    hint(&told, "99");
-    assert_eq!(set_messages(&told, &[fresh, input.clone()]), 2, "told too much");
+    let hinted = context();
+    hint(&hinted, "0");
+    assert_eq!(set_messages(&hinted, &[fresh.clone(), input.clone()]), 0, "with a turn start hint");
+    let hinted = context();
+    hint(&hinted, "99");
+    assert_eq!(set_messages(&hinted, &[fresh, input.clone()]), 2, "with an invalid turn start hint");
     let alone = call(false, &[], std::slice::from_ref(&input));
     alone.add_history(older.iter().cloned());
     let stored: Vec<_> = older.iter().chain([&input]).cloned().collect();
     assert_eq!(set_messages(&alone, &stored), 2, "from a store");
 }
 
-/// A store that can be told to fail.
+/// A store in memory that fails while `fails` is set.
 #[derive(Default)]
-struct Shelf {
-    kept: Mutex<Option<Thread>>,
+struct MemoryStore {
+    thread: Mutex<Option<Thread>>,
     saves: Mutex<usize>,
     fails: std::sync::atomic::AtomicBool,
 }
 
-impl PersistenceAdapter for Shelf {
+impl PersistenceAdapter for MemoryStore {
     fn id(&self) -> &'static str {
-        "shelf"
+        "store"
     }
     fn load(&self) -> futures_util::future::BoxFuture<'_, Result<Option<Thread>, UppError>> {
-        Box::pin(ready(Ok(self.kept.lock().unwrap().clone())))
+        Box::pin(ready(Ok(self.thread.lock().unwrap().clone())))
     }
     fn save(&self, thread: Thread) -> futures_util::future::BoxFuture<'_, Result<(), UppError>> {
         if self.fails.load(std::sync::atomic::Ordering::Relaxed) {
             return Box::pin(ready(Err(UppError::new(ErrorCode::Timeout, "", "the disk is full"))));
         }
         *self.saves.lock().unwrap() += 1;
-        *self.kept.lock().unwrap() = Some(thread);
+        *self.thread.lock().unwrap() = Some(thread);
         Box::pin(ready(Ok(())))
     }
 }
 
-/// A call whose model answers with `answer` to whatever is asked.
+/// A call that returns `answer` for any input.
 async fn talk(chain: &MiddlewareStack, input: &str, answer: &str) -> Result<Arc<Turn>, UppError> {
     let context = call(false, &[], &[user(input)]);
     let answer = assistant(answer);
@@ -321,9 +321,9 @@ async fn talk(chain: &MiddlewareStack, input: &str, answer: &str) -> Result<Arc<
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_from_the_store() {
-    let shelf = Arc::new(Shelf::default());
-    let adapter = Arc::clone(&shelf) as Arc<dyn PersistenceAdapter>;
+async fn a_conversation_continues_from_the_store() {
+    let store = Arc::new(MemoryStore::default());
+    let adapter = Arc::clone(&store) as Arc<dyn PersistenceAdapter>;
     let chain: MiddlewareStack =
         [Arc::new(Persistence::new(adapter)) as Arc<dyn Middleware>].into_iter().collect();
 
@@ -333,33 +333,33 @@ async fn a_conversation_goes_on_from_the_store() {
     let texts =
         |messages: Vec<Arc<Message>>| messages.iter().map(|message| message.text()).collect::<Vec<_>>();
     assert_eq!(texts(second.messages.clone()), ["two", "2"]);
-    let kept = shelf.kept.lock().unwrap().clone().unwrap();
-    assert_eq!(texts(kept.messages.iter().cloned().collect()), ["one", "1", "two", "2"]);
-    assert_eq!(kept.id, "shelf");
+    let thread = store.thread.lock().unwrap().clone().unwrap();
+    assert_eq!(texts(thread.messages.iter().cloned().collect()), ["one", "1", "two", "2"]);
+    assert_eq!(thread.id, "store");
 }
 
 #[tokio::test]
-async fn a_failing_save_fails_the_call_and_leaves_the_store_as_it_was() {
-    let shelf = Arc::new(Shelf::default());
-    let adapter = Arc::clone(&shelf) as Arc<dyn PersistenceAdapter>;
+async fn a_failing_save_fails_the_call_and_leaves_the_store_unchanged() {
+    let store = Arc::new(MemoryStore::default());
+    let adapter = Arc::clone(&store) as Arc<dyn PersistenceAdapter>;
     let chain: MiddlewareStack =
         [Arc::new(Persistence::new(adapter)) as Arc<dyn Middleware>].into_iter().collect();
     talk(&chain, "one", "1").await.unwrap();
-    shelf.fails.store(true, std::sync::atomic::Ordering::Relaxed);
+    store.fails.store(true, std::sync::atomic::Ordering::Relaxed);
 
     let error = talk(&chain, "two", "2").await.unwrap_err();
 
-    assert!(error.message.contains("could not save \"shelf\": the disk is full"), "{error}");
-    assert_eq!(shelf.kept.lock().unwrap().as_ref().unwrap().messages.len(), 2);
+    assert!(error.message.contains("could not save \"store\": the disk is full"), "{error}");
+    assert_eq!(store.thread.lock().unwrap().as_ref().unwrap().messages.len(), 2);
 }
 
-fn published(adapter: &MemoryPubsub, id: &str) -> MiddlewareStack {
+fn publishing(adapter: &MemoryPubsub, id: &str) -> MiddlewareStack {
     let pubsub = Pubsub::new(adapter.clone(), Some(id.into()));
     [Arc::new(pubsub) as Arc<dyn Middleware>].into_iter().collect()
 }
 
 /// A call that streams these texts.
-async fn speak(chain: &MiddlewareStack, texts: &[&str]) -> Result<Arc<Turn>, UppError> {
+async fn stream_texts(chain: &MiddlewareStack, texts: &[&str]) -> Result<Arc<Turn>, UppError> {
     let context = call(true, &[], &[user("hi")]);
     let work = || async {
         for text in texts {
@@ -371,7 +371,7 @@ async fn speak(chain: &MiddlewareStack, texts: &[&str]) -> Result<Arc<Turn>, Upp
     chain.call(&context, None, work).await
 }
 
-async fn heard(adapter: &MemoryPubsub, id: &str) -> (String, Result<Option<Arc<Turn>>, UppError>) {
+async fn receive(adapter: &MemoryPubsub, id: &str) -> (String, Result<Option<Arc<Turn>>, UppError>) {
     let mut subscription = adapter.subscribe(id);
     let mut text = String::new();
     while let Some(event) = subscription.next().await {
@@ -388,32 +388,33 @@ async fn heard(adapter: &MemoryPubsub, id: &str) -> (String, Result<Option<Arc<T
 }
 
 #[tokio::test]
-async fn subscribers_before_during_and_after_hear_the_same() {
+async fn subscribers_before_during_and_after_a_stream_receive_the_same_events() {
     let adapter = MemoryPubsub::default();
-    let chain = published(&adapter, "s");
+    let chain = publishing(&adapter, "s");
 
     let before = tokio::spawn({
         let adapter = adapter.clone();
-        async move { heard(&adapter, "s").await }
+        async move { receive(&adapter, "s").await }
     });
     tokio::task::yield_now().await;
     let during = async {
         tokio::task::yield_now().await;
-        heard(&adapter, "s").await
+        receive(&adapter, "s").await
     };
-    let (spoken, during) = futures_util::future::join(speak(&chain, &["a", "b", "c"]), during).await;
-    let after = heard(&adapter, "s").await;
+    let (published, during) =
+        futures_util::future::join(stream_texts(&chain, &["a", "b", "c"]), during).await;
+    let after = receive(&adapter, "s").await;
 
     for (text, end) in [before.await.unwrap(), during, after] {
         assert_eq!(text, "abc");
-        assert_eq!(end.unwrap().unwrap(), spoken.as_ref().unwrap().clone());
+        assert_eq!(end.unwrap().unwrap(), published.as_ref().unwrap().clone());
     }
 }
 
 #[tokio::test]
-async fn a_dropped_stream_ends_for_its_subscribers_with_what_had_come() {
+async fn subscribers_of_a_dropped_stream_receive_its_events_and_a_cancelled_error() {
     let adapter = MemoryPubsub::default();
-    let chain = published(&adapter, "s");
+    let chain = publishing(&adapter, "s");
     let context = call(true, &[], &[user("hi")]);
     {
         let work = || async {
@@ -424,19 +425,19 @@ async fn a_dropped_stream_ends_for_its_subscribers_with_what_had_come() {
         assert!(running.as_mut().now_or_never().is_none());
     }
 
-    let (text, end) = heard(&adapter, "s").await;
+    let (text, end) = receive(&adapter, "s").await;
 
     assert_eq!(text, "half");
     assert_eq!(end.unwrap_err().code, ErrorCode::Cancelled);
 }
 
 #[tokio::test]
-async fn streams_that_ended_first_make_room() {
+async fn the_oldest_finished_streams_are_evicted() {
     let adapter = MemoryPubsub::new(2);
     let reading = adapter.subscribe("0");
 
     for id in ["0", "1", "2"] {
-        speak(&published(&adapter, id), &["x"]).await.unwrap();
+        stream_texts(&publishing(&adapter, id), &["x"]).await.unwrap();
     }
 
     assert!(!adapter.exists("0") && adapter.exists("1") && adapter.exists("2"));
@@ -446,23 +447,23 @@ async fn streams_that_ended_first_make_room() {
 }
 
 #[tokio::test]
-async fn a_running_stream_keeps_its_name_and_a_finished_one_gives_it_up() {
+async fn the_id_of_a_running_stream_is_reserved_and_of_a_finished_one_reusable() {
     let adapter = MemoryPubsub::default();
-    let chain = published(&adapter, "s");
+    let chain = publishing(&adapter, "s");
     let context = call(true, &[], &[user("hi")]);
     let mut running = Box::pin(chain.call(&context, None, pending::<Result<Arc<Turn>, UppError>>));
     assert!(running.as_mut().now_or_never().is_none());
 
-    let refused = speak(&chain, &["x"]).await.unwrap_err();
+    let refused = stream_texts(&chain, &["x"]).await.unwrap_err();
     drop(running);
 
     assert!(refused.message.contains("a stream \"s\" is running already"), "{refused}");
-    speak(&chain, &["y"]).await.unwrap();
-    assert_eq!(heard(&adapter, "s").await.0, "y");
+    stream_texts(&chain, &["y"]).await.unwrap();
+    assert_eq!(receive(&adapter, "s").await.0, "y");
 }
 
 #[tokio::test]
-async fn logging_never_says_what_is_said_unless_asked() {
+async fn logging_omits_content_unless_configured() {
     for contents in [false, true] {
         let lines: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = Arc::clone(&lines);

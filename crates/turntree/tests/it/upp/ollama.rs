@@ -1,4 +1,4 @@
-//! Ollama's own wire without sockets. UPP-1.2 §19.5.
+//! The dialect of Ollama, without sockets. UPP-1.2 §19.5.
 
 use std::sync::Arc;
 
@@ -26,21 +26,21 @@ fn dialect() -> OllamaDialect {
 }
 
 #[test]
-fn a_request_always_says_whether_it_streams() {
+fn a_request_always_contains_the_stream_flag() {
     assert_snapshot!(encoded(&dialect(), &hello(), false), @r#"{"model":"the-model","messages":[{"role":"user","content":"Hello"}],"stream":false}"#);
     assert_snapshot!(encoded(&dialect(), &hello(), true), @r#"{"model":"the-model","messages":[{"role":"user","content":"Hello"}],"stream":true}"#);
     assert_eq!(dialect().framing(), Framing::Lines);
 }
 
 #[test]
-fn parameters_are_options_but_for_those_of_the_request() {
+fn parameters_become_options_except_request_members() {
     let params = r#"{"temperature":0.50,"keep_alive":"5m","think":true,"options":{"num_ctx":4096},"seed":1,"model":"x","tools":[1],"format":"json"}"#;
 
     assert_snapshot!(encoded(&dialect(), &with_params(hello(), params), false), @r#"{"model":"the-model","messages":[{"role":"user","content":"Hello"}],"stream":false,"options":{"num_ctx":4096,"temperature":0.50,"seed":1},"keep_alive":"5m","think":true,"format":"json"}"#);
 }
 
 #[test]
-fn messages_take_the_wires_shape() {
+fn messages_encode_to_the_wire_format() {
     let request = with_system(
         request(json!([
             {"type": "user", "content": [
@@ -65,7 +65,7 @@ fn messages_take_the_wires_shape() {
 }
 
 #[test]
-fn tools_and_structure_are_passed_as_they_are() {
+fn tools_and_structure_are_passed_unchanged() {
     let tools = r#"[{"name":"a","description":"A.","parameters":{"type":"object","$defs":{}},"metadata":{"ollama":{"strict":true}}}]"#;
     let request = with_structure(with_tools(hello(), tools), r#"{"type":"object","properties":{}}"#);
 
@@ -83,7 +83,7 @@ fn system_blocks_are_joined() {
 }
 
 #[test]
-fn other_media_are_refused_with_their_place() {
+fn unsupported_media_are_refused_with_their_position() {
     for block in [
         json!({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}),
         json!({"type": "video", "data": "aGk=", "mimeType": "video/mp4"}),
@@ -104,8 +104,8 @@ fn other_media_are_refused_with_their_place() {
 }
 
 #[test]
-fn reasons_to_stop_are_said_in_our_words_and_silence_costs_nothing() {
-    for (reason, ours) in
+fn done_reasons_map_to_stop_reasons_and_missing_usage_is_zero() {
+    for (reason, expected) in
         [("stop", StopReason::EndTurn), ("length", StopReason::MaxTokens), ("load", StopReason::EndTurn)]
     {
         let body =
@@ -115,13 +115,13 @@ fn reasons_to_stop_are_said_in_our_words_and_silence_costs_nothing() {
         let whole = decoded(&dialect(), &body, &hello()).unwrap();
         let (_, end) = streamed(&dialect(), [body.as_str()], &hello());
 
-        assert_eq!((whole.stop_reason, end.unwrap().stop_reason), (ours, ours), "{reason}");
+        assert_eq!((whole.stop_reason, end.unwrap().stop_reason), (expected, expected), "{reason}");
         assert_eq!(whole.usage, TokenUsage::default());
     }
 }
 
 #[test]
-fn an_answer_carries_thinking_usage_and_durations() {
+fn a_response_contains_thinking_usage_and_durations() {
     let response = decoded(&dialect(), fixture!("text.json"), &hello()).unwrap();
 
     assert_snapshot!(message_json(&response), @r#"{"id":"00000000-0000-4000-8000-000000000001","type":"assistant","content":[{"type":"reasoning","text":"Hmm."},{"type":"text","text":"Hellö"}],"metadata":{"ollama":{"model":"llama3.2","created_at":"2026-01-01T00:00:00.5Z","done_reason":"stop","total_duration":900,"load_duration":100,"prompt_eval_duration":200,"eval_duration":600,"thinking":"Hmm."}},"timestamp":"2026-01-01T00:00:00.000Z"}"#);
@@ -131,7 +131,7 @@ fn an_answer_carries_thinking_usage_and_durations() {
 }
 
 #[test]
-fn a_stream_has_unique_blocks_and_whole_calls() {
+fn a_stream_has_unique_block_indexes_and_complete_calls() {
     let (text, _) = streamed(&dialect(), fixture!("text.ndjson").lines(), &hello());
     let (tools, end) = streamed(&dialect(), fixture!("tools.ndjson").lines(), &hello());
 
@@ -153,7 +153,7 @@ fn a_stream_has_unique_blocks_and_whole_calls() {
 }
 
 #[test]
-fn a_streamed_answer_equals_the_whole_one() {
+fn a_streamed_response_equals_the_complete_one() {
     for (stream, whole) in
         [(fixture!("text.ndjson"), fixture!("text.json")), (fixture!("tools.ndjson"), fixture!("tools.json"))]
     {
@@ -166,7 +166,7 @@ fn a_streamed_answer_equals_the_whole_one() {
 }
 
 #[test]
-fn call_ids_never_repeat_in_a_conversation() {
+fn call_ids_are_unique_in_a_conversation() {
     let dialect = ollama();
     let ids = |_| {
         let (_, end) = streamed(&dialect, fixture!("tools.ndjson").lines(), &hello());
@@ -179,7 +179,7 @@ fn call_ids_never_repeat_in_a_conversation() {
 }
 
 #[test]
-fn errors_bad_lines_and_cut_streams_are_typed() {
+fn error_lines_invalid_lines_and_truncated_streams_have_error_codes() {
     let error = streamed(&dialect(), [r#"{"error":"model runner has stopped"}"#], &hello()).1.unwrap_err();
     let bad = streamed(&dialect(), ["not json"], &hello()).1.unwrap_err();
     let cut = streamed(&dialect(), fixture!("text.ndjson").lines().take(4), &hello()).1.unwrap_err();

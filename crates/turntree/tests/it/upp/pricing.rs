@@ -69,7 +69,7 @@ fn a_missing_price_is_not_guessed() {
 }
 
 #[test]
-fn a_sum_is_known_where_every_call_is() {
+fn the_total_cost_is_known_if_the_cost_of_every_call_is() {
     let of = |cost: Option<f64>| TokenUsage { cost, ..TokenUsage::of_call(1, 1) };
     let known = TokenUsage::aggregate(&[of(Some(0.5)), of(Some(0.25))]);
     assert_eq!(known.cost, Some(0.75));
@@ -125,7 +125,7 @@ async fn a_call_is_priced_by_the_model_that_answered() {
 }
 
 #[test]
-fn an_hour_in_the_cache_is_told_apart() {
+fn cache_writes_for_one_hour_are_counted_separately() {
     let body = json!({"type": "message", "id": "msg_1", "model": "claude-haiku-4-5", "stop_reason": "end_turn",
         "content": [{"type": "text", "text": "Hi."}],
         "usage": {"input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 300,
@@ -140,7 +140,7 @@ fn an_hour_in_the_cache_is_told_apart() {
 }
 
 #[test]
-fn a_vendor_that_tells_the_cost_is_believed_and_noise_is_not() {
+fn a_cost_reported_by_the_vendor_is_used_and_invalid_values_are_ignored() {
     let chat = |cost: Value| {
         let body = json!({"id": "g", "model": "m", "usage": {"prompt_tokens": 1, "completion_tokens": 1, "cost": cost},
             "choices": [{"index": 0, "finish_reason": "stop", "message": {"content": "Hi."}}]});

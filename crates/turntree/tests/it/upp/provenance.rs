@@ -1,4 +1,4 @@
-//! Sealed parts go back to the model that made them, and to nobody else. UPP-1.2 §4, §14.
+//! Opaque parts are sent only to the model that made them. UPP-1.2 §4, §14.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,17 +21,17 @@ fn sent_to(dialect: &dyn Dialect, model_id: &str, request: &ModelRequest) -> Val
     serde_json::from_slice(&dialect.encode(model_id, request, false).unwrap()).unwrap()
 }
 
-/// A history in which an assistant answered, with these facts under a provider's name.
-fn history(provider: &str, content: &Value, calls: &Value, facts: &Value) -> ModelRequest {
+/// A history with an assistant message that has this metadata of a provider.
+fn history(provider: &str, content: &Value, calls: &Value, metadata: &Value) -> ModelRequest {
     request(json!([
         {"type": "user", "content": "Hello"},
-        {"type": "assistant", "content": content, "toolCalls": calls, "metadata": {provider: facts}},
+        {"type": "assistant", "content": content, "toolCalls": calls, "metadata": {provider: metadata}},
         {"type": "user", "content": "Go on"},
     ]))
 }
 
 #[test]
-fn names_of_one_model_and_of_two() {
+fn spellings_of_the_same_model_are_recognized() {
     let same = [
         ("gpt-5", "gpt-5-2025-08-07"),
         ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
@@ -66,16 +66,16 @@ fn names_of_one_model_and_of_two() {
 }
 
 #[test]
-fn thinking_goes_back_to_its_model_alone() {
+fn thinking_is_sent_only_to_its_model() {
     let dialect = anthropic::<&str>(&[], &ProviderConfig::default());
     let redacted = json!({"type": "redacted_thinking", "data": "seal"});
     let search = json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}});
-    let facts = json!({
+    let metadata = json!({
         "model": "claude-sonnet-4-5-20250929", "thinkingSignatures": ["sig"], "thinkingSignature": "sig",
         "blocks": ["thinking", redacted, search, "text"],
     });
     let content = json!([{"type": "reasoning", "text": "Hm."}, {"type": "text", "text": "Yes."}]);
-    let history = history("anthropic", &content, &Value::Null, &facts);
+    let history = history("anthropic", &content, &Value::Null, &metadata);
 
     let thinking = json!({"type": "thinking", "thinking": "Hm.", "signature": "sig"});
     let text = json!({"type": "text", "text": "Yes."});
@@ -83,20 +83,20 @@ fn thinking_goes_back_to_its_model_alone() {
         let body = sent_to(&dialect, own, &history);
         assert_eq!(body["messages"][1]["content"], json!([thinking, redacted, search, text]), "{own}");
     }
-    // What a tool of the vendor's found is no secret of the model's: it stays, in its place.
+    // Results of provider tools are not opaque: they are sent at their position.
     let body = sent_to(&dialect, "claude-opus-4-5", &history);
     assert_eq!(body["messages"][1]["content"], json!([search, text]));
 }
 
 #[test]
-fn a_name_that_was_asked_for_counts_as_the_model() {
+fn the_requested_model_name_counts_as_the_model() {
     let dialect = openrouter();
     let details = json!([{"type": "reasoning.encrypted", "data": "seal"}]);
-    let facts = json!({
+    let metadata = json!({
         "model": "anthropic/claude-4.5-sonnet-20250929", "requested_model": "anthropic/claude-sonnet-4.5",
         "reasoning_details": details,
     });
-    let history = history("openrouter", &json!([{"type": "text", "text": "Yes."}]), &Value::Null, &facts);
+    let history = history("openrouter", &json!([{"type": "text", "text": "Yes."}]), &Value::Null, &metadata);
 
     let own = sent_to(&dialect, "anthropic/claude-sonnet-4.5", &history);
     assert_eq!(own["messages"][1]["reasoning_details"], details);
@@ -106,27 +106,27 @@ fn a_name_that_was_asked_for_counts_as_the_model() {
 }
 
 #[test]
-fn facts_without_a_model_are_everybodys() {
+fn metadata_without_a_model_is_sent_to_every_model() {
     let dialect = openrouter();
-    let facts = json!({"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]});
-    let history = history("openrouter", &json!([{"type": "text", "text": "Yes."}]), &Value::Null, &facts);
+    let metadata = json!({"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]});
+    let history = history("openrouter", &json!([{"type": "text", "text": "Yes."}]), &Value::Null, &metadata);
     let body = sent_to(&dialect, "openai/gpt-5", &history);
-    assert_eq!(body["messages"][1]["reasoning_details"], facts["reasoning_details"]);
+    assert_eq!(body["messages"][1]["reasoning_details"], metadata["reasoning_details"]);
 }
 
 #[test]
-fn encrypted_reasoning_stays_behind_with_the_ids_that_belong_to_it() {
+fn encrypted_reasoning_and_its_ids_are_not_sent_to_another_model() {
     let dialect = openai();
     let reasoning = json!({"id": "rs_1", "summary": [], "encrypted_content": "seal"});
     let search = json!({"type": "web_search_call", "id": "ws_1", "status": "completed"});
-    let facts = json!({
+    let metadata = json!({
         "model": "gpt-5-2025-08-07", "status": "completed", "response_id": "resp_1",
         "functionCallItems": [{"id": "fc_1", "call_id": "call_1", "name": "f", "arguments": "{ }"}],
         "reasoningEncryptedContent": reasoning.to_string(),
         "outputItems": ["reasoning", search, {"type": "message", "id": "msg_1", "texts": 1}, "function_call"],
     });
     let calls = json!([{"toolCallId": "call_1", "toolName": "f", "arguments": {}}]);
-    let history = history("openai", &json!([{"type": "text", "text": "Yes."}]), &calls, &facts);
+    let history = history("openai", &json!([{"type": "text", "text": "Yes."}]), &calls, &metadata);
 
     let own = sent_to(&dialect, "gpt-5", &history);
     let kinds: Vec<&Value> = own["input"].as_array().unwrap().iter().map(|item| &item["type"]).collect();
@@ -144,9 +144,9 @@ fn encrypted_reasoning_stays_behind_with_the_ids_that_belong_to_it() {
 }
 
 #[test]
-fn thought_signatures_stay_behind_and_newer_models_get_their_stand_in() {
+fn thought_signatures_are_not_sent_to_another_model_and_newer_models_get_a_placeholder() {
     let dialect = google(&ProviderConfig::default());
-    let facts = json!({
+    let metadata = json!({
         "model": "gemini-2.5-flash",
         "functionCallParts": [{"name": "f", "args": {}, "thoughtSignature": "c2ln"}],
         "thoughtSignature": "dGV4dA==",
@@ -154,7 +154,7 @@ fn thought_signatures_stay_behind_and_newer_models_get_their_stand_in() {
                   {"part": {"executableCode": {"code": "1"}, "thoughtSignature": "Y29kZQ=="}}, "functionCall"],
     });
     let calls = json!([{"toolCallId": "c1", "toolName": "f", "arguments": {}}]);
-    let history = history("google", &json!([{"type": "text", "text": "Yes."}]), &calls, &facts);
+    let history = history("google", &json!([{"type": "text", "text": "Yes."}]), &calls, &metadata);
     let signatures = |model_id: &str| -> Vec<Value> {
         let body = sent_to(&dialect, model_id, &history);
         let parts = body["contents"][1]["parts"].as_array().unwrap().clone();
@@ -164,11 +164,11 @@ fn thought_signatures_stay_behind_and_newer_models_get_their_stand_in() {
 
     assert_eq!(signatures("gemini-2.5-flash"), ["dGV4dA==", "Y29kZQ==", "c2ln"]);
     assert_eq!(signatures("gemini-2.5-pro"), [Value::Null, Value::Null, Value::Null]);
-    let stand_in = signatures("gemini-3-pro-preview");
-    assert_eq!(stand_in[2], "skip_thought_signature_validator");
+    let placeholder = signatures("gemini-3-pro-preview");
+    assert_eq!(placeholder[2], "skip_thought_signature_validator");
 }
 
-/// What was dropped, by whoever asked in this process.
+/// Records the omissions of this process.
 struct Log(Arc<Mutex<Vec<Omission>>>);
 
 impl OmissionObserver for Log {
@@ -178,7 +178,7 @@ impl OmissionObserver for Log {
 }
 
 #[tokio::test]
-async fn a_call_says_which_model_was_asked_and_what_was_left_out() {
+async fn a_call_records_the_requested_model_and_the_omitted_parts() {
     let log = Arc::default();
     assert!(set_omission_observer(Box::new(Log(Arc::clone(&log)))).is_ok());
     let body = json!({
@@ -198,10 +198,10 @@ async fn a_call_says_which_model_was_asked_and_what_was_left_out() {
 
     let answer = model("anthropic/claude-sonnet-4.5").complete(hello()).await.unwrap();
 
-    let facts: Value =
+    let metadata: Value =
         serde_json::from_str(answer.message.metadata.as_ref().unwrap().get("openrouter").unwrap().get())
             .unwrap();
-    assert_eq!(facts["requested_model"], "anthropic/claude-sonnet-4.5");
+    assert_eq!(metadata["requested_model"], "anthropic/claude-sonnet-4.5");
     assert_eq!(answer.usage.cost, Some(0.25));
 
     let history = ModelRequest { messages: [Arc::clone(&answer.message)].into_iter().collect(), ..hello() };
@@ -214,7 +214,7 @@ async fn a_call_says_which_model_was_asked_and_what_was_left_out() {
     assert_eq!(own.len(), 1);
     assert_eq!(own[0].made_by_model, "anthropic/claude-sonnet-4.5");
     assert_eq!((own[0].provider.as_str(), own[0].model_id.as_str()), ("openrouter", "openai/gpt-5"));
-    // Nothing opaque came: nothing is noted on the message.
+    // The response has no opaque part, so that the message has no requested model.
     assert!(
         !next.message.metadata.as_ref().unwrap().get("openrouter").unwrap().get().contains("requested_model")
     );

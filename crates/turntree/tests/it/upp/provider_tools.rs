@@ -1,4 +1,4 @@
-//! Vendors' own tools beside functions. UPP-1.2 §19.1–19.8.
+//! Provider tools beside functions. UPP-1.2 §19.1–19.8.
 
 use serde_json::{Value, json};
 use turntree::message::ToolDefinition;
@@ -17,7 +17,7 @@ use crate::support::dialect::{hello, raw, with_params, with_tools};
 
 const FUNCTION: &str = r#"[{"name":"f","description":"F","parameters":{"type":"object","properties":{}}}]"#;
 
-/// A function and a vendor's own tool.
+/// A request with a function and a provider tool.
 fn both(provider: &str, definition: &Value) -> ModelRequest {
     let request = with_tools(hello(), FUNCTION);
     let own = provider_tools::tool(provider, "own", raw(&definition.to_string()));
@@ -25,7 +25,7 @@ fn both(provider: &str, definition: &Value) -> ModelRequest {
     ModelRequest { tools: tools.into(), ..request }
 }
 
-/// The tools as they reach the wire.
+/// The encoded tools.
 fn tools(dialect: &dyn Dialect, request: &ModelRequest) -> Result<Value, UppError> {
     let settled = provider_tools::settle(request, dialect.provider(), dialect.takes_native_tools())?;
     let body: Value = serde_json::from_slice(&dialect.encode("the-model", &settled, false)?).unwrap();
@@ -33,7 +33,7 @@ fn tools(dialect: &dyn Dialect, request: &ModelRequest) -> Result<Value, UppErro
 }
 
 #[test]
-fn they_reach_the_vendor_that_owns_them_beside_functions() {
+fn provider_tools_are_sent_to_their_provider_beside_functions() {
     let anthropic = anthropic::<&str>(&[], &ProviderConfig::default());
     let google = google(&ProviderConfig::default());
     let owners: [(&dyn Dialect, Value); 7] = [
@@ -56,7 +56,7 @@ fn they_reach_the_vendor_that_owns_them_beside_functions() {
 }
 
 #[test]
-fn they_stand_beside_those_among_the_parameters() {
+fn provider_tools_are_joined_with_the_tools_of_the_parameters() {
     let request = with_params(
         both("openai", &json!({"type": "web_search"})),
         r#"{"tools":[{"type":"image_generation"}]}"#,
@@ -67,14 +67,14 @@ fn they_stand_beside_those_among_the_parameters() {
 }
 
 #[test]
-fn without_functions_they_are_sent_alone() {
+fn provider_tools_are_sent_without_functions() {
     let own = provider_tools::tool("openai", "own", raw(r#"{"type":"web_search"}"#));
     let request = ModelRequest { tools: vec![own].into(), ..hello() };
     assert_eq!(tools(&openai(), &request).unwrap(), json!([{"type": "web_search"}]));
 }
 
 #[test]
-fn anybody_else_refuses_them() {
+fn other_providers_refuse_provider_tools() {
     let search = json!({"type": "web_search"});
     let xai_messages = xai_messages(&ProviderConfig::default());
     let others: [(&dyn Dialect, &str); 6] = [
@@ -93,7 +93,7 @@ fn anybody_else_refuses_them() {
 }
 
 #[test]
-fn parameters_that_are_no_list_are_named() {
+fn a_tools_parameter_that_is_not_a_list_is_refused() {
     let request = with_params(both("openai", &json!({"type": "web_search"})), r#"{"tools":{}}"#);
     let error = tools(&openai(), &request).unwrap_err();
     assert!(error.message.starts_with("params.tools"), "{}", error.message);

@@ -1,4 +1,4 @@
-//! Providers by name, and one from outside the crate.
+//! The registry of providers, and a provider from outside the crate.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn host() -> ProviderConfig {
 }
 
 #[test]
-fn every_vendor_is_there_by_name() {
+fn every_vendor_is_registered() {
     for name in registry::names() {
         let Ok(model) = registry::model(&format!("{name}:some/model:tag"), host()) else {
             panic!("{name} makes no model");
@@ -32,14 +32,14 @@ fn scripted(model_id: &str, _config: ProviderConfig) -> Result<Arc<dyn Model>, U
 }
 
 #[tokio::test]
-async fn a_strangers_provider_is_registered_once_and_found_by_its_name() {
-    registry::register("test_stranger", scripted).unwrap();
+async fn an_external_provider_is_registered_once_and_resolved_by_name() {
+    registry::register("test_external", scripted).unwrap();
 
-    let model = registry::model("test_stranger:small", ProviderConfig::default()).unwrap();
+    let model = registry::model("test_external:small", ProviderConfig::default()).unwrap();
     let answer = model.complete(hello()).await.unwrap();
 
     assert_eq!(answer.message.content()[0].as_text(), Some("From outside."));
-    for taken in ["test_stranger", "openai"] {
+    for taken in ["test_external", "openai"] {
         let error = registry::register(taken, scripted).unwrap_err();
         assert!(error.message.contains("already"), "{}", error.message);
     }
@@ -49,11 +49,11 @@ async fn a_strangers_provider_is_registered_once_and_found_by_its_name() {
 }
 
 #[test]
-fn an_invalid_model_name_is_refused_with_a_remedy() {
+fn invalid_model_references_are_refused_with_a_remedy() {
     for (reference, words) in [
         ("gpt-5", "provider:model"),
         ("openai:", "provider:model"),
-        ("nobody:m", "expected one of anthropic"),
+        ("unknown:m", "expected one of anthropic"),
         ("openai_compatible:m", "base_url"),
         ("responses:m", "base_url"),
     ] {
@@ -64,10 +64,10 @@ fn an_invalid_model_name_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn a_kind_of_model_that_a_provider_does_not_have_is_refused() {
-    struct Nothing;
-    impl ModelFactory for Nothing {}
-    let error = Nothing.llm("nothing", "m", ProviderConfig::default()).unwrap_err();
+fn an_unsupported_modality_is_refused() {
+    struct Unsupporting;
+    impl ModelFactory for Unsupporting {}
+    let error = Unsupporting.llm("nothing", "m", ProviderConfig::default()).unwrap_err();
     assert_eq!(error.message, "Provider 'nothing' does not support LLM modality");
 }
 
@@ -75,6 +75,6 @@ fn a_kind_of_model_that_a_provider_does_not_have_is_refused() {
 mod custom_provider;
 
 #[test]
-fn the_worked_example_of_a_provider_runs() {
+fn the_provider_example_runs() {
     custom_provider::main().unwrap();
 }

@@ -1,4 +1,4 @@
-//! The Responses wire, as OpenAI speaks it and as others do. UPP-1.2 §19.2.
+//! The Responses dialect, of OpenAI and of other hosts. UPP-1.2 §19.2.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use turntree::upp::providers::openai::openai;
 use turntree::upp::{Endpoint, ModelRequest, ModelResponse, ProviderConfig};
 
 use crate::support::fixtures::{
-    call_over_sockets, cases, data_lines, decode_and_compare, encode_and_compare, errors_and_compare,
-    exchanges, header, stream, survives_cut_frames, with_sources,
+    assert_truncated_frames_do_not_panic, call_over_sockets, cases, data_lines, decode_and_compare,
+    encode_and_compare, errors_and_compare, exchanges, header, stream, with_sources,
 };
 
 fn make(options: &Value) -> Box<dyn Dialect> {
@@ -34,22 +34,22 @@ fn make(options: &Value) -> Box<dyn Dialect> {
 }
 
 #[test]
-fn requests_become_the_wire() {
+fn requests_encode_to_the_wire_format() {
     encode_and_compare("responses/requests.json", make);
 }
 
 #[test]
-fn answers_become_messages_whole_and_streamed() {
+fn responses_decode_to_messages_complete_and_streamed() {
     decode_and_compare("responses/answers.json", make);
 }
 
 #[test]
-fn errors_become_codes() {
+fn error_bodies_map_to_error_codes() {
     errors_and_compare("responses/errors.json", make);
 }
 
 #[test]
-fn the_key_is_a_bearer() {
+fn the_key_is_sent_as_a_bearer_token() {
     let headers =
         ResponsesDialect::new(ResponsesOptions::OPENAI).endpoint().headers(Some(&Secret::from("sk-1")));
 
@@ -58,12 +58,12 @@ fn the_key_is_a_bearer() {
 }
 
 #[test]
-fn cut_frames_are_no_answer() {
-    survives_cut_frames("responses/answers.json", make);
+fn truncated_frames_are_errors() {
+    assert_truncated_frames_do_not_panic("responses/answers.json", make);
 }
 
 #[tokio::test]
-async fn a_call_goes_to_responses_with_a_bearer() {
+async fn calls_use_the_responses_path_and_a_bearer_token() {
     let answers = cases("responses/answers.json");
 
     let (requests, response) = call_over_sockets(
@@ -81,15 +81,15 @@ async fn a_call_goes_to_responses_with_a_bearer() {
 }
 
 #[test]
-fn recorded_refusals_have_the_code_of_their_kind() {
+fn recorded_error_bodies_map_to_error_codes() {
     for folder in ["openai.responses", "deepseek.responses"] {
         let Some(exchanges) = exchanges(folder) else { return };
         for (name, exchange) in exchanges.iter().filter(|(_, exchange)| exchange["response"]["status"] != 200)
         {
             let status = exchange["response"]["status"].as_u64().unwrap();
             let body = &exchange["response"]["body"];
-            let told = openai().error_of_body(u16::try_from(status).unwrap(), &body.to_string());
-            let (code, message) = told.unwrap();
+            let error = openai().error_of_body(u16::try_from(status).unwrap(), &body.to_string());
+            let (code, message) = error.unwrap();
             let is_about_model = body["error"]["code"] == "model_not_found";
             let expected = if is_about_model { "MODEL_NOT_FOUND" } else { "INVALID_REQUEST" };
             assert_eq!(code.as_str(), expected, "{name}");
@@ -116,8 +116,8 @@ fn naive_calls(answer: &Value) -> Vec<(String, String, Value)> {
         .collect()
 }
 
-/// What the pieces of a stream say, item by item and part by part.
-fn naive_pieces(frames: &[Value]) -> Vec<String> {
+/// The texts of a stream, by item and part.
+fn naive_stream_texts(frames: &[Value]) -> Vec<String> {
     let mut texts = std::collections::BTreeMap::<(u64, u64), String>::new();
     for frame in frames.iter().filter(|frame| frame["type"] == "response.output_text.delta") {
         let key = (frame["output_index"].as_u64().unwrap(), frame["content_index"].as_u64().unwrap());
@@ -140,27 +140,27 @@ fn compare(name: &str, answer: &Value, response: &ModelResponse) {
         })
         .collect();
     assert_eq!(calls, naive_calls(answer), "{name}");
-    let (usage, told) = (&response.usage, &answer["usage"]);
-    let count = |key: &str| told[key].as_u64().unwrap_or_default();
+    let (usage, recorded_usage) = (&response.usage, &answer["usage"]);
+    let count = |key: &str| recorded_usage[key].as_u64().unwrap_or_default();
     assert_eq!(
         (usage.input_tokens, usage.output_tokens, usage.total_tokens),
         (count("input_tokens"), count("output_tokens"), count("total_tokens")),
         "{name}"
     );
-    let cached = told["input_tokens_details"]["cached_tokens"].as_u64().unwrap_or_default();
+    let cached = recorded_usage["input_tokens_details"]["cached_tokens"].as_u64().unwrap_or_default();
     assert_eq!(usage.cache_read_tokens, cached, "{name}");
     assert_eq!(response.message.id, answer["id"], "{name}");
 }
 
-/// What the vendor said is what it is told it said, but for what it does not read back.
-fn goes_back_as_it_came(wire: &ResponsesDialect, name: &str, answer: &Value, response: &ModelResponse) {
+/// Checks that a decoded response encodes to the items of the vendor, except members that the vendor does not read.
+fn assert_round_trips(wire: &ResponsesDialect, name: &str, answer: &Value, response: &ModelResponse) {
     let messages = std::iter::once(std::sync::Arc::clone(&response.message)).collect();
     let request = ModelRequest { messages, ..ModelRequest::default() };
     let sent: Value = {
-        let model = crate::support::dialect::answered(&response.message);
+        let model = crate::support::dialect::answering_model(&response.message);
         serde_json::from_slice(&wire.encode(&model, &request, false).unwrap()).unwrap()
     };
-    let lean = |item: &Value| {
+    let normalized = |item: &Value| {
         let mut item = item.clone();
         match item["type"].as_str().unwrap() {
             "message" => {
@@ -180,15 +180,15 @@ fn goes_back_as_it_came(wire: &ResponsesDialect, name: &str, answer: &Value, res
         }
         item
     };
-    let said = answer["output"].as_array().unwrap().iter().map(lean);
-    let said: Vec<Value> = said.filter(|item| item["message"] != json!([""])).collect();
+    let expected = answer["output"].as_array().unwrap().iter().map(normalized);
+    let expected: Vec<Value> = expected.filter(|item| item["message"] != json!([""])).collect();
     let empty = Vec::new();
-    let sent: Vec<Value> = sent["input"].as_array().unwrap_or(&empty).iter().map(lean).collect();
-    assert_eq!(sent, said, "{name}");
+    let sent: Vec<Value> = sent["input"].as_array().unwrap_or(&empty).iter().map(normalized).collect();
+    assert_eq!(sent, expected, "{name}");
 }
 
 #[test]
-fn recorded_answers_read_as_a_naive_reader_does() {
+fn recorded_responses_match_a_naive_reader() {
     let request = ModelRequest::default();
     let (mut whole, mut streamed) = (0, 0);
     for folder in ["openai.responses", "azure.responses", "deepseek.responses"] {
@@ -209,7 +209,7 @@ fn recorded_answers_read_as_a_naive_reader_does() {
                 let answer =
                     trees.iter().rfind(|frame| frame["response"].is_object()).unwrap()["response"].clone();
                 if trees[0]["sequence_number"] == 0 {
-                    assert_eq!(naive_pieces(&trees), naive_texts(&answer), "{name}");
+                    assert_eq!(naive_stream_texts(&trees), naive_texts(&answer), "{name}");
                 }
                 (answer, stream(&wire, &request, &frames).1)
             } else {
@@ -218,9 +218,9 @@ fn recorded_answers_read_as_a_naive_reader_does() {
             };
             let response = response.unwrap_or_else(|error| panic!("{name}: {error:?}"));
             compare(name, &answer, &response);
-            goes_back_as_it_came(&wire, name, &answer, &response);
+            assert_round_trips(&wire, name, &answer, &response);
         }
     }
-    println!("{whole} whole, {streamed} streamed, each sent back item for item");
+    println!("{whole} whole, {streamed} streamed, each encoded to the same items");
     assert!(whole > 0 && streamed > 0);
 }

@@ -1,4 +1,4 @@
-//! Middleware around calls that make vectors and pictures: order, changed requests, failures, aborts. UPP-1.2 §17.
+//! Middleware around embedding and image calls: order of hooks, changed requests, failures, aborts. UPP-1.2 §17.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -22,13 +22,13 @@ use turntree::upp::middleware::{CallContext, Middleware, MiddlewareStack, Reques
 use turntree::upp::result_stream::Step;
 use turntree::upp::{CallLayers, ErrorCode, Modality, UppError};
 
-/// Answers after a second with as many vectors as inputs, two inputs at most; fails at inputs that say so.
+/// Returns one vector for each input after a second, at most two inputs for each call; fails for the input `fail`.
 #[derive(Debug, Default)]
-struct Vectors {
-    asked: Arc<Mutex<Vec<String>>>,
+struct VectorModel {
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl EmbeddingModel for Vectors {
+impl EmbeddingModel for VectorModel {
     fn model_id(&self) -> &'static str {
         "vectors"
     }
@@ -43,7 +43,7 @@ impl EmbeddingModel for Vectors {
 
     fn embed(&self, request: EmbeddingRequest) -> BoxFuture<'static, Result<EmbeddingResult, UppError>> {
         let texts = request.inputs.iter().filter_map(EmbeddingInput::as_text);
-        self.asked.lock().unwrap().push(texts.collect::<Vec<_>>().join("+"));
+        self.requests.lock().unwrap().push(texts.collect::<Vec<_>>().join("+"));
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
             if request.inputs.iter().any(|input| input.as_text() == Some("fail")) {
@@ -57,10 +57,10 @@ impl EmbeddingModel for Vectors {
     }
 }
 
-/// Shows the prompt as pictures: a streamed call gives one event a word.
+/// Returns one image; a stream has one event for each word of the prompt.
 #[derive(Debug, Default)]
-struct Pictures {
-    asked: Arc<Mutex<Vec<String>>>,
+struct PictureModel {
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 fn picture() -> GeneratedImage {
@@ -69,7 +69,7 @@ fn picture() -> GeneratedImage {
     GeneratedImage::new(serde_json::from_value(block).unwrap())
 }
 
-impl ImageModel for Pictures {
+impl ImageModel for PictureModel {
     fn model_id(&self) -> &'static str {
         "pictures"
     }
@@ -83,7 +83,7 @@ impl ImageModel for Pictures {
     }
 
     fn generate(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
-        self.asked.lock().unwrap().push(request.prompt.to_string());
+        self.requests.lock().unwrap().push(request.prompt.to_string());
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
             if &*request.prompt == "fail" {
@@ -94,7 +94,7 @@ impl ImageModel for Pictures {
     }
 
     fn stream(&self, request: ImageRequest) -> ImageSteps {
-        self.asked.lock().unwrap().push(request.prompt.to_string());
+        self.requests.lock().unwrap().push(request.prompt.to_string());
         let words: Vec<String> = request.prompt.split(' ').map(str::to_owned).collect();
         let event = |(place, word): (usize, String)| {
             if word == "fail" {
@@ -110,22 +110,22 @@ impl ImageModel for Pictures {
     }
 }
 
-/// Writes down what it hears, changes what is asked, and fails where it shall.
+/// Records its hooks, adds an input in `on_request`, and fails in the hook `fails_in`.
 #[derive(Debug, Default)]
-struct Ears {
+struct Recorder {
     name: &'static str,
-    heard: Arc<Mutex<Vec<String>>>,
+    log: Arc<Mutex<Vec<String>>>,
     adds: Option<&'static str>,
     fails_in: &'static str,
 }
 
-impl Ears {
-    fn hear(&self, hook: &str, context: &CallContext) -> HookFuture<'static> {
-        self.heard.lock().unwrap().push(format!("{}{hook}", self.name));
+impl Recorder {
+    fn record(&self, hook: &str, context: &CallContext) -> HookFuture<'static> {
+        self.log.lock().unwrap().push(format!("{}{hook}", self.name));
         assert!(context.start_time.milliseconds() > 0);
         let failed =
             (self.fails_in == hook).then(|| UppError::new(ErrorCode::InvalidRequest, "tests", "hook"));
-        // A hook that waits.
+        // The hook yields once.
         Box::pin(async move {
             tokio::task::yield_now().await;
             failed.map_or(Ok(()), Err)
@@ -133,9 +133,9 @@ impl Ears {
     }
 }
 
-impl Middleware for Ears {
+impl Middleware for Recorder {
     fn on_start<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        self.hear("start", context)
+        self.record("start", context)
     }
     fn on_request<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
         match (context.request(), self.adds) {
@@ -149,38 +149,38 @@ impl Middleware for Ears {
             }
             _ => {}
         }
-        self.hear("request", context)
+        self.record("request", context)
     }
     fn on_response<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
         assert!(matches!(context.response(), Some(Response::Embedding(_) | Response::Image(_))));
-        self.hear("response", context)
+        self.record("response", context)
     }
     fn on_end<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
         assert!(context.end_time().is_some());
-        self.hear("end", context)
+        self.record("end", context)
     }
     fn on_error<'a>(&'a self, error: &'a UppError, context: &'a Arc<CallContext>) -> HookFuture<'a> {
         assert_eq!(error.modality, context.modality);
-        self.hear(&format!("error:{}", error.code.as_str()), context)
+        self.record(&format!("error:{}", error.code.as_str()), context)
     }
     fn on_abort<'a>(&'a self, error: &'a UppError, context: &'a Arc<CallContext>) -> HookFuture<'a> {
         assert_eq!(error.code, ErrorCode::Cancelled);
-        self.hear("abort", context)
+        self.record("abort", context)
     }
     fn on_stream_end<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        unreachable!("events of vectors and pictures are not those of hooks")
+        unreachable!("events of embeddings and images have no hooks")
     }
 }
 
-type Heard = Arc<Mutex<Vec<String>>>;
+type Log = Arc<Mutex<Vec<String>>>;
 
-fn chain(ears: Ears) -> (MiddlewareStack, Heard) {
-    let heard = Arc::clone(&ears.heard);
-    (MiddlewareStack::from_iter([Arc::new(ears) as Arc<dyn Middleware>]), heard)
+fn chain(recorder: Recorder) -> (MiddlewareStack, Log) {
+    let log = Arc::clone(&recorder.log);
+    (MiddlewareStack::from_iter([Arc::new(recorder) as Arc<dyn Middleware>]), log)
 }
 
-fn said(heard: &Heard) -> Vec<String> {
-    heard.lock().unwrap().clone()
+fn entries(log: &Log) -> Vec<String> {
+    log.lock().unwrap().clone()
 }
 
 fn inputs(texts: &[&str]) -> Vec<EmbeddingInput> {
@@ -196,50 +196,50 @@ fn prompt(text: &str) -> ImageRequest {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hooks_run_once_around_all_batches_and_change_what_is_asked() {
-    let heard = Heard::default();
-    let ears = |name, adds| {
-        Arc::new(Ears { name, adds, heard: Arc::clone(&heard), ..Ears::default() }) as Arc<dyn Middleware>
+async fn hooks_run_once_for_all_batches_and_can_change_the_inputs() {
+    let log = Log::default();
+    let recorder = |name, adds| {
+        Arc::new(Recorder { name, adds, log: Arc::clone(&log), ..Recorder::default() }) as Arc<dyn Middleware>
     };
-    let chain = MiddlewareStack::from_iter([ears("1", Some("c")), ears("2", None)]);
-    let model = Arc::new(Vectors::default());
+    let chain = MiddlewareStack::from_iter([recorder("1", Some("c")), recorder("2", None)]);
+    let model = Arc::new(VectorModel::default());
 
     let mut stream = embed(model.clone(), inputs(&["a", "b"]), Arc::default(), options(chain, true)).unwrap();
     let first = stream.next().await.unwrap().unwrap();
-    let before_the_end = said(&heard);
+    let before_the_end = entries(&log);
     let result = stream.result().await.unwrap();
 
-    assert_eq!(*model.asked.lock().unwrap(), ["a+b", "c"]);
+    assert_eq!(*model.requests.lock().unwrap(), ["a+b", "c"]);
     assert_eq!((first.completed, first.total, result.embeddings.len()), (2, 3, 3));
     assert_eq!(before_the_end, ["1start", "2start", "1request", "2request"]);
-    assert_eq!(said(&heard)[4..], ["2response", "1response", "2end", "1end"]);
+    assert_eq!(entries(&log)[4..], ["2response", "1response", "2end", "1end"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_heard_once_wherever_it_comes_from() {
-    for (texts, fails_in, wanted) in [
+async fn a_failure_calls_on_error_once_at_every_stage() {
+    for (texts, fails_in, expected) in [
         (vec!["a", "b", "fail"], "", vec!["start", "request", "error:RATE_LIMITED"]),
         (vec![], "", vec!["start", "request", "error:INVALID_REQUEST"]),
         (vec!["a"], "request", vec!["start", "request", "error:INVALID_REQUEST"]),
         (vec!["a"], "end", vec!["start", "request", "response", "end", "error:INVALID_REQUEST"]),
     ] {
         for chunked in [false, true] {
-            let (chain, heard) = chain(Ears { fails_in, ..Ears::default() });
-            let model = Arc::new(Vectors::default());
+            let (chain, log) = chain(Recorder { fails_in, ..Recorder::default() });
+            let model = Arc::new(VectorModel::default());
 
             let stream = embed(model, inputs(&texts), Arc::default(), options(chain, chunked));
             stream.unwrap().result().await.unwrap_err();
 
-            assert_eq!(said(&heard), wanted, "{texts:?} {fails_in}");
+            assert_eq!(entries(&log), expected, "{texts:?} {fails_in}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_aborted_or_dropped_stream_is_on_abort_once_before_it_ends() {
+async fn an_aborted_or_dropped_stream_calls_on_abort_once() {
     for drops in [false, true] {
-        let (chain, heard) = chain(Ears::default());
-        let model = Arc::new(Vectors::default());
+        let (chain, log) = chain(Recorder::default());
+        let model = Arc::new(VectorModel::default());
         let mut stream =
             embed(model.clone(), inputs(&["a", "b", "c"]), Arc::default(), options(chain, true)).unwrap();
         stream.next().await.unwrap().unwrap();
@@ -254,35 +254,37 @@ async fn an_aborted_or_dropped_stream_is_on_abort_once_before_it_ends() {
             assert!(stream.next().await.is_none());
         }
 
-        assert_eq!(said(&heard), ["start", "request", "abort"], "dropped: {drops}");
-        assert_eq!(*model.asked.lock().unwrap(), ["a+b"], "dropped: {drops}");
+        assert_eq!(entries(&log), ["start", "request", "abort"], "dropped: {drops}");
+        assert_eq!(*model.requests.lock().unwrap(), ["a+b"], "dropped: {drops}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_listens_to_is_cancelled_as_an_error() {
-    let (chain, heard) = chain(Ears::default());
+async fn a_dropped_call_without_streaming_calls_on_error() {
+    let (chain, log) = chain(Recorder::default());
     let mut stream =
-        embed(Arc::new(Vectors::default()), inputs(&["a"]), Arc::default(), options(chain, false)).unwrap();
+        embed(Arc::new(VectorModel::default()), inputs(&["a"]), Arc::default(), options(chain, false))
+            .unwrap();
 
     let waited = tokio::time::timeout(Duration::from_millis(10), stream.result()).await;
     drop(stream);
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     assert!(waited.is_err());
-    assert_eq!(said(&heard), ["start", "request", "error:CANCELLED"]);
+    assert_eq!(entries(&log), ["start", "request", "error:CANCELLED"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_while_a_hook_of_the_end_waits_comes_too_late() {
-    let (chain, heard) = chain(Ears::default());
+async fn an_abort_during_on_end_has_no_effect() {
+    let (chain, log) = chain(Recorder::default());
     let mut stream =
-        embed(Arc::new(Vectors::default()), inputs(&["a"]), Arc::default(), options(chain, true)).unwrap();
+        embed(Arc::new(VectorModel::default()), inputs(&["a"]), Arc::default(), options(chain, true))
+            .unwrap();
     let token = stream.abort_token().clone();
     stream.next().await.unwrap().unwrap();
-    let ends = Arc::clone(&heard);
+    let ends = Arc::clone(&log);
     let aborting = tokio::spawn(async move {
-        while said(&ends).len() < 3 {
+        while entries(&ends).len() < 3 {
             tokio::task::yield_now().await;
         }
         token.cancel();
@@ -292,60 +294,60 @@ async fn an_abort_while_a_hook_of_the_end_waits_comes_too_late() {
 
     aborting.await.unwrap();
     assert_eq!(result.embeddings.len(), 1);
-    assert_eq!(said(&heard), ["start", "request", "response", "end"]);
+    assert_eq!(entries(&log), ["start", "request", "response", "end"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn pictures_are_made_changed_and_streamed_through_their_hooks() {
+async fn image_calls_run_their_hooks_complete_and_streamed() {
     let all = ["start", "request", "response", "end"];
-    let model = Arc::new(Pictures::default());
-    let door: Arc<dyn ImageModel> = model.clone();
+    let model = Arc::new(PictureModel::default());
+    let dyn_model: Arc<dyn ImageModel> = model.clone();
 
-    let (made, heard) = chain(Ears { adds: Some("fox"), ..Ears::default() });
-    generate(Arc::clone(&door), prompt(""), made).await.unwrap();
-    assert_eq!(said(&heard), all);
+    let (made, log) = chain(Recorder { adds: Some("fox"), ..Recorder::default() });
+    generate(Arc::clone(&dyn_model), prompt(""), made).await.unwrap();
+    assert_eq!(entries(&log), all);
 
-    let (streamed, heard) = chain(Ears { adds: Some("hen"), ..Ears::default() });
-    let mut events = stream(&door, prompt("a"), streamed).unwrap();
+    let (streamed, log) = chain(Recorder { adds: Some("hen"), ..Recorder::default() });
+    let mut events = stream(&dyn_model, prompt("a"), streamed).unwrap();
     assert!(events.next().await.unwrap().is_ok() && events.next().await.unwrap().is_ok());
-    assert_eq!(said(&heard), ["start", "request"], "the call never runs ahead of its listener");
+    assert_eq!(entries(&log), ["start", "request"], "the stream is lazy");
     assert!(events.next().await.is_none());
-    assert_eq!(said(&heard), all);
+    assert_eq!(entries(&log), all);
 
-    assert_eq!(*model.asked.lock().unwrap(), ["fox", "a hen"]);
+    assert_eq!(*model.requests.lock().unwrap(), ["fox", "a hen"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_pictures_are_on_error_and_aborted_ones_on_abort() {
-    let model: Arc<dyn ImageModel> = Arc::new(Pictures::default());
+async fn failed_image_calls_call_on_error_and_aborted_ones_on_abort() {
+    let model: Arc<dyn ImageModel> = Arc::new(PictureModel::default());
 
-    let (made, heard) = chain(Ears::default());
+    let (made, log) = chain(Recorder::default());
     generate(Arc::clone(&model), prompt("fail"), made).await.unwrap_err();
-    assert_eq!(said(&heard), ["start", "request", "error:CONTENT_FILTERED"]);
+    assert_eq!(entries(&log), ["start", "request", "error:CONTENT_FILTERED"]);
 
-    let (changed, heard) = chain(Ears::default());
+    let (changed, log) = chain(Recorder::default());
     edit(Arc::clone(&model), prompt("no source"), changed).await.unwrap_err();
-    assert_eq!(said(&heard), ["start", "request", "error:INVALID_REQUEST"]);
+    assert_eq!(entries(&log), ["start", "request", "error:INVALID_REQUEST"]);
 
-    let (streamed, heard) = chain(Ears::default());
+    let (streamed, log) = chain(Recorder::default());
     let mut events = stream(&model, prompt("a fail"), streamed).unwrap();
     assert_eq!(events.result().await.unwrap_err().modality, Modality::Image);
-    assert_eq!(said(&heard), ["start", "request", "error:CONTENT_FILTERED"]);
+    assert_eq!(entries(&log), ["start", "request", "error:CONTENT_FILTERED"]);
 
-    let (streamed, heard) = chain(Ears::default());
+    let (streamed, log) = chain(Recorder::default());
     let mut events = stream(&model, prompt("a fox"), streamed).unwrap();
     events.next().await.unwrap().unwrap();
     events.abort();
     assert_eq!(events.result().await.unwrap_err().code, ErrorCode::Cancelled);
-    assert_eq!(said(&heard), ["start", "request", "abort"]);
+    assert_eq!(entries(&log), ["start", "request", "abort"]);
 }
 
-/// Records each span as one line: name, attributes, events and how it ended.
+/// Records each span as one line: name, attributes, events and outcome.
 #[derive(Debug, Clone, Default)]
-struct Spans(Arc<Mutex<Vec<String>>>);
+struct RecordingTracer(Arc<Mutex<Vec<String>>>);
 
 #[derive(Debug)]
-struct RecordedSpan(Mutex<String>, Spans);
+struct RecordedSpan(Mutex<String>, RecordingTracer);
 
 fn written(attributes: &Attributes<'_>) -> String {
     attributes.iter().fold(String::new(), |mut text, (name, value)| {
@@ -354,7 +356,7 @@ fn written(attributes: &Attributes<'_>) -> String {
     })
 }
 
-impl Tracer for Spans {
+impl Tracer for RecordingTracer {
     fn start(&self, operation: &dyn Operation, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
         assert!(parent.is_none());
         assert_eq!(operation.kind(), SpanKind::Client);
@@ -375,19 +377,19 @@ impl Span for RecordedSpan {
     }
 }
 
-fn traced() -> (CallLayers, Arc<Mutex<Vec<String>>>) {
-    let spans = Spans::default();
+fn traced_layers() -> (CallLayers, Arc<Mutex<Vec<String>>>) {
+    let spans = RecordingTracer::default();
     let lines = Arc::clone(&spans.0);
     (CallLayers { tracer: Some(Arc::new(spans)), ..CallLayers::default() }, lines)
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_embedding_call_is_one_span_however_many_batches_it_has() {
-    let (layers, spans) = traced();
+async fn an_embedding_call_with_several_batches_is_one_span() {
+    let (layers, spans) = traced_layers();
     let inputs = |texts: &[&str]| texts.iter().map(|text| (*text).into()).collect::<Vec<EmbeddingInput>>();
     let call = |texts: &[&str]| {
         let options = EmbedOptions { layers: layers.clone(), ..EmbedOptions::default() };
-        embed(Arc::new(Vectors::default()), inputs(texts), Arc::default(), options).unwrap()
+        embed(Arc::new(VectorModel::default()), inputs(texts), Arc::default(), options).unwrap()
     };
 
     call(&["a", "b", "c"]).result().await.unwrap();
@@ -414,8 +416,8 @@ async fn an_embedding_call_is_one_span_however_many_batches_it_has() {
 
 #[tokio::test(start_paused = true)]
 async fn image_calls_are_traced() {
-    let (layers, spans) = traced();
-    let model: Arc<dyn ImageModel> = Arc::new(Pictures::default());
+    let (layers, spans) = traced_layers();
+    let model: Arc<dyn ImageModel> = Arc::new(PictureModel::default());
     let request = |prompt: &str| ImageRequest { prompt: prompt.into(), source: None, params: Arc::default() };
 
     generate(Arc::clone(&model), request("a cat"), layers.clone()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Several rounds on one wire: what a vendor answers becomes the next request. UPP-1.2 §10.5, §19.
+//! Several rounds with one dialect: each response becomes part of the next request. UPP-1.2 §10.5, §19.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use turntree::upp::providers::ollama::ollama;
 use turntree::upp::providers::xai::xai_messages;
 use turntree::upp::{ModelRequest, ModelResponse, ProviderConfig};
 
-use crate::support::fixtures::{cases, frames_of, one_kind_an_index, request_of, stream, with_sources};
+use crate::support::fixtures::{assert_unique_indexes, cases, frames_of, request_of, stream, with_sources};
 
 fn dialect(vendor: &str) -> Box<dyn Dialect> {
     match vendor {
@@ -20,11 +20,11 @@ fn dialect(vendor: &str) -> Box<dyn Dialect> {
         }
         "ollama" => Box::new(ollama()),
         "xai_messages" => Box::new(xai_messages(&ProviderConfig::default())),
-        other => panic!("nobody is named {other}"),
+        other => panic!("unknown vendor {other}"),
     }
 }
 
-/// The results of an answer's calls, in their order.
+/// A message with the results of the tool calls, in call order.
 fn results(answer: &Message, values: &Value) -> Arc<Message> {
     let values = values.as_array().unwrap();
     assert_eq!(answer.tool_calls().len(), values.len());
@@ -55,7 +55,7 @@ fn answer(
 }
 
 #[test]
-fn tools_first_then_the_answer_in_structure() {
+fn a_tool_round_is_followed_by_structured_output() {
     for (case, is_streamed) in
         cases("rounds.json").into_iter().flat_map(|case| [(case.clone(), false), (case, true)])
     {
@@ -71,7 +71,7 @@ fn tools_first_then_the_answer_in_structure() {
 
             let (events, response) = answer(&*dialect, &request, round, is_streamed);
 
-            one_kind_an_index(name, &events);
+            assert_unique_indexes(name, &events);
             assert_eq!(response.stop_reason.as_str(), round["stopReason"], "{name}");
             assert_eq!(
                 response.data.map(|data| data.to::<Value>().unwrap()),

@@ -1,4 +1,4 @@
-//! Models from a script.
+//! Scripted models.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,11 +35,11 @@ async fn streamed(
             }
         }
     }
-    panic!("the stream ended without a word");
+    panic!("the stream ended without a response");
 }
 
 #[tokio::test]
-async fn replies_come_in_order_and_requests_are_recorded() {
+async fn replies_are_returned_in_order_and_requests_are_recorded() {
     let model = scripted(["one", "two"]);
 
     let one = model.complete(hello()).await.unwrap();
@@ -115,7 +115,7 @@ async fn structured_requests_get_objects_and_data() {
 }
 
 #[tokio::test]
-async fn events_are_played_as_they_are_and_may_break() {
+async fn scripted_events_are_replayed_and_can_end_with_an_error() {
     let events = vec![StreamEvent::text(3, "half")];
     let failure = UppError::new(ErrorCode::NetworkError, "scripted", "gone");
     let model =
@@ -131,7 +131,7 @@ async fn events_are_played_as_they_are_and_may_break() {
 }
 
 #[tokio::test]
-async fn a_function_sees_the_request() {
+async fn a_reply_function_receives_the_request() {
     let model = Scripted::function(Arc::new(|request| {
         let reply = Reply::from(format!("{} messages", request.messages.len()));
         Box::pin(async move { Ok(reply) })
@@ -141,7 +141,7 @@ async fn a_function_sees_the_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_are_waited_and_a_stream_is_lazy() {
+async fn delays_are_applied_and_streams_are_lazy() {
     let model = scripted([Reply::from("Hi").after(Duration::from_secs(3)).paced(Duration::from_secs(1))]);
     let started = tokio::time::Instant::now();
 
@@ -153,7 +153,7 @@ async fn delays_are_waited_and_a_stream_is_lazy() {
 }
 
 #[tokio::test]
-async fn the_same_script_gives_the_same_answers() {
+async fn the_same_script_gives_the_same_responses() {
     let (one, two) = (scripted(["a b c", "d"]), scripted(["a b c", "d"]));
     for _ in 0..2 {
         let (events, end) = streamed(&one, hello()).await;

@@ -1,4 +1,4 @@
-//! Exchanges recorded from a loopback server and played without it.
+//! Cassettes: exchanges recorded from a loopback server and replayed without it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::*;
 
 const KEY: &str = "sk-live-abcdefghijklmnop0123456789";
 
-/// A file that no other test uses; gone with the folder of the build.
+/// The path of a cassette in the build folder; each test uses its own name.
 fn file(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cassette");
     std::fs::create_dir_all(&folder).unwrap();
@@ -48,7 +48,7 @@ fn document(path: &Path) -> Value {
 }
 
 #[tokio::test]
-async fn what_was_recorded_is_played_without_the_server() {
+async fn recorded_exchanges_replay_without_the_server() {
     let path = file("round_trip");
     let refusal = response("429 Slow", &[("Retry-After", "0"), ("Set-Cookie", "session=1")], "slow down");
     let answers = [refusal, json(r#"{ "n": 1 }"#), json(r#"{"n":2}"#)];
@@ -63,7 +63,7 @@ async fn what_was_recorded_is_played_without_the_server() {
 
     let playing = with(CassetteMode::Replay, &path);
     let url = url.replace("AbCdEfGh", "another-key");
-    // Members in another order, a number in another spelling, another key in the query.
+    // Other order of members, another spelling of a number, another key in the query.
     let again = post(&url, &value!({"b": [1, 2.0], "a": 1}), &playing).await.unwrap();
     assert_eq!(playing.unused().len(), 1);
     let further = post(&url, &value!({"a": 1, "b": [1, 2]}), &playing).await.unwrap();
@@ -75,7 +75,7 @@ async fn what_was_recorded_is_played_without_the_server() {
 }
 
 #[tokio::test]
-async fn a_file_holds_no_credentials() {
+async fn a_cassette_contains_no_credentials() {
     let path = file("secrets");
     let echo =
         format!(r#"{{"echo":"you sent {KEY}","api_key":"plain","list":["xai-0123456789012345678901"]}}"#);
@@ -89,19 +89,22 @@ async fn a_file_holds_no_credentials() {
     let answer = post(&url, &body, &recording).await.unwrap();
     recording.save().unwrap();
 
-    assert!(String::from_utf8_lossy(&answer.body).contains(KEY), "the caller sees the answer as it came");
+    assert!(
+        String::from_utf8_lossy(&answer.body).contains(KEY),
+        "the caller receives the unredacted response"
+    );
     let text = std::fs::read_to_string(&path).unwrap();
     for secret in
         [KEY, "AIza", "xai-", "hidden-in-query", "pass-word", "plain", "session", "acme", "X-Strange"]
     {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
-    assert!(text.contains("sk-short"), "words that only look a little like keys stay");
+    assert!(text.contains("sk-short"), "short strings with a key prefix are preserved");
     assert_eq!(document(&path)["exchanges"][0]["response"]["body"]["json"]["api_key"], "REDACTED");
 }
 
 #[tokio::test]
-async fn streams_keep_their_chunks_and_their_broken_ends() {
+async fn streams_replay_with_their_chunks_and_network_errors() {
     let path = file("stream");
     let whole = vec![event_stream(), chunk("data: 1\n\nda"), chunk("ta: hé\n\n"), last_chunk()];
     let broken =
@@ -111,7 +114,7 @@ async fn streams_keep_their_chunks_and_their_broken_ends() {
     let recording = with(CassetteMode::Record, &path);
 
     drain(stream(&url, &recording).await.unwrap()).await;
-    let (_, lived) = drain(stream(&url, &recording).await.unwrap()).await;
+    let (_, original) = drain(stream(&url, &recording).await.unwrap()).await;
     recording.save().unwrap();
     drop(server);
 
@@ -120,14 +123,14 @@ async fn streams_keep_their_chunks_and_their_broken_ends() {
     assert_eq!((items, error.is_none()), (vec!["1".to_owned(), "hé".to_owned()], true));
     let (items, error) = drain(stream(&url, &playing).await.unwrap()).await;
     assert_eq!(items, ["3"]);
-    assert!(matches!(lived, Some(StreamError::Http(HttpError::Network { .. }))), "{lived:?}");
+    assert!(matches!(original, Some(StreamError::Http(HttpError::Network { .. }))), "{original:?}");
     assert!(matches!(error, Some(StreamError::Http(HttpError::Network { .. }))), "{error:?}");
     let chunks = &document(&path)["exchanges"][0]["response"]["body"]["chunks"];
     assert_eq!(*chunks, value!(["data: 1\n\nda", "ta: hé\n\n"]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_played_and_retried_as_in_life() {
+async fn recorded_failures_are_replayed_and_retried() {
     let path = file("failures");
     let exchange = |end: Value| {
         let mut exchange =
@@ -145,17 +148,17 @@ async fn failures_are_played_and_retried_as_in_life() {
     std::fs::write(&path, text.to_string()).unwrap();
     let playing = with(CassetteMode::Replay, &path);
     let retries = RetryPolicy::new(ExponentialBackoff { jitter: false, ..ExponentialBackoff::default() });
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
 
     let request = HttpRequest::post("https://host.invalid/v1", "{}").response_type(ResponseType::Json);
     let answer = using(&playing).send(request, &retries, &CancellationToken::new()).await.unwrap();
 
     assert_eq!(answer.body, "{\"ok\":1}");
-    assert_eq!(begun.elapsed().as_secs(), 1 + 2 + 20);
+    assert_eq!(started.elapsed().as_secs(), 1 + 2 + 20);
 }
 
 #[tokio::test]
-async fn what_is_not_recorded_names_the_nearest_and_the_differences() {
+async fn an_unmatched_request_names_the_nearest_exchange_and_the_differences() {
     let path = file("unmatched");
     let server = Server::start([json("1"), json("2")]).await;
     let recording = with(CassetteMode::Record, &path);
@@ -167,10 +170,10 @@ async fn what_is_not_recorded_names_the_nearest_and_the_differences() {
     drop(server);
 
     let playing = with(CassetteMode::Replay, &path);
-    let asked =
+    let unmatched =
         value!({"model": "m", "messages": [{"role": "user", "content": "Bye"}], "id": "b", "seed": 1});
-    let error = post(&url, &asked, &playing).await.unwrap_err();
-    let told = error.to_string();
+    let error = post(&url, &unmatched, &playing).await.unwrap_err();
+    let message = error.to_string();
 
     assert!(matches!(error, HttpError::Rejected { .. }), "{error:?}");
     for part in [
@@ -180,13 +183,13 @@ async fn what_is_not_recorded_names_the_nearest_and_the_differences() {
         "/seed (not recorded, asked 1)",
         "unmatched.json",
     ] {
-        assert!(told.contains(part), "{part} in {told}");
+        assert!(message.contains(part), "{part} in {message}");
     }
     let ignore = ["/id", "/seed", "/messages/*/content"].map(str::to_owned).to_vec();
     let lenient =
         Cassette::open(&path, CassetteOptions { ignore, repeat: true, ..Default::default() }).unwrap();
     for _ in 0..2 {
-        assert_eq!(post(&url, &asked, &lenient).await.unwrap().body, "2");
+        assert_eq!(post(&url, &unmatched, &lenient).await.unwrap().body, "2");
     }
     post(&url, &body, &playing).await.unwrap();
     let spent = post(&url, &body, &playing).await.unwrap_err().to_string();
@@ -196,7 +199,7 @@ async fn what_is_not_recorded_names_the_nearest_and_the_differences() {
 }
 
 #[tokio::test]
-async fn parallel_requests_are_recorded_and_played_in_the_order_they_were_made() {
+async fn parallel_requests_are_recorded_and_replayed_in_request_order() {
     let path = file("parallel");
     let slow = |text: &str, wait| [vec![Step::Wait(Duration::from_millis(wait))], json(text)].concat();
     let server = Server::start([slow("0", 60), slow("1", 30), json("2")]).await;
@@ -210,7 +213,7 @@ async fn parallel_requests_are_recorded_and_played_in_the_order_they_were_made()
         join_all(all).await
     };
 
-    let lived = ask(recording.clone(), url.clone()).await;
+    let original = ask(recording.clone(), url.clone()).await;
     recording.save().unwrap();
     drop(server);
 
@@ -219,12 +222,12 @@ async fn parallel_requests_are_recorded_and_played_in_the_order_they_were_made()
         (0..3).map(|n| file["exchanges"][n]["request"]["body"]["json"]["n"].clone()).collect();
     assert_eq!(order, [0, 1, 2]);
     for _ in 0..5 {
-        assert_eq!(ask(with(CassetteMode::Replay, &path), url.clone()).await, lived);
+        assert_eq!(ask(with(CassetteMode::Replay, &path), url.clone()).await, original);
     }
 }
 
 #[tokio::test]
-async fn auto_sends_only_what_is_missing_and_keeps_what_is_not_ours() {
+async fn auto_mode_sends_missing_requests_and_preserves_unknown_members() {
     let path = file("auto");
     std::fs::write(&path, r#"{"format":"turntree.replay","version":1,"exchanges":[],"note":"keep me"}"#)
         .unwrap();
@@ -245,7 +248,7 @@ async fn auto_sends_only_what_is_missing_and_keeps_what_is_not_ours() {
 }
 
 #[test]
-fn files_that_cannot_be_played_say_why() {
+fn invalid_cassettes_are_refused_with_a_reason() {
     let path = file("broken");
     let open = |text: &[u8]| {
         std::fs::write(&path, text).unwrap();
@@ -269,8 +272,8 @@ fn files_that_cannot_be_played_say_why() {
         ),
     ];
     for (text, reason) in cases {
-        let told = open(&text);
-        assert!(told.contains(reason) && told.contains("broken.json"), "{reason} in {told}");
+        let message = open(&text);
+        assert!(message.contains(reason) && message.contains("broken.json"), "{reason} in {message}");
     }
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(Cassette::open(&path, CassetteOptions::default()), Err(CassetteError::Missing { .. })));
@@ -280,7 +283,7 @@ fn files_that_cannot_be_played_say_why() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_written_is_told_and_the_old_one_stays() {
+async fn a_failed_write_is_an_error_and_leaves_no_temporary_files() {
     let server = Server::start([json("1")]).await;
     let folder = file("folder");
     std::fs::create_dir_all(folder.join("in_the_way.json")).unwrap();
@@ -290,18 +293,18 @@ async fn a_file_that_cannot_be_written_is_told_and_the_old_one_stays() {
     let error = recording.save().unwrap_err();
 
     assert!(matches!(error, CassetteError::File { action: "write", .. }), "{error}");
-    // A write in the background may be trying at this moment.
+    // A background write may still be running.
     let is_clean = || std::fs::read_dir(&folder).unwrap().count() == 1;
     for _ in 0..100 {
         if !is_clean() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    assert!(is_clean(), "something is left beside");
+    assert!(is_clean(), "a temporary file remains");
 }
 
 #[tokio::test]
-async fn a_hook_takes_out_what_only_the_caller_knows() {
+async fn a_redaction_hook_replaces_text_in_requests_and_responses() {
     let path = file("hook");
     let server = Server::start([json(r#"{"name":"Ada"}"#)]).await;
     let hook = |exchange: Value| {
@@ -322,7 +325,7 @@ async fn a_hook_takes_out_what_only_the_caller_knows() {
 }
 
 #[tokio::test]
-async fn a_hook_that_fails_ends_the_request_and_the_save_with_its_own_failure() {
+async fn a_failing_redaction_hook_fails_the_request_or_the_save() {
     let server = Server::start([json("1")]).await;
     let failure = HostFailure::new(std::io::Error::other("no such name"));
     for fails_at_request in [true, false] {
@@ -345,15 +348,15 @@ async fn a_hook_that_fails_ends_the_request_and_the_save_with_its_own_failure() 
             assert!(matches!(answer.unwrap_err(), HttpError::Host(own) if own == failure));
         } else {
             answer.unwrap();
-            let told = recording.save().unwrap_err();
-            assert_eq!(told, CassetteError::Hook { path: path.clone(), failure: failure.clone() });
+            let error = recording.save().unwrap_err();
+            assert_eq!(error, CassetteError::Hook { path: path.clone(), failure: failure.clone() });
         }
         assert!(!path.exists());
     }
 }
 
 #[tokio::test]
-async fn two_recorders_of_one_file_keep_what_the_other_recorded() {
+async fn two_recorders_of_one_file_preserve_the_exchanges_of_each_other() {
     for mode in [CassetteMode::Auto, CassetteMode::Record] {
         let path = file("shared");
         let server = Server::start((0..5).map(|number| json(&number.to_string()))).await;
@@ -371,17 +374,18 @@ async fn two_recorders_of_one_file_keep_what_the_other_recorded() {
         one.save().unwrap();
 
         let exchanges = document(&path)["exchanges"].as_array().unwrap().clone();
-        let mut asked: Vec<_> = exchanges.iter().map(|e| e["request"]["body"]["json"].clone()).collect();
-        asked.sort_by_key(Value::to_string);
-        let kept = if mode == CassetteMode::Auto { vec!["a", "b", "c", "old"] } else { vec!["a", "b", "c"] };
-        assert_eq!(asked, kept, "{mode:?}");
+        let mut bodies: Vec<_> = exchanges.iter().map(|e| e["request"]["body"]["json"].clone()).collect();
+        bodies.sort_by_key(Value::to_string);
+        let expected =
+            if mode == CassetteMode::Auto { vec!["a", "b", "c", "old"] } else { vec!["a", "b", "c"] };
+        assert_eq!(bodies, expected, "{mode:?}");
         let folder = path.parent().unwrap();
         assert!(!folder.join("shared.json.lock").exists());
     }
 }
 
 #[tokio::test]
-async fn many_recorders_at_once_lose_nothing() {
+async fn concurrent_recorders_lose_no_exchange() {
     let path = file("crowd");
     let server = Server::start((0..24).map(|number| json(&number.to_string()))).await;
     let url = server.url("/v1");
@@ -402,14 +406,14 @@ async fn many_recorders_at_once_lose_nothing() {
     .await
     .unwrap();
 
-    let mut asked: Vec<_> =
+    let mut indexes: Vec<_> =
         with(CassetteMode::Replay, &path).unused().into_iter().map(|unused| unused.index).collect();
-    asked.sort_unstable();
-    assert_eq!(asked, (0..24).collect::<Vec<_>>());
+    indexes.sort_unstable();
+    assert_eq!(indexes, (0..24).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn secrets_inside_of_bytes_are_taken_out_and_the_other_bytes_stay() {
+async fn secrets_in_binary_bodies_are_redacted_and_other_bytes_preserved() {
     let path = file("bytes");
     let body = [b"\xff\x00key=".as_slice(), KEY.as_bytes(), b"\xe9sk-proj-0123456789abcdef\xfe"].concat();
     let head = format!(
@@ -419,11 +423,11 @@ async fn secrets_inside_of_bytes_are_taken_out_and_the_other_bytes_stay() {
     let server = Server::start([vec![Step::Send(head.into_bytes()), Step::Send(body.clone())]]).await;
     let recording = with(CassetteMode::Record, &path);
 
-    let lived = post(&server.url("/v1"), &value!({}), &recording).await.unwrap();
+    let original = post(&server.url("/v1"), &value!({}), &recording).await.unwrap();
     recording.save().unwrap();
 
     let encoded = document(&path)["exchanges"][0]["response"]["body"]["base64"].as_str().unwrap().to_owned();
-    let kept = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded).unwrap();
-    assert_eq!(lived.body, body);
-    assert_eq!(kept, b"\xff\x00key=REDACTED\xe9REDACTED\xfe");
+    let redacted = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded).unwrap();
+    assert_eq!(original.body, body);
+    assert_eq!(redacted, b"\xff\x00key=REDACTED\xe9REDACTED\xfe");
 }

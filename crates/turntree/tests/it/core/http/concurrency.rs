@@ -1,4 +1,4 @@
-//! How many requests to one host are under way at once, and how long all of it may take.
+//! Limits on concurrent requests to one host, the order of waiting requests, and the total deadline.
 
 use std::num::NonZeroUsize;
 
@@ -15,34 +15,34 @@ fn slow_stream() -> Vec<Step> {
 }
 
 #[tokio::test]
-async fn a_place_is_taken_until_the_body_ends() {
+async fn a_permit_is_released_at_the_end_of_the_body() {
     let script =
         vec![event_stream(), chunk("data: 1\n\n"), Step::Wait(Duration::from_millis(150)), last_chunk()];
     let server = Server::start([script, json("2")]).await;
     let limits = one_at_a_time();
 
     let stream = open(&server, &limits, &RetryPolicy::default()).await.unwrap();
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let (drained, answer) = join(drain(stream), get(&server, &limits)).await;
 
     assert_eq!(drained.0, ["1"]);
     assert_eq!(answer.unwrap().body, "2");
-    assert!(begun.elapsed() >= Duration::from_millis(100), "the second request did not wait");
+    assert!(started.elapsed() >= Duration::from_millis(100), "the second request did not wait");
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_gives_its_place_back() {
+async fn dropping_a_stream_releases_its_permit() {
     let server = Server::start([slow_stream(), json("2")]).await;
     let limits = one_at_a_time();
 
     drop(open(&server, &limits, &RetryPolicy::default()).await.unwrap());
     let answer = tokio::time::timeout(Duration::from_secs(5), get(&server, &limits)).await;
 
-    assert_eq!(answer.expect("the place was not given back").unwrap().body, "2");
+    assert_eq!(answer.expect("the permit was not released").unwrap().body, "2");
 }
 
 #[tokio::test]
-async fn who_leaves_the_line_does_not_hold_it_up() {
+async fn a_dropped_waiting_request_leaves_the_queue() {
     let server = Server::start([slow_stream(), json("3")]).await;
     let limits = one_at_a_time();
 
@@ -51,13 +51,13 @@ async fn who_leaves_the_line_does_not_hold_it_up() {
     drop(stream);
     let answer = tokio::time::timeout(Duration::from_secs(5), get(&server, &limits)).await;
 
-    assert!(waiting.is_err(), "two were under way at once");
-    assert_eq!(answer.expect("the line is stuck").unwrap().body, "3");
+    assert!(waiting.is_err(), "two requests ran at once");
+    assert_eq!(answer.expect("the queue is stuck").unwrap().body, "3");
     assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn waiting_in_line_counts_for_the_whole_time() {
+async fn the_total_deadline_includes_time_in_the_queue() {
     let server = Server::start([slow_stream()]).await;
     let limits = one_at_a_time();
     let impatient = HttpConfig { total_deadline: Some(Duration::from_millis(50)), ..limits.clone() };
@@ -69,7 +69,7 @@ async fn waiting_in_line_counts_for_the_whole_time() {
 }
 
 #[tokio::test]
-async fn google_says_in_the_body_how_long_to_wait() {
+async fn the_retry_delay_of_google_is_read_from_the_body() {
     let body = r#"{"error":{"code":429,"details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure"},
         {"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"3.5s"}]}}"#;
     let headers = [("Content-Type", "application/json"), ("Retry-After", "9")];
@@ -86,29 +86,29 @@ async fn google_says_in_the_body_how_long_to_wait() {
         waits.push(get(&server, &config()).await.unwrap_err().retry_after());
     }
 
-    let (told, header) = (Duration::from_millis(3500), Duration::from_secs(9));
-    assert_eq!(waits, [Some(told), Some(told), Some(header), None]);
+    let (body_delay, header_delay) = (Duration::from_millis(3500), Duration::from_secs(9));
+    assert_eq!(waits, [Some(body_delay), Some(body_delay), Some(header_delay), None]);
 }
 
 #[tokio::test]
-async fn the_line_is_first_come_first_served() {
+async fn waiting_requests_run_in_order_of_arrival() {
     let server = Server::start([slow_stream(), json("1"), json("2"), json("3"), json("4")]).await;
     let limits = one_at_a_time();
     let stream = open(&server, &limits, &RetryPolicy::default()).await.unwrap();
 
-    let mut line = Vec::new();
+    let mut queue = Vec::new();
     for place in 1..=4 {
         let request = HttpRequest::get(server.url(&format!("/{place}"))).response_type(ResponseType::Json);
         let client = client(&limits);
-        line.push(tokio::spawn(async move {
+        queue.push(tokio::spawn(async move {
             client.send(request, &RetryPolicy::default(), &CancellationToken::new()).await.unwrap()
         }));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    line.remove(1).abort();
+    queue.remove(1).abort();
     assert_eq!(server.requests().len(), 1, "they did not wait");
     drop(stream);
-    for waiting in line {
+    for waiting in queue {
         waiting.await.unwrap();
     }
 
@@ -117,7 +117,7 @@ async fn the_line_is_first_come_first_served() {
 }
 
 #[tokio::test]
-async fn a_wait_before_a_retry_holds_no_place_and_counts_for_the_whole_time() {
+async fn a_retry_delay_holds_no_permit_and_counts_towards_the_total_deadline() {
     let slow_down = response("503 Later", &[("Retry-After", "0")], "");
     let server = Server::start([slow_down.clone(), json("2"), slow_down]).await;
     let limits = one_at_a_time();
@@ -137,6 +137,6 @@ async fn a_wait_before_a_retry_holds_no_place_and_counts_for_the_whole_time() {
     let hurried = client_of(Some(Duration::from_millis(200)));
     let error = hurried.send(request(), &patient, &CancellationToken::new()).await.unwrap_err();
 
-    assert_eq!(other.expect("who waits for a retry holds a place").unwrap().body, "2");
+    assert_eq!(other.expect("a request that waits for a retry holds a permit").unwrap().body, "2");
     assert_eq!(phase(&error), Some(TimeoutPhase::Total));
 }

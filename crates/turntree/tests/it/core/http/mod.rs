@@ -1,4 +1,4 @@
-//! The HTTP client against a loopback server that misbehaves as scripted.
+//! The HTTP client against a scripted loopback server with faults.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl BodyDecoder for EventData {
 
 type EventStream = BodyStream<String, StreamError>;
 
-/// Short limits, no proxy, connections of its own: tests do not wait and do not meet.
+/// The default limits without a proxy.
 fn config() -> HttpConfig {
     HttpConfig { proxy: Proxy::Direct, ..HttpConfig::default() }
 }
@@ -113,9 +113,9 @@ fn phase(error: &HttpError) -> Option<TimeoutPhase> {
     }
 }
 
-/// As on the thread of an asyncio event loop: no tokio context, a foreign executor.
+/// Polls on another executor without a tokio context, as on the thread of an asyncio event loop.
 #[test]
-fn everything_may_be_polled_outside_of_tokio() {
+fn requests_and_streams_can_be_polled_outside_of_tokio() {
     let server_runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let scripts = [
@@ -142,7 +142,7 @@ fn everything_may_be_polled_outside_of_tokio() {
     assert!(error.is_none(), "{error:?}");
 }
 
-/// The smallest executor: polls here, sleeps until woken.
+/// A minimal executor: polls on this thread and parks it until a wake-up.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {

@@ -1,4 +1,4 @@
-//! Requests whose answer is read whole.
+//! Requests with a complete response.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{client, config, get, phase, quick_retries};
 use crate::support::server::{Server, Step, chunk, event_stream, json, last_chunk, response, send};
 
 #[tokio::test]
-async fn a_plain_request_is_answered() {
+async fn a_request_sends_headers_and_body_and_returns_the_response() {
     let server = Server::start([json("{\"ok\":true}")]).await;
     let request = HttpRequest::post(server.url("/v1/chat"), "{\"a\":1}")
         .header("X-Custom", "first")
@@ -39,7 +39,7 @@ async fn a_plain_request_is_answered() {
 }
 
 #[tokio::test]
-async fn the_second_request_uses_the_first_ones_connection() {
+async fn a_second_request_reuses_the_connection() {
     let server = Server::start([json("1"), json("2")]).await;
     let client = client(&config());
 
@@ -52,7 +52,7 @@ async fn the_second_request_uses_the_first_ones_connection() {
 }
 
 #[tokio::test]
-async fn a_body_in_single_bytes_is_put_together() {
+async fn a_body_received_byte_by_byte_is_joined() {
     let text = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world";
     let server = Server::start([vec![Step::Drip(text.into())]]).await;
 
@@ -67,7 +67,7 @@ async fn an_empty_body_is_an_empty_success() {
 }
 
 #[tokio::test]
-async fn a_refusal_carries_what_explains_it() {
+async fn an_error_status_carries_request_id_retry_after_and_body_without_secrets() {
     let headers = [("Retry-After", "7"), ("request-id", "req_1"), ("Set-Cookie", "session=cookie-secret")];
     let server =
         Server::start([response("429 Too Many Requests", &headers, "{\"error\":\"slow down\"}")]).await;
@@ -90,7 +90,7 @@ async fn a_refusal_carries_what_explains_it() {
 }
 
 #[tokio::test]
-async fn a_page_of_html_is_the_wrong_kind() {
+async fn an_html_page_is_a_content_type_error() {
     let page = format!("<html>\n  <h1>Bad gateway</h1>{}", "x".repeat(1000));
     let server = Server::start([response("200 OK", &[("Content-Type", "text/html")], &page)]).await;
 
@@ -137,7 +137,7 @@ async fn a_refused_connection_is_a_network_error() {
 }
 
 #[tokio::test]
-async fn a_reset_before_and_within_the_answer_is_a_network_error() {
+async fn a_reset_before_or_during_the_response_is_a_network_error() {
     let within = vec![send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"), Step::Reset];
     let cut = vec![send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"), Step::Close];
     let server = Server::start([vec![Step::Reset], vec![Step::Close], within, cut]).await;
@@ -150,7 +150,7 @@ async fn a_reset_before_and_within_the_answer_is_a_network_error() {
 }
 
 #[tokio::test]
-async fn silence_is_a_timeout_of_its_phase() {
+async fn a_silent_server_is_a_timeout_of_the_current_phase() {
     let limit = Duration::from_millis(250);
     let headers_only = send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
     let mut server = Server::start([vec![Step::AwaitHangUp], vec![headers_only, Step::AwaitHangUp]]).await;
@@ -164,9 +164,9 @@ async fn silence_is_a_timeout_of_its_phase() {
     assert!(headers.to_string().contains("took longer than 250 ms to send its headers"), "{headers}");
 }
 
-/// A listener whose queue is full answers no further connection.
+/// A listener with a full queue accepts no further connection.
 #[tokio::test]
-async fn a_server_that_accepts_nobody_is_a_connect_timeout() {
+async fn a_server_that_accepts_no_connection_is_a_connect_timeout() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -219,7 +219,7 @@ async fn failures_are_retried_until_success() {
 }
 
 #[tokio::test]
-async fn retries_are_counted_and_the_last_failure_is_reported() {
+async fn the_last_failure_is_returned_after_the_maximum_of_retries() {
     let server = Server::start((500..504).map(|status| response(&format!("{status} Oops"), &[], ""))).await;
 
     let sent = client(&config())
@@ -242,7 +242,7 @@ async fn a_bad_request_is_not_retried() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_without_retry_after_waits_the_fallback() {
+async fn a_rate_limit_without_retry_after_waits_for_the_fallback_delay() {
     let server = Server::start([response("429 Slow", &[], ""), json("1")]).await;
     let strategy = RetryAfterStrategy { fallback_delay: Duration::from_millis(1), ..Default::default() };
 
@@ -299,7 +299,7 @@ async fn redirects_do_not_leave_the_origin() {
 }
 
 #[tokio::test]
-async fn wrong_requests_are_explained_without_being_sent() {
+async fn invalid_requests_are_refused_before_they_are_sent() {
     let client = client(&config());
     let send = |request| client.send(request, &RetryPolicy::default(), &CancellationToken::new());
 
@@ -314,7 +314,7 @@ async fn wrong_requests_are_explained_without_being_sent() {
 }
 
 #[tokio::test]
-async fn tls_with_a_plain_server_is_a_network_error() {
+async fn tls_to_a_plaintext_server_is_a_network_error() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let request = HttpRequest::get(format!("https://{}/", listener.local_addr().unwrap()));
     let client = client(&config());
@@ -333,7 +333,7 @@ async fn tls_with_a_plain_server_is_a_network_error() {
 }
 
 #[test]
-fn a_wrong_proxy_is_explained_without_its_password() {
+fn an_invalid_proxy_url_is_an_error_without_the_password() {
     let config = HttpConfig { proxy: Proxy::Url(Secret::from("http://user:password@[")), ..config() };
 
     let error = HttpClient::shared(&config).unwrap_err();
@@ -346,7 +346,7 @@ fn a_wrong_proxy_is_explained_without_its_password() {
 }
 
 #[tokio::test]
-async fn a_proxy_gets_what_is_meant_for_another_host() {
+async fn a_proxy_receives_requests_for_other_hosts() {
     let server = Server::start([json("1")]).await;
     let config = HttpConfig { proxy: Proxy::Url(Secret::from(server.url(""))), ..config() };
     let request = HttpRequest::get("http://models.invalid/v1/thing");

@@ -1,4 +1,4 @@
-//! Streams that are decoded where they are read.
+//! Streamed bodies, decoded by the task that reads them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use super::{EventData, StreamError, client, config, drain, open, phase, quick_re
 use crate::support::server::{Server, Step, chunk, event_stream, json, last_chunk, response};
 
 #[tokio::test]
-async fn json_where_events_are_expected_is_the_wrong_kind() {
+async fn json_instead_of_an_event_stream_is_a_content_type_error() {
     let server = Server::start([json("{\"error\":\"no stream\"}")]).await;
 
     let error = open(&server, &config(), &RetryPolicy::default()).await.unwrap_err();
@@ -42,7 +42,7 @@ async fn the_deadline_covers_the_stream() {
 }
 
 #[tokio::test]
-async fn a_stream_is_decoded_whatever_the_chunks() {
+async fn decoding_is_independent_of_chunking() {
     let half = vec![event_stream(), chunk("data: on"), chunk("e\n\nda"), chunk("ta: two\n\n"), last_chunk()];
     let body = "data: one\r\n\r\ndata: tw\u{f6}\r\n\r\n";
     let head =
@@ -60,7 +60,7 @@ async fn a_stream_is_decoded_whatever_the_chunks() {
 }
 
 #[tokio::test]
-async fn many_events_pass_a_slow_consumer_in_order() {
+async fn a_slow_consumer_receives_all_events_in_order() {
     let text = (0..2000).map(|number| format!("data: {number}\n\n")).collect::<Vec<_>>().concat();
     let server = Server::start([vec![event_stream(), chunk(&text), chunk(&text), last_chunk()]]).await;
     let mut stream = open(&server, &config(), &RetryPolicy::default()).await.unwrap();
@@ -78,10 +78,10 @@ async fn many_events_pass_a_slow_consumer_in_order() {
     assert_eq!(items, expected);
 }
 
-/// One item a chunk; counts what it made.
-struct Counting(Arc<AtomicUsize>);
+/// Gives one item for each chunk and counts them.
+struct CountingDecoder(Arc<AtomicUsize>);
 
-impl BodyDecoder for Counting {
+impl BodyDecoder for CountingDecoder {
     type Item = ();
     type Error = HttpError;
 
@@ -97,21 +97,21 @@ impl BodyDecoder for Counting {
 }
 
 #[tokio::test]
-async fn a_consumer_that_does_not_read_stops_the_reading() {
+async fn back_pressure_stops_reading_from_the_socket() {
     let mut server = Server::start([vec![event_stream(), Step::Flood(b"1\r\nx\r\n".to_vec())]]).await;
-    let made = Arc::<AtomicUsize>::default();
+    let decoded = Arc::<AtomicUsize>::default();
     let opening = client(&config()).stream(
         HttpRequest::get(server.url("/")),
         &RetryPolicy::default(),
         &CancellationToken::new(),
-        Counting(made.clone()),
+        CountingDecoder(decoded.clone()),
     );
 
     let stream = opening.await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
 
-    // One came with the beginning, 256 wait, one is in the task's hand.
-    assert_eq!(made.load(Ordering::Relaxed), 258);
+    // One item came with the headers, 256 are buffered, the task holds one.
+    assert_eq!(decoded.load(Ordering::Relaxed), 258);
     drop(stream);
     server.hung_up().await;
 }
@@ -129,7 +129,7 @@ async fn a_stream_past_its_limit_is_refused() {
 }
 
 #[tokio::test]
-async fn a_stream_read_to_its_end_leaves_its_connection() {
+async fn a_stream_read_to_its_end_returns_its_connection_to_the_pool() {
     let done = vec![event_stream(), chunk("data: 1\n\ndata: [DONE]\n\n"), last_chunk()];
     let ended = vec![event_stream(), chunk("data: 1\n\n"), last_chunk()];
     let server = Server::start([done, ended, json("1")]).await;
@@ -148,7 +148,7 @@ async fn a_stream_read_to_its_end_leaves_its_connection() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_reports_it_after_its_items() {
+async fn a_broken_stream_returns_its_error_after_its_items() {
     let reset =
         vec![event_stream(), chunk("data: 1\n\n"), Step::Wait(Duration::from_millis(20)), Step::Reset];
     let cut = vec![event_stream(), chunk("data: 1\n\ndata: ha"), Step::Close];
@@ -160,11 +160,11 @@ async fn a_stream_that_breaks_reports_it_after_its_items() {
         assert_eq!(items, ["1"]);
         assert!(matches!(error, Some(StreamError::Http(HttpError::Network { .. }))), "{error:?}");
     }
-    assert_eq!(server.requests().len(), 2, "nothing is retried once items are out");
+    assert_eq!(server.requests().len(), 2, "a stream with items is not retried");
 }
 
 #[tokio::test]
-async fn a_stream_that_falls_silent_times_out() {
+async fn a_stream_without_new_bytes_times_out() {
     let mut server = Server::start([vec![event_stream(), chunk("data: 1\n\n"), Step::AwaitHangUp]]).await;
     let config = HttpConfig { idle_timeout: Duration::from_millis(250), ..config() };
 
@@ -203,7 +203,7 @@ async fn a_stream_without_a_body_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_refused_stream_carries_the_body() {
+async fn an_error_status_of_a_stream_carries_the_body() {
     let server =
         Server::start([response("401 No", &[("Content-Type", "application/json")], "{\"e\":1}")]).await;
 
@@ -228,7 +228,7 @@ async fn dropping_the_stream_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn cancelling_ends_the_stream_even_with_items_left() {
+async fn cancelling_ends_a_stream_with_buffered_items() {
     let scripts = [
         vec![event_stream(), chunk("data: 1\n\ndata: 2\n\n"), Step::AwaitHangUp],
         vec![event_stream(), chunk("data: 1\n\n"), Step::AwaitHangUp],
@@ -284,13 +284,13 @@ async fn a_decoder_error_ends_the_stream_after_its_items() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_sink_is_an_error_not_a_hang() {
+async fn a_panic_in_a_decoder_is_an_error() {
     struct Broken;
     impl BodyDecoder for Broken {
         type Item = ();
         type Error = HttpError;
         fn decode(&mut self, bytes: &Bytes, out: &mut Vec<()>) -> Result<Flow, HttpError> {
-            assert!(bytes.starts_with(b"good"), "sink is broken");
+            assert!(bytes.starts_with(b"good"), "decoder is broken");
             out.push(());
             Ok(Flow::Continue)
         }
@@ -314,7 +314,7 @@ async fn a_panic_in_a_sink_is_an_error_not_a_hang() {
     let at_once = open().await.unwrap_err();
     let mut stream = open().await.unwrap();
 
-    assert!(at_once.to_string().contains("panicked: sink is broken"), "{at_once}");
+    assert!(at_once.to_string().contains("panicked: decoder is broken"), "{at_once}");
     assert!(stream.next().await.unwrap().is_ok());
     assert!(matches!(stream.next().await, Some(Err(HttpError::Task(_)))));
     assert!(stream.next().await.is_none());

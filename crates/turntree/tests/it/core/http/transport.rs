@@ -1,4 +1,4 @@
-//! A transport of the application: requests are answered in process.
+//! Custom transports, which answer requests in process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use turntree::core::http::{
 
 use super::*;
 
-/// Fails `failures` times, then answers with method, path and body, in chunks of a few bytes.
+/// Fails `failures` times, then responds with method, path and body in chunks of 3 bytes.
 #[derive(Debug, Default)]
 struct InProcess {
     failures: usize,
@@ -44,7 +44,7 @@ impl Transport for InProcess {
 }
 
 #[tokio::test]
-async fn requests_are_answered_in_process_with_retries_and_without_credentials() {
+async fn a_custom_transport_answers_in_process_with_retries_and_without_credentials() {
     let transport = Arc::new(InProcess { failures: 2, ..InProcess::default() });
     let client = HttpClient::new(Arc::clone(&transport) as Arc<dyn Transport>, &config());
     let request = HttpRequest::post("https://host.invalid/v1", "hello");
@@ -57,7 +57,7 @@ async fn requests_are_answered_in_process_with_retries_and_without_credentials()
 }
 
 #[tokio::test]
-async fn streams_limits_and_errors_are_those_of_the_client() {
+async fn stream_decoding_and_limits_apply_to_custom_transports() {
     let client = |limit| {
         let config = HttpConfig { max_stream: limit, ..config() };
         client(&config).layer(&ReplaceTransport(Arc::new(InProcess::default())))
@@ -78,7 +78,7 @@ async fn streams_limits_and_errors_are_those_of_the_client() {
 }
 
 #[tokio::test]
-async fn what_a_transport_of_the_application_answers_is_recorded_and_played() {
+async fn responses_of_a_custom_transport_are_recorded_and_replayed() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("in_process.json");
     let open = |mode| Cassette::open(&path, CassetteOptions { mode, ..CassetteOptions::default() }).unwrap();
     let send = async |transport: Arc<dyn Transport>| {

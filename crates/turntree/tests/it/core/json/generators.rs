@@ -21,7 +21,7 @@ pub(crate) fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z \"\\\\/é😀\u{0}\u{7f}\n]{0,6}", any::<String>()]
 }
 
-/// JSON texts, spaced and spelled in every way.
+/// JSON texts with varied white space and escapes.
 pub(crate) fn any_json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         prop::sample::select(vec![
@@ -67,7 +67,7 @@ pub(crate) fn arguments() -> impl Strategy<Value = RawJson> {
     object().prop_map(|object| RawJson::from_value(&object).unwrap())
 }
 
-/// Members that no type knows.
+/// Unknown members.
 pub(crate) fn extra() -> impl Strategy<Value = Extra> {
     let members = prop::collection::vec(("x-[a-c é\"]{0,2}", raw()), 0..3);
     prop_oneof![3 => Just(Vec::new()), 2 => members].prop_map(|members| {
@@ -172,7 +172,7 @@ pub(crate) fn body() -> impl Strategy<Value = Body> {
 }
 
 pub(crate) fn time() -> impl Strategy<Value = Timestamp> {
-    // Half of them as real ones are: a day's milliseconds in our century.
+    // Half of them are milliseconds of this century.
     prop_oneof![any::<i64>(), (0..4_000_000_000_000_i64).prop_map(|milliseconds| milliseconds * 1_000)]
         .prop_map(Timestamp::from_microseconds)
 }
@@ -252,7 +252,7 @@ pub(crate) fn turn() -> impl Strategy<Value = Turn> {
         body: Body::Assistant { content: Vec::new(), tool_calls: None },
         extra: Extra::new(),
     });
-    // No `data` that is null: missing and null are the same.
+    // `data` is never null, because null is read as missing.
     let data = optional(raw().prop_filter("null is none", |data| !data.is_null()));
     (messages(), answer, prop::collection::vec(execution(), 0..2), usage(), any::<u32>(), data, extra())
         .prop_map(|(mut messages, answer, executions, usage, cycles, data, extra)| {
@@ -318,7 +318,7 @@ pub(crate) fn event() -> impl Strategy<Value = StreamEvent> {
     (any::<u32>(), delta(), extra()).prop_map(|(index, delta, extra)| StreamEvent { index, delta, extra })
 }
 
-/// JSON of few values, so that two of them are often the same.
+/// JSON of few values, so that two samples are often equal.
 pub(crate) fn small_json() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec!["0", "1", "\"a\"", "\"\\u0061\"", "null", "[]", "{}"])
         .prop_map(str::to_owned);

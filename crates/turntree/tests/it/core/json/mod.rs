@@ -1,5 +1,5 @@
-//! Round trips of every type that is JSON: a value that is written and read again is equal and is written the same,
-//! in any order of its members and with unknown members.
+//! JSON round trips of every type: the value read back is equal and has the same JSON, with members in any order and
+//! with unknown members.
 
 pub(crate) mod generators;
 mod shuffle;
@@ -41,38 +41,38 @@ proptest! {
     #![proptest_config(deterministic(128))]
 
     #[test]
-    fn messages_are_read_as_written_in_any_order(message in message(), seed in any::<u64>()) {
+    fn messages_round_trip_in_any_member_order(message in message(), seed in any::<u64>()) {
         assert_round_trip(&message, seed)?;
     }
 
     #[test]
-    fn threads_are_read_as_written_in_any_order(thread in thread(), seed in any::<u64>()) {
+    fn threads_round_trip_in_any_member_order(thread in thread(), seed in any::<u64>()) {
         assert_round_trip(&thread, seed)?;
     }
 
     #[test]
-    fn turns_are_read_as_written_in_any_order(turn in turn(), seed in any::<u64>()) {
+    fn turns_round_trip_in_any_member_order(turn in turn(), seed in any::<u64>()) {
         assert_round_trip(&turn, seed)?;
     }
 
     #[test]
-    fn events_are_read_as_written_in_any_order(event in event(), seed in any::<u64>()) {
+    fn events_round_trip_in_any_member_order(event in event(), seed in any::<u64>()) {
         assert_round_trip(&event, seed)?;
     }
 
     #[test]
-    fn blocks_are_read_as_written_in_any_order(block in block(), seed in any::<u64>()) {
+    fn blocks_round_trip_in_any_member_order(block in block(), seed in any::<u64>()) {
         assert_round_trip(&block, seed)?;
     }
 
     #[test]
-    fn tools_are_read_as_written_in_any_order(definition in definition(), result in tool_result(), seed in any::<u64>()) {
+    fn tools_round_trip_in_any_member_order(definition in definition(), result in tool_result(), seed in any::<u64>()) {
         assert_round_trip(&definition, seed)?;
         assert_round_trip(&result, seed)?;
     }
 
     #[test]
-    fn a_tag_anywhere_is_a_tag_first(block in block()) {
+    fn the_position_of_the_tag_is_irrelevant(block in block()) {
         let Tree::Object(members) = Tree::read(&serde_json::to_string(&block).unwrap()) else { unreachable!() };
         let texts = members.iter().map(|(key, value)| {
             let mut text = format!("{key}:");
@@ -87,13 +87,13 @@ proptest! {
     }
 
     #[test]
-    fn every_point_in_time_is_written_and_read_back(microseconds in any::<i64>()) {
+    fn every_timestamp_round_trips(microseconds in any::<i64>()) {
         let timestamp = Timestamp::from_microseconds(microseconds);
         prop_assert_eq!(timestamp.to_string().parse(), Ok(timestamp));
     }
 
     #[test]
-    fn times_of_the_calendar_library_are_ours(microseconds in -62_167_219_200_000_000_i64..253_402_207_200_000_000) {
+    fn timestamps_match_the_jiff_crate(microseconds in -62_167_219_200_000_000_i64..253_402_207_200_000_000) {
         let theirs = jiff::Timestamp::from_microsecond(microseconds).unwrap();
         let ours = Timestamp::from_microseconds(microseconds);
         let digits = if microseconds.rem_euclid(1_000) == 0 { 3 } else { 6 };
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_parsers_panic(text in "\\PC{0,80}") {
+    fn parsers_do_not_panic_on_any_text(text in "\\PC{0,80}") {
         let limits = Limits::default();
         let _ = parse::<Message>(&text, &limits);
         let _ = parse::<Thread>(&text, &limits);
@@ -116,7 +116,7 @@ proptest! {
     #![proptest_config(deterministic(1024))]
 
     #[test]
-    fn raw_values_are_equal_exactly_if_their_trees_are(one in small_json(), two in small_json()) {
+    fn raw_values_are_equal_if_and_only_if_their_trees_are(one in small_json(), two in small_json()) {
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         let raw = |text: &str| RawJson::from_text(text.to_owned()).unwrap();
 
@@ -125,14 +125,14 @@ proptest! {
     }
 
     #[test]
-    fn raw_values_are_equal_in_any_order_and_spacing(json in any_json(), seed in any::<u64>()) {
+    fn equality_of_raw_values_ignores_member_order_and_whitespace(json in any_json(), seed in any::<u64>()) {
         let other = shuffled(&json, seed);
         prop_assert_eq!(RawJson::from_text(json).unwrap(), RawJson::from_text(other).unwrap());
     }
 }
 
 #[test]
-fn numbers_are_equal_when_they_are_the_same_number() {
+fn numbers_are_equal_if_their_values_are_equal() {
     let raw = |text: &str| RawJson::from_text(text.to_owned()).unwrap();
     for same in [
         ["1", "1.0", "1e0", "10E-1", "0.01e+2"].as_slice(),
@@ -161,9 +161,9 @@ fn numbers_are_equal_when_they_are_the_same_number() {
     }
 }
 
-/// A member before the tag is read after the tag, where the path is not tracked: the message names the member.
+/// Members before the tag are read after it, without a tracked path, so that the message names the member.
 #[test]
-fn errors_name_the_member_wherever_the_tag_is() {
+fn errors_name_the_member_at_any_position_of_the_tag() {
     let cases = [
         (
             r#"{"type":"text","text":5}"#,

@@ -2,7 +2,7 @@
 
 use turntree::core::json::{Reader, Token};
 
-/// JSON as a tree whose members keep their order and their spelling.
+/// JSON as a tree that preserves the order and the spelling of members.
 pub(super) enum Tree {
     Leaf(String),
     Array(Vec<Self>),
@@ -40,7 +40,7 @@ impl Tree {
         }
     }
 
-    /// Members in any order on every level. Of those that come twice the last one keeps being the last.
+    /// Shuffles the members on every level. The last of duplicate members stays the last of them.
     fn shuffle(&mut self, random: &mut fastrand::Rng) {
         match self {
             Self::Leaf(_) => {}
@@ -53,7 +53,7 @@ impl Tree {
                 random.shuffle(&mut places);
                 let last = |key: &str| members.iter().rposition(|(name, _)| name == key);
                 places.sort_by_key(|place| {
-                    last(&members[*place].0) == Some(*place) && is_twice(members, *place)
+                    last(&members[*place].0) == Some(*place) && is_duplicate(members, *place)
                 });
                 let mut taken: Vec<Option<(String, Self)>> = members.drain(..).map(Some).collect();
                 members.extend(places.into_iter().filter_map(|place| taken[place].take()));
@@ -89,11 +89,11 @@ impl Tree {
     }
 }
 
-fn is_twice(members: &[(String, Tree)], place: usize) -> bool {
+fn is_duplicate(members: &[(String, Tree)], place: usize) -> bool {
     members.iter().filter(|(key, _)| *key == members[place].0).count() > 1
 }
 
-/// The same JSON text with its members in another order and with other white space.
+/// The same JSON with shuffled members and other white space.
 pub(super) fn shuffled(text: &str, seed: u64) -> String {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut tree = Tree::read(text);

@@ -8,7 +8,7 @@ use super::openai;
 use crate::support::dialect::{decoded, frames, hello, streamed};
 
 #[test]
-fn answers_that_are_none_are_typed_errors() {
+fn malformed_responses_have_an_error_code() {
     let code = |body: &str| decoded(&openai(), body, &hello()).unwrap_err().code;
 
     for body in ["", "  ", "<html>", "{", "[]", "{}", r#"{"choices":[]}"#, r#"{"choices":[{}]}"#, "7", "null"]
@@ -20,7 +20,7 @@ fn answers_that_are_none_are_typed_errors() {
 }
 
 #[test]
-fn a_stream_without_a_finish_reason_is_no_answer() {
+fn a_stream_without_a_finish_reason_is_an_error() {
     let text: Vec<&str> = frames(fixture!("text.sse")).take(4).collect();
 
     let (events, end) = streamed(&openai(), text, &hello());
@@ -31,7 +31,7 @@ fn a_stream_without_a_finish_reason_is_no_answer() {
 }
 
 #[test]
-fn frames_that_are_cut_are_errors_and_noise_is_not() {
+fn truncated_frames_are_errors_and_noise_is_ignored() {
     let noise = ["ping", "", r#"{"id":"1","choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}"#];
     let cut = [r#"{"id":"1","choices":[{"del"#];
 
@@ -40,7 +40,7 @@ fn frames_that_are_cut_are_errors_and_noise_is_not() {
 }
 
 #[test]
-fn errors_inside_a_stream_have_the_code_of_their_type() {
+fn errors_in_a_stream_map_to_error_codes() {
     for (error, code) in [
         (r#"{"message":"m","type":"rate_limit_error"}"#, ErrorCode::RateLimited),
         (
@@ -54,7 +54,7 @@ fn errors_inside_a_stream_have_the_code_of_their_type() {
         (r#"{"message":"m","code":"insufficient_quota"}"#, ErrorCode::QuotaExceeded),
         (r#"{"message":"m","code":401}"#, ErrorCode::AuthenticationFailed),
         (r#"{"message":"m","type":"server_error"}"#, ErrorCode::ProviderError),
-        (r#"{"message":"m","type":"nobody_knows"}"#, ErrorCode::ProviderError),
+        (r#"{"message":"m","type":"unknown_error"}"#, ErrorCode::ProviderError),
         (r#""m""#, ErrorCode::ProviderError),
     ] {
         let frame = format!(r#"{{"error":{error}}}"#);
@@ -65,7 +65,7 @@ fn errors_inside_a_stream_have_the_code_of_their_type() {
 }
 
 #[test]
-fn error_bodies_are_read_in_every_shape() {
+fn messages_are_read_from_every_shape_of_error_body() {
     for (body, message) in [
         (r#"{"error":{"message":"a","type":"x"}}"#, "a"),
         (r#"{"message":"b"}"#, "b"),
@@ -85,7 +85,7 @@ fn error_bodies_are_read_in_every_shape() {
 }
 
 #[test]
-fn every_status_has_its_code() {
+fn every_status_maps_to_an_error_code() {
     use ErrorCode::*;
     for (status, code) in [
         (400, InvalidRequest),
@@ -124,7 +124,7 @@ fn every_status_has_its_code() {
 }
 
 #[test]
-fn nesting_does_not_break_the_reader() {
+fn deeply_nested_responses_are_refused_without_recursion() {
     let deep = "[".repeat(100_000);
     for body in [
         format!(r#"{{"choices":[{{"message":{{"content":{deep}"#),
@@ -145,16 +145,16 @@ fn nesting_does_not_break_the_reader() {
 
 proptest! {
     #[test]
-    fn no_frame_makes_a_decoder_panic(
+    fn decoders_do_not_panic_on_damaged_frames(
         start in 0..700_usize,
         length in 0..60_usize,
         noise in "[\\[\\]{}\":,a0\\\\-]{0,12}",
     ) {
         for body in [fixture!("parallel_tools.json"), fixture!("reasoning.json"), fixture!("text.json")] {
-            let kept: Vec<char> = body.chars().collect();
-            let start = start.min(kept.len());
-            let end = (start + length).min(kept.len());
-            let broken: String = kept[..start].iter().collect::<String>() + &noise + &kept[end..].iter().collect::<String>();
+            let characters: Vec<char> = body.chars().collect();
+            let start = start.min(characters.len());
+            let end = (start + length).min(characters.len());
+            let broken: String = characters[..start].iter().collect::<String>() + &noise + &characters[end..].iter().collect::<String>();
             let _ = decoded(&openai(), &broken, &hello());
             let _ = streamed(&openai(), [broken.as_str(), noise.as_str()], &hello());
         }

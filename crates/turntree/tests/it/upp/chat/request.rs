@@ -1,4 +1,4 @@
-//! How a request becomes the body of a Chat Completions call.
+//! Encoding of requests as Chat Completions bodies.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -12,12 +12,12 @@ use crate::support::dialect::{
 };
 
 #[test]
-fn a_plain_request_is_model_and_messages() {
+fn a_plain_request_contains_model_and_messages() {
     assert_snapshot!(encoded(&openai(), &hello(), false), @r#"{"model":"the-model","messages":[{"role":"user","content":"Hello"}]}"#);
 }
 
 #[test]
-fn parameters_pass_unchanged_and_own_members_win() {
+fn parameters_are_passed_unchanged_except_reserved_members() {
     let params = r#"{"temperature":0.70,"seed":12345678901234567890,"model":"x","messages":[],"stream":true,"logit_bias":{"5":-1e2}}"#;
 
     let whole = encoded(&openai(), &with_params(hello(), params), false);
@@ -28,7 +28,7 @@ fn parameters_pass_unchanged_and_own_members_win() {
 }
 
 #[test]
-fn system_comes_first_and_its_blocks_are_joined() {
+fn the_system_prompt_is_the_first_message_with_joined_blocks() {
     let text = with_system(hello(), System::Text("Be brief.".into()));
     let blocks = with_system(
         hello(),
@@ -42,7 +42,7 @@ fn system_comes_first_and_its_blocks_are_joined() {
 }
 
 #[test]
-fn users_send_text_images_and_documents_as_parts() {
+fn user_text_images_and_documents_become_parts() {
     let request = request(json!([{"type": "user", "content": [
         {"type": "text", "text": "Look:"},
         {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}, "mimeType": "image/png"},
@@ -65,7 +65,7 @@ fn users_send_text_images_and_documents_as_parts() {
 }
 
 #[test]
-fn a_compatible_host_also_gets_sound_film_and_other_documents() {
+fn compatible_hosts_also_accept_audio_video_and_other_documents() {
     let request = request(json!([{"type": "user", "content": [
         {"type": "audio", "data": "aGk=", "mimeType": "audio/mpeg"},
         {"type": "video", "data": "aGk=", "mimeType": "video/mp4"},
@@ -84,7 +84,7 @@ fn a_compatible_host_also_gets_sound_film_and_other_documents() {
 }
 
 #[test]
-fn content_the_wire_cannot_take_is_named_with_its_place() {
+fn unsupported_content_is_refused_with_its_position() {
     let binary = json!({"type": "binary", "data": "aGk=", "mimeType": "x/y"});
     let text_document =
         json!({"type": "document", "source": {"type": "text", "data": "x"}, "mimeType": "text/plain"});
@@ -109,7 +109,7 @@ fn content_the_wire_cannot_take_is_named_with_its_place() {
 }
 
 #[test]
-fn assistants_are_replayed_with_text_and_calls_but_without_reasoning() {
+fn assistant_messages_contain_text_and_calls_without_reasoning() {
     let request = request(json!([
         {"type": "assistant", "content": [{"type": "reasoning", "text": "hm"}, {"type": "text", "text": "One. "}, {"type": "text", "text": "Two."}]},
         {"type": "assistant", "content": [], "toolCalls": [{"toolCallId": "c1", "toolName": "weather", "arguments": {"city": "Oslo"}}]},
@@ -136,7 +136,7 @@ fn assistants_are_replayed_with_text_and_calls_but_without_reasoning() {
 }
 
 #[test]
-fn tool_schemas_are_opaque_and_strict_comes_from_metadata() {
+fn tool_schemas_are_passed_unchanged_and_strict_is_read_from_metadata() {
     let tools = r##"[
         {"name":"a","description":"A.","parameters":{"type":"object","properties":{"x":{"$ref":"#/$defs/X"}},"$defs":{"X":{"anyOf":[{"minimum":1.0}]}}}},
         {"name":"b","description":"B.","parameters":{"type":"object"},"metadata":{"openai":{"strict":true},"other":{"strict":false}}}
@@ -148,7 +148,7 @@ fn tool_schemas_are_opaque_and_strict_comes_from_metadata() {
 }
 
 #[test]
-fn a_structure_is_asked_for_by_its_schema() {
+fn structured_output_is_requested_with_its_schema() {
     let open = with_structure(
         hello(),
         r#"{"type":"object","description":"A city.","properties":{"name":{"type":"string"}},"additionalProperties":true}"#,

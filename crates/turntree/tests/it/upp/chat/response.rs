@@ -12,7 +12,7 @@ use super::{host, openai};
 use crate::support::dialect::{decoded, frames, hello, message_json, shown, streamed, with_structure};
 
 #[test]
-fn an_answer_carries_ids_usage_and_the_vendors_facts() {
+fn a_response_contains_id_usage_and_vendor_metadata() {
     let response = decoded(&openai(), fixture!("text.json"), &hello()).unwrap();
 
     assert_snapshot!(message_json(&response), @r#"{"id":"chatcmpl-1","type":"assistant","content":[{"type":"text","text":"It is \"sunny\" in Tōkyō ☀."}],"metadata":{"openai":{"model":"gpt-4o-mini-2024-07-18","finish_reason":"stop","system_fingerprint":"fp_1","service_tier":"default"}},"timestamp":"2026-01-01T00:00:00.000Z"}"#);
@@ -24,7 +24,7 @@ fn an_answer_carries_ids_usage_and_the_vendors_facts() {
 }
 
 #[test]
-fn a_streamed_answer_equals_the_whole_one() {
+fn a_streamed_response_equals_the_complete_one() {
     let schema = r#"{"type":"object"}"#;
     for (stream, whole) in [
         (fixture!("text.sse"), fixture!("text.json")),
@@ -42,7 +42,7 @@ fn a_streamed_answer_equals_the_whole_one() {
 }
 
 #[test]
-fn text_streams_under_index_0() {
+fn text_deltas_have_index_0() {
     let (events, _) = streamed(&openai(), frames(fixture!("text.sse")), &hello());
 
     assert_snapshot!(shown(&events), @r#"
@@ -55,7 +55,7 @@ fn text_streams_under_index_0() {
 }
 
 #[test]
-fn parallel_calls_have_blocks_of_their_own_and_a_bare_call_still_shows() {
+fn parallel_calls_have_separate_indexes_and_a_call_without_arguments_has_an_event() {
     let (events, _) = streamed(&openai(), frames(fixture!("parallel_tools.sse")), &hello());
 
     assert_snapshot!(shown(&events), @r#"
@@ -69,7 +69,7 @@ fn parallel_calls_have_blocks_of_their_own_and_a_bare_call_still_shows() {
 }
 
 #[test]
-fn reasoning_text_and_calls_never_share_an_index() {
+fn reasoning_text_and_calls_have_different_indexes() {
     let (events, end) = streamed(&openai(), frames(fixture!("reasoning.sse")), &hello());
 
     assert_snapshot!(shown(&events), @r#"
@@ -90,11 +90,11 @@ fn reasoning_text_and_calls_never_share_an_index() {
 }
 
 #[test]
-fn a_structured_stream_repeats_text_as_object_and_parses_data_once_whole() {
+fn a_structured_stream_has_object_deltas_and_parsed_data() {
     let request = with_structure(hello(), r#"{"type":"object"}"#);
 
     let (events, end) = streamed(&openai(), frames(fixture!("structured.sse")), &request);
-    let (_, unasked) = streamed(&openai(), frames(fixture!("structured.sse")), &hello());
+    let (_, unstructured) = streamed(&openai(), frames(fixture!("structured.sse")), &hello());
 
     assert_snapshot!(shown(&events), @r#"
     message_start 0 {}
@@ -105,11 +105,11 @@ fn a_structured_stream_repeats_text_as_object_and_parses_data_once_whole() {
     message_stop 0 {}
     "#);
     assert_eq!(end.unwrap().data.unwrap().get(), r#"{"city":"Oslo","t":1.50}"#);
-    assert_eq!(unasked.unwrap().data, None);
+    assert_eq!(unstructured.unwrap().data, None);
 }
 
 #[test]
-fn a_refusal_is_a_text_of_its_own_and_stops_for_the_filter() {
+fn a_refusal_is_a_separate_text_with_the_content_filter_stop_reason() {
     let (events, end) = streamed(&openai(), frames(fixture!("refusal.sse")), &hello());
 
     let response = end.unwrap();
@@ -120,15 +120,15 @@ fn a_refusal_is_a_text_of_its_own_and_stops_for_the_filter() {
 }
 
 #[test]
-fn reasons_to_stop_are_said_in_our_words() {
+fn finish_reasons_map_to_stop_reasons() {
     let reasons = [
         ("stop", StopReason::EndTurn),
         ("length", StopReason::MaxTokens),
         ("tool_calls", StopReason::ToolUse),
         ("content_filter", StopReason::ContentFilter),
-        ("of_tomorrow", StopReason::EndTurn),
+        ("unknown_reason", StopReason::EndTurn),
     ];
-    for (reason, ours) in reasons {
+    for (reason, expected) in reasons {
         let whole = json!({"choices": [{"message": {"content": "x"}, "finish_reason": reason}]}).to_string();
         let piece =
             json!({"id": "1", "choices": [{"delta": {"content": "x"}, "finish_reason": reason}]}).to_string();
@@ -136,11 +136,11 @@ fn reasons_to_stop_are_said_in_our_words() {
         let whole = decoded(&openai(), &whole, &hello()).unwrap();
         let (_, end) = streamed(&openai(), [piece.as_str()], &hello());
 
-        assert_eq!((whole.stop_reason, end.unwrap().stop_reason), (ours, ours), "{reason}");
+        assert_eq!((whole.stop_reason, end.unwrap().stop_reason), (expected, expected), "{reason}");
     }
 }
 
-/// The calls that come of these pieces, as `id name arguments`.
+/// The calls assembled from these deltas, as `id name arguments`.
 fn calls(pieces: &[serde_json::Value]) -> String {
     let mut chunks: Vec<String> = pieces
         .iter()
@@ -164,7 +164,7 @@ fn calls(pieces: &[serde_json::Value]) -> String {
 }
 
 #[test]
-fn calls_are_told_apart_however_hosts_number_them() {
+fn parallel_calls_are_separated_by_index_or_id() {
     let same_index = calls(&[
         json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\":1}"}}),
         json!({"index": 0, "id": "b", "function": {"name": "f", "arguments": "{\"x\":"}}),
@@ -200,9 +200,9 @@ fn calls_are_told_apart_however_hosts_number_them() {
 }
 
 #[test]
-fn escapes_in_arguments_are_read_as_json_has_them() {
+fn escapes_in_arguments_are_decoded() {
     let arguments = "{\"a\\/b\":\"\\u00e9 \u{1f600} \\\\ \\n\t\r\u{8}\u{c}/\"}";
-    // As few hosts write it: every letter as a number, and `/` escaped.
+    // Unusual spellings: every character as a Unicode escape, and `/` escaped.
     let numbers: Vec<_> = arguments.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
     let numbers = numbers.concat();
     let usual = serde_json::to_string(arguments).unwrap();
@@ -211,16 +211,16 @@ fn escapes_in_arguments_are_read_as_json_has_them() {
             "{{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"id\":\"a\",\"function\":{{\"name\":\"f\",\"arguments\":{written}}}}}]}}}}]}}"
         );
         let (events, _) = streamed(&openai(), [chunk.as_str()], &hello());
-        let told = events.iter().find_map(|event| match &event.delta {
+        let streamed_arguments = events.iter().find_map(|event| match &event.delta {
             Delta::ToolCall(call) => Some(call.arguments_json.as_str()),
             _ => None,
         });
-        assert_eq!(told, Some(arguments), "{written}");
+        assert_eq!(streamed_arguments, Some(arguments), "{written}");
     }
 }
 
 #[test]
-fn half_a_surrogate_pair_in_arguments_is_an_error() {
+fn a_lone_surrogate_in_arguments_is_an_error() {
     let chunk = r#"{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"x\ud83d"}}]}}]}"#;
 
     let (_, end) = streamed(&openai(), [chunk], &hello());
@@ -229,7 +229,7 @@ fn half_a_surrogate_pair_in_arguments_is_an_error() {
 }
 
 #[test]
-fn arguments_that_are_no_object_become_an_empty_one() {
+fn arguments_that_are_not_an_object_become_an_empty_object() {
     for arguments in ["not json", "[1]", "\"text\"", "{\"cut\":"] {
         let piece = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}});
         assert_eq!(calls(&[piece]), "a f {}\n");
@@ -237,7 +237,7 @@ fn arguments_that_are_no_object_become_an_empty_one() {
 }
 
 #[test]
-fn usage_is_0_where_hosts_are_silent_and_groq_keeps_it_elsewhere() {
+fn missing_usage_is_zero_and_the_usage_of_groq_is_read_from_its_own_member() {
     let silent = r#"{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}"#;
     let strange = r#"{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":3.0,"completion_tokens":null,"total_tokens":"9"}}"#;
     let groq = [
@@ -255,7 +255,7 @@ fn usage_is_0_where_hosts_are_silent_and_groq_keeps_it_elsewhere() {
 }
 
 #[test]
-fn parts_of_an_answer_give_text_and_thinking() {
+fn content_parts_become_text_and_reasoning() {
     let body = r#"{"choices":[{"finish_reason":"length","message":{"content":[
         {"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"yes"},{"type":"image_url"},7]}}]}"#;
 
@@ -266,7 +266,7 @@ fn parts_of_an_answer_give_text_and_thinking() {
 }
 
 #[test]
-fn only_the_first_choice_counts() {
+fn only_the_first_choice_is_decoded() {
     let whole =
         r#"{"choices":[{"index":1,"message":{"content":"no"}},{"index":0,"message":{"content":"yes"}}]}"#;
     let stream = [
@@ -278,7 +278,7 @@ fn only_the_first_choice_counts() {
     assert_eq!(streamed(&openai(), stream, &hello()).1.unwrap().message.text(), "yes");
 }
 
-/// A text in pieces, cut after every so many characters.
+/// Splits a text into pieces of these lengths.
 fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
     let mut characters = text.chars();
     let mut pieces: Vec<String> =
@@ -289,7 +289,7 @@ fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn an_answer_does_not_depend_on_how_it_is_cut(
+    fn a_streamed_response_is_independent_of_chunking(
         text in "\\PC{1,40}",
         argument in "\\PC{0,20}",
         sizes in proptest::collection::vec(0..9_usize, 0..8),
