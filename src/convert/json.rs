@@ -15,7 +15,7 @@ use pyo3::types::{
 
 use crate::data::Data;
 use crate::error::wrong_type;
-use turntree_core::json::{PathSegment, RawJson, RawObject, Reader, Token, pointer};
+use turntree_core::json::{PathSegment, RawJson, RawObject, Reader, Token, check_utf8, pointer};
 use turntree_core::limits::{LimitError, Limits};
 use turntree_core::message::media::Binary;
 
@@ -247,29 +247,66 @@ pub(crate) fn mended_text<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a,
 
 /// The Python value of a JSON text that is known to be valid.
 pub(crate) fn json_to_python(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
-    Builder { py, reader: Reader::new(text), for_browsers: false }.value()
+    build_value(py, text, AnyValue::<false>).map(Bound::unbind)
 }
 
 /// As [`json_to_python`], for data that goes to a browser: a number beyond the range of doubles becomes `None`, as in a
 /// browser. Python would write it as `Infinity`, which is not JSON.
 pub(crate) fn to_browser(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
-    Builder { py, reader: Reader::new(text), for_browsers: true }.value()
+    build_value(py, text, AnyValue::<true>).map(Bound::unbind)
 }
 
-struct Builder<'py, 'a> {
-    py: Python<'py>,
-    reader: Reader<'a>,
-    for_browsers: bool,
-}
+/// How the Python value of a JSON text is built.
+pub(crate) trait BuildRules<'py> {
+    /// Maximum depth.
+    const DEPTH: usize = usize::MAX;
 
-impl<'py> Builder<'py, '_> {
-    fn value(mut self) -> PyResult<Py<PyAny>> {
-        let first = self.reader.next().unwrap_or(Token::Null);
-        self.build(first).map(Bound::unbind)
+    /// True if numbers beyond the range of doubles become `None`.
+    const FINITE: bool;
+
+    /// A key of an object.
+    fn key(&mut self, py: Python<'py>, key: &str) -> Bound<'py, PyString> {
+        PyString::new(py, key)
     }
 
-    fn build(&mut self, token: Token<'_>) -> PyResult<Bound<'py, PyAny>> {
+    /// False to refuse an object.
+    fn accepts(&self, _dict: &Bound<'py, PyDict>) -> PyResult<bool> {
+        Ok(true)
+    }
+}
+
+struct AnyValue<const FINITE: bool>;
+
+impl<const FINITE: bool> BuildRules<'_> for AnyValue<FINITE> {
+    const FINITE: bool = FINITE;
+}
+
+/// The Python value of a JSON text that is known to be valid.
+///
+/// # Errors
+/// `ValueError` for a value that the rules refuse.
+pub(crate) fn build_value<'py, R: BuildRules<'py>>(
+    py: Python<'py>,
+    text: &str,
+    rules: R,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mut builder = Builder { py, reader: Reader::new(text), rules };
+    let first = builder.reader.next().unwrap_or(Token::Null);
+    builder.build(first, 0)
+}
+
+struct Builder<'py, 'a, R> {
+    py: Python<'py>,
+    reader: Reader<'a>,
+    rules: R,
+}
+
+impl<'py, R: BuildRules<'py>> Builder<'py, '_, R> {
+    fn build(&mut self, token: Token<'_>, depth: usize) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
+        if depth > R::DEPTH {
+            return Err(PyValueError::new_err("the value is nested too deeply"));
+        }
         Ok(match token {
             Token::Null | Token::ObjectEnd | Token::ArrayEnd | Token::Key(_) => py.None().into_bound(py),
             Token::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
@@ -281,7 +318,7 @@ impl<'py> Builder<'py, '_> {
                     if token == Token::ArrayEnd {
                         break;
                     }
-                    list.append(self.build(token)?)?;
+                    list.append(self.build(token, depth + 1)?)?;
                 }
                 list.into_any()
             }
@@ -289,7 +326,11 @@ impl<'py> Builder<'py, '_> {
                 let dict = PyDict::new(py);
                 while let Some(Token::Key(key)) = self.reader.next() {
                     let token = self.reader.next().unwrap_or(Token::Null);
-                    dict.set_item(&*key.decode(), self.build(token)?)?;
+                    let value = self.build(token, depth + 1)?;
+                    dict.set_item(self.rules.key(py, &key.decode()), value)?;
+                }
+                if !self.rules.accepts(&dict)? {
+                    return Err(PyValueError::new_err("the object is refused"));
                 }
                 dict.into_any()
             }
@@ -299,16 +340,38 @@ impl<'py> Builder<'py, '_> {
     fn number(&self, digits: &str) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
         if let Ok(small) = digits.parse::<i64>() {
-            return Ok(small.into_pyobject(py)?.into_any());
+            return Ok(PyInt::new(py, small).into_any());
         }
         let double = digits.parse::<f64>().unwrap_or(f64::INFINITY);
-        if self.for_browsers && !double.is_finite() {
+        if R::FINITE && !double.is_finite() {
             return Ok(py.None().into_bound(py));
         }
         if digits.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) {
             return py.get_type::<PyInt>().call1((digits,));
         }
-        Ok(double.into_pyobject(py)?.into_any())
+        Ok(PyFloat::new(py, double).into_any())
+    }
+}
+
+/// The bytes of a `str` in UTF-8, of `bytes` or of a `bytearray`; `None` for a value of another type.
+///
+/// # Errors
+/// `UnicodeEncodeError` for a `str` with unpaired surrogates.
+pub(crate) fn text_or_bytes<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<Option<Cow<'a, [u8]>>> {
+    Ok(if let Ok(text) = value.cast::<PyString>() {
+        Some(Cow::Borrowed(text.to_str()?.as_bytes()))
+    } else if let Ok(bytes) = value.cast::<PyBytes>() {
+        Some(Cow::Borrowed(bytes.as_bytes()))
+    } else {
+        value.cast::<PyByteArray>().ok().map(|bytes| Cow::Owned(bytes.to_vec()))
+    })
+}
+
+/// As [`text_or_bytes`], for data from a browser: unpaired surrogates become U+FFFD.
+pub(crate) fn browser_text_or_bytes<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<Option<Cow<'a, [u8]>>> {
+    match value.cast::<PyString>().map(mended_text) {
+        Ok(Ok(Cow::Owned(text))) => Ok(Some(Cow::Owned(text.into_bytes()))),
+        _ => text_or_bytes(value),
     }
 }
 
@@ -320,18 +383,12 @@ pub(crate) fn document_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<St
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(text.to_str()?.to_owned());
     }
-    if let Ok(bytes) = value.cast::<PyBytes>() {
-        return utf8(value.py(), bytes.as_bytes());
+    match text_or_bytes(value)? {
+        Some(bytes) => check_utf8(&bytes)
+            .map(str::to_owned)
+            .map_err(|error| crate::convert::error::validation(value.py(), &error, None)),
+        None => document_raw(value, what).map(|raw| raw.get().to_owned()),
     }
-    if let Ok(bytes) = value.cast::<PyByteArray>() {
-        return utf8(value.py(), &bytes.to_vec());
-    }
-    document_raw(value, what).map(|raw| raw.get().to_owned())
-}
-
-fn utf8(py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
-    let text = turntree_core::json::check_utf8(bytes);
-    text.map(str::to_owned).map_err(|error| crate::convert::error::validation(py, &error, None))
 }
 
 /// Limits of documents that Python callers get.

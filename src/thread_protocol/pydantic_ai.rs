@@ -119,9 +119,9 @@ pub(super) fn from_pydantic_ai(
     if let Ok(bytes) = messages.cast::<PyByteArray>() {
         return from_json(py, &bytes.to_vec(), &options);
     }
-    let walked = convert::walk(&list_from(messages)?, "messages")?;
-    let found = walked.found().map_err(|error| super::error::to_exception(py, &error, None))?;
-    let thread = py.detach(|| from_message_stream(found, &options));
+    let read = convert::read(&list_from(messages)?, "messages")?;
+    let messages = read.messages().map_err(|error| super::error::to_exception(py, &error, None))?;
+    let thread = py.detach(|| from_message_stream(messages, &options));
     Thread::given(py, thread)
 }
 

@@ -83,9 +83,9 @@ fn with_history<R: Send>(
         let used = py.detach(|| read_any_history(&bytes, &Limits::default(), use_history));
         return used.map_err(|error| super::error::to_exception(py, &error, None));
     }
-    let walked = convert::walk(&super::pydantic_ai::list_from(history)?, "history")?;
-    let found = walked.found().map_err(|error| super::error::to_exception(py, &error, None))?;
-    Ok(use_history(&found.into_iter().collect()))
+    let read = convert::read(&super::pydantic_ai::list_from(history)?, "history")?;
+    let messages = read.messages().map_err(|error| super::error::to_exception(py, &error, None))?;
+    Ok(use_history(&messages.collect()))
 }
 
 /// The first version that writes everything in a history, and the first that would have written more, or None.

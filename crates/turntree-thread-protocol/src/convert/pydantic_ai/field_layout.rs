@@ -252,6 +252,36 @@ const SHAPES: &[Shape] = &[
     ),
 ];
 
+/// Members of [`BASE`] that are only written if they have a value, so that no layout has them: the class, the member
+/// before it, and its name.
+const OPTIONAL: &[(&str, &str, &str)] = &[
+    ("usage", "output_tokens", "unmeasured_requests"),
+    ("tool-return", "part_kind", "content_file_digests"),
+    ("builtin-tool-return", "part_kind", "content_file_digests"),
+];
+
+/// Classes of [`BASE`] without a layout: threads store their objects whole.
+const WITHOUT_LAYOUT: &[(&str, &[&str])] =
+    &[("retry", &["cause", "attempt", "max_retries"]), ("cache-point", &["kind", "ttl"])];
+
+/// The members of a class of objects in version 2.68, in the order of `dump_json`; empty for an unknown class.
+///
+/// The class is a `part_kind`, the `kind` of a message or of an item of a prompt, `usage` or `retry`.
+pub fn class_members(class: &str) -> Vec<&'static str> {
+    if let Some((_, members)) = WITHOUT_LAYOUT.iter().find(|(name, _)| *name == class) {
+        return members.to_vec();
+    }
+    let shape = SHAPES.iter().find(|(name, _)| *name == class);
+    let mut members: Vec<_> =
+        shape.iter().flat_map(|(_, members)| members.iter().map(|(key, _)| *key)).collect();
+    for (_, before, key) in OPTIONAL.iter().filter(|(name, ..)| *name == class) {
+        let index =
+            members.iter().position(|member| member == before).map_or(members.len(), |index| index + 1);
+        members.insert(index, key);
+    }
+    members
+}
+
 /// The name of a class; borrowed for known classes.
 pub(super) fn class_name(class: &str) -> Cow<'static, str> {
     match SHAPES.iter().find(|(name, _)| *name == class) {

@@ -51,6 +51,7 @@ pub use super::agent_view::{Others, OthersRole, ToolVisibility, ViewOptions};
 pub use super::portable::ProfileKind;
 pub use agents::AgentSource;
 pub use downgrade::{Change, ChangeKind, downgrade};
+pub use field_layout::class_members;
 pub use import::{from_message_stream, from_messages, from_pydantic_ai_json, read_any_history};
 pub use model::{History, Kind, ModelMessage, Object, Part, Value};
 pub use options::{CombineText, ImportOptions};

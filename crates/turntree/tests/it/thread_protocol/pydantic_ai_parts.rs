@@ -3,7 +3,7 @@
 
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::convert::pydantic_ai::{
-    ImportOptions, ProfileKind, ViewOptions, from_pydantic_ai_json,
+    ImportOptions, ProfileKind, ViewOptions, class_members, from_pydantic_ai_json,
 };
 use turntree::thread_protocol::{Action, ContentPart, MessageContent, Thread};
 
@@ -186,4 +186,15 @@ fn the_provider_of_an_uploaded_file_is_preserved_without_metadata() {
 
     let item = &json_of(&plain)[0]["parts"][0]["content"][1];
     assert_eq!((&item["file_id"], &item["provider_name"]), (&"file-1".into(), &"anthropic".into()));
+}
+
+#[test]
+fn the_members_of_a_class_are_in_the_order_of_dump_json() {
+    assert_eq!(class_members("user-prompt"), ["content", "timestamp", "part_kind"]);
+    assert_eq!(class_members("tool-return").last(), Some(&"content_file_digests"));
+    let usage = class_members("usage");
+    let rare = usage.iter().position(|member| *member == "unmeasured_requests");
+    assert_eq!(rare, usage.iter().position(|member| *member == "output_tokens").map(|index| index + 1));
+    assert_eq!(class_members("cache-point"), ["kind", "ttl"]);
+    assert!(class_members("of a later version").is_empty());
 }

@@ -5,13 +5,12 @@ use std::borrow::Cow;
 use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyInt, PyList};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList};
 
-use super::Unknown;
-use super::payload::{Plain, Strings};
-use super::shapes::{
-    Holds, Member, REQUEST, RESPONSE, RETRY, Shape, Shapes, USAGE, bit, class_of, stands_in, trust, trusts,
-};
+use super::classes::{Classes, Member, MemberType, REQUEST, RESPONSE, RETRY, USAGE, bit, is_part_of};
+use super::plain::{StringCache, json_to_plain};
+use super::{Unknown, caused_by};
+use crate::error::class;
 use turntree_core::message::media::Binary;
 use turntree_thread_protocol::convert::pydantic_ai::{Kind, ModelMessage, Object, Value, write_history};
 
@@ -20,22 +19,22 @@ use turntree_thread_protocol::convert::pydantic_ai::{Kind, ModelMessage, Object,
 /// # Errors
 /// `ImportError` without pydantic-ai; `turntree.ValidationError` for a message that the installed version refuses.
 pub(crate) fn build<'py>(py: Python<'py>, messages: &[ModelMessage<'_>]) -> PyResult<Bound<'py, PyList>> {
-    let shapes = Shapes::get(py)?;
+    let classes = Classes::get(py)?;
     let _paused = CollectorPause::begin(py)?;
-    let mut builder = Builder { py, shapes, strings: Strings::new(py), time: None, used: 0 };
+    let mut builder = Builder { py, classes, strings: StringCache::new(py), time: None, used: 0 };
     let list = PyList::empty(py);
-    for (place, message) in messages.iter().enumerate() {
+    for (index, message) in messages.iter().enumerate() {
         builder.used = 0;
         let built = match builder.message(message) {
-            Ok(built) if trusts(&shapes.build_trusted, builder.used) => built,
+            Ok(built) if classes.trusted_to_build.contain(builder.used) => built,
             Ok(built) => {
-                let validated = validated(py, shapes, message, place)?;
+                let validated = validated(py, classes, message, index)?;
                 if built.eq(&validated)? && same_classes(&built, &validated)? {
-                    trust(&shapes.build_trusted, builder.used);
+                    classes.trusted_to_build.add(builder.used);
                 }
                 validated
             }
-            Err(Unknown) => validated(py, shapes, message, place)?,
+            Err(Unknown) => validated(py, classes, message, index)?,
         };
         list.append(built)?;
     }
@@ -68,7 +67,7 @@ impl Drop for CollectorPause<'_> {
     }
 }
 
-/// Whether two messages have parts of the same classes.
+/// True if the parts of two messages have the same classes.
 fn same_classes(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     let parts = intern!(one.py(), "parts");
     for pair in one.getattr(parts)?.try_iter()?.zip(other.getattr(parts)?.try_iter()?) {
@@ -83,23 +82,19 @@ fn same_classes(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bo
 /// Lets Pydantic parse a message from JSON.
 fn validated<'py>(
     py: Python<'py>,
-    shapes: &Shapes,
+    classes: &Classes,
     message: &ModelMessage<'_>,
-    place: usize,
+    index: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut json = Vec::new();
     write_history(&mut json, std::slice::from_ref(message));
-    shapes.validate_json(py, &json).map_err(|error| {
+    classes.validate_json(py, &json).map_err(|error| {
         if !error.is_instance_of::<PyException>(py) {
             return error;
         }
-        let refused = refused(py, place, &json, &error);
-        match refused {
-            Ok(refused) => {
-                refused.set_cause(py, Some(error));
-                refused
-            }
-            Err(failed) => failed,
+        match rejection(py, index, &json, &error) {
+            Ok(rejection) => caused_by(py, rejection, error),
+            Err(failure) => failure,
         }
     })
 }
@@ -107,22 +102,22 @@ fn validated<'py>(
 /// Maximum length of Pydantic's message in an error; its cause has the whole message.
 const LONGEST_REASON: usize = 400;
 
-fn refused(py: Python<'_>, place: usize, json: &[u8], error: &PyErr) -> PyResult<PyErr> {
-    let why: String = error.value(py).to_string().chars().take(LONGEST_REASON).collect();
-    let said = format!("message {place}: the installed pydantic-ai refuses it: {why}");
-    let places = py.import(intern!(py, "turntree._pydantic_ai"))?.getattr(intern!(py, "refusals"))?;
-    let details = places.call1((error.value(py), PyBytes::new(py, json), place, &said))?;
-    let class = py.import(intern!(py, "turntree.exceptions"))?.getattr(intern!(py, "ValidationError"))?;
-    Ok(PyErr::from_value(class.call1((said, details))?))
+/// `turntree.ValidationError` for a message that Pydantic rejected.
+fn rejection(py: Python<'_>, index: usize, json: &[u8], error: &PyErr) -> PyResult<PyErr> {
+    let reason: String = error.value(py).to_string().chars().take(LONGEST_REASON).collect();
+    let text = format!("message {index}: the installed pydantic-ai refuses it: {reason}");
+    let refusals = py.import(intern!(py, "turntree._pydantic_ai"))?.getattr(intern!(py, "refusals"))?;
+    let details = refusals.call1((error.value(py), PyBytes::new(py, json), index, &text))?;
+    Ok(PyErr::from_value(class(py, "ValidationError")?.call1((text, details))?))
 }
 
 struct Builder<'py> {
     py: Python<'py>,
-    shapes: &'static Shapes,
-    strings: Strings<'py>,
+    classes: &'static Classes,
+    strings: StringCache<'py>,
     /// The last time, as it is written and as Python has it.
     time: Option<(String, Bound<'py, PyAny>)>,
-    /// Shapes of the message at hand, as bits.
+    /// Classes of the current message, as bits.
     used: u64,
 }
 
@@ -130,16 +125,17 @@ type Built<'py> = Result<Bound<'py, PyAny>, Unknown>;
 
 impl<'py> Builder<'py> {
     fn message(&mut self, message: &ModelMessage<'_>) -> Built<'py> {
-        let place = match message.kind {
+        let index = match message.kind {
             Kind::Request => REQUEST,
             Kind::Response => RESPONSE,
             Kind::Other(_) => return Err(Unknown),
         };
-        let shape = self.shapes.at(place).ok_or(Unknown)?;
-        self.used |= bit(place, false);
-        self.fill(shape, &message.members, |builder, member, value| match (member.holds, value) {
-            (Holds::Parts, Value::Field) => builder.parts(message).map(Some),
-            (Holds::Usage, Value::Field) => builder.usage(message.usage.as_ref().ok_or(Unknown)?).map(Some),
+        self.object(index, &message.members, |builder, member, value| match (member.member_type, value) {
+            (MemberType::Parts, Value::Field) => builder.parts(message).map(Some),
+            (MemberType::Usage, Value::Field) => {
+                let usage = message.usage.as_ref().ok_or(Unknown)?;
+                builder.object(USAGE, usage, Self::value).map(Some)
+            }
             _ => builder.value(member, value),
         })
     }
@@ -147,28 +143,27 @@ impl<'py> Builder<'py> {
     fn parts(&mut self, message: &ModelMessage<'_>) -> Built<'py> {
         let list = PyList::empty(self.py);
         for part in &message.parts {
-            let kind = part.text("part_kind").filter(|kind| stands_in(kind, &message.kind)).ok_or(Unknown)?;
-            list.append(self.known(&kind, part)?)?;
+            let kind =
+                part.text("part_kind").filter(|kind| is_part_of(kind, &message.kind)).ok_or(Unknown)?;
+            list.append(self.part_or_item(&kind, part)?)?;
         }
         Ok(list.into_any())
     }
 
-    /// A part, or an item of a prompt.
-    fn known(&mut self, kind: &str, object: &Object<'_>) -> Built<'py> {
-        let (place, shape) = class_of(kind).and_then(|name| self.shapes.named(name)).ok_or(Unknown)?;
+    fn part_or_item(&mut self, kind: &str, object: &Object<'_>) -> Built<'py> {
+        let (index, class) = self.classes.named(kind).ok_or(Unknown)?;
         // A kind of tool may have a class of its own.
         if object.get("tool_kind").is_some_and(|kind| !kind.is_null()) {
             return Err(Unknown);
         }
-        self.used |= bit(place, false);
-        let built = self.fill(shape, object, Self::value)?;
+        let built = self.object(index, object, Self::value)?;
         if kind == "binary" {
             // Images and audio have their own classes, but not in all versions, so they are trusted separately.
-            let class = shape.class.bind(self.py);
+            let class = class.class.bind(self.py);
             let narrowed = class.call_method1(intern!(self.py, "narrow_type"), (built,))?;
-            self.used |= match self.shapes.of(narrowed.get_type().as_type_ptr() as usize) {
+            self.used |= match self.classes.of(&narrowed) {
                 Some((narrow, _)) => bit(narrow, false),
-                None => bit(place, true),
+                None => bit(index, true),
             };
             return Ok(narrowed);
         }
@@ -176,138 +171,118 @@ impl<'py> Builder<'py> {
     }
 
     /// Calls a class with the members that differ from their defaults.
-    fn fill(
+    fn object(
         &mut self,
-        shape: &'static Shape,
+        index: usize,
         object: &Object<'_>,
-        mut make: impl FnMut(&mut Self, &Member, &Value<'_>) -> Result<Option<Bound<'py, PyAny>>, Unknown>,
+        mut member_value: impl FnMut(&mut Self, &Member, &Value<'_>) -> Result<Option<Bound<'py, PyAny>>, Unknown>,
     ) -> Built<'py> {
+        let class = self.classes.at(index).ok_or(Unknown)?;
+        self.used |= bit(index, false);
         let arguments = PyDict::new(self.py);
-        let mut expected = shape.members.iter().enumerate();
+        let mut expected = class.members.iter().enumerate();
         let mut seen = 0_u64;
         for (key, value) in object.iter() {
             let next = expected.next().filter(|(_, member)| member.key == key);
-            let found = || shape.members.iter().enumerate().find(|(_, member)| member.key == key);
-            let (place, member) = next.or_else(found).ok_or(Unknown)?;
-            if seen & (1 << place) != 0 {
+            let search = || class.members.iter().enumerate().find(|(_, member)| member.key == key);
+            let (index, member) = next.or_else(search).ok_or(Unknown)?;
+            if seen & (1 << index) != 0 {
                 // Written twice.
                 return Err(Unknown);
             }
-            seen |= 1 << place;
+            seen |= 1 << index;
             if member.none_by_default && value.is_null() {
                 continue;
             }
-            if let Some(made) = make(self, member, value)? {
-                arguments.set_item(&member.name, made)?;
+            if let Some(value) = member_value(self, member, value)? {
+                arguments.set_item(&member.name, value)?;
             }
         }
-        Ok(shape.class.bind(self.py).call((), Some(&arguments))?)
+        Ok(class.class.bind(self.py).call((), Some(&arguments))?)
     }
 
     /// The value of a member; `None` if the class sets it.
     fn value(&mut self, member: &Member, value: &Value<'_>) -> Result<Option<Bound<'py, PyAny>>, Unknown> {
-        Ok(Some(match member.holds {
-            Holds::Name(name) => {
-                return if value.as_text().as_deref() == Some(name) { Ok(None) } else { Err(Unknown) };
-            }
-            Holds::OneOf(names) => {
-                let text = value.as_text().ok_or(Unknown)?;
+        let text = || value.as_text().ok_or(Unknown);
+        Ok(Some(match member.member_type {
+            MemberType::ClassName | MemberType::Text | MemberType::OneOf(_) => {
+                let text = text()?;
                 if member.text_by_default.as_deref() == Some(&*text) {
                     return Ok(None);
                 }
-                let name = names.iter().find(|name| **name == text).ok_or(Unknown)?;
-                self.strings.name(name).into_any()
-            }
-            Holds::Text | Holds::MaybeText => {
-                let text = value.as_text().ok_or(Unknown)?;
-                if member.text_by_default.as_deref() == Some(&*text) {
-                    return Ok(None);
+                match member.member_type {
+                    MemberType::ClassName => return Err(Unknown),
+                    MemberType::OneOf(names) if !names.contains(&&*text) => return Err(Unknown),
+                    _ => self.strings.get(&text).into_any(),
                 }
-                self.strings.name(&text).into_any()
             }
-            Holds::Time | Holds::MaybeTime => self.time(&value.as_text().ok_or(Unknown)?)?,
-            Holds::Plain => self.plain(value, false)?,
-            Holds::MaybeObject if value.is_object() => self.plain(value, false)?,
-            Holds::Arguments => match value.as_text() {
-                Some(text) => self.strings.name(&text).into_any(),
+            MemberType::Time => self.time(&text()?)?,
+            MemberType::Plain => self.plain(value, false)?,
+            MemberType::Object if value.is_object() => self.plain(value, false)?,
+            MemberType::Arguments => match value.as_text() {
+                Some(text) => self.strings.get(&text).into_any(),
                 None if value.is_object() => self.plain(value, false)?,
                 None => return Err(Unknown),
             },
-            Holds::Prompt => self.prompt(value)?,
-            Holds::Returned => self.plain(value, true)?,
-            Holds::Digests if value.as_json() == Some("[]") => return Ok(None),
-            Holds::Retry => self.retry(value)?,
-            Holds::Bytes => {
-                let text = value.as_text().ok_or(Unknown)?;
-                let binary = Binary::from_base64(&text).map_err(|_| Unknown)?;
+            MemberType::Prompt => self.prompt(value)?,
+            MemberType::ToolResult => self.plain(value, true)?,
+            MemberType::FileDigests if value.as_json() == Some("[]") => return Ok(None),
+            MemberType::Retry => self.retry(value)?,
+            MemberType::Bytes => {
+                let binary = Binary::from_base64(&text()?).map_err(|_| Unknown)?;
                 PyBytes::new(self.py, binary.as_slice()).into_any()
             }
-            Holds::Count | Holds::RareCount => match value.as_json().ok_or(Unknown)? {
+            MemberType::Count | MemberType::RareCount => match value.as_json().ok_or(Unknown)? {
                 "0" => return Ok(None),
-                digits => self.integer(digits)?,
+                digits => {
+                    let count: i64 = digits.parse().map_err(|_| Unknown)?;
+                    PyInt::new(self.py, count).into_any()
+                }
             },
-            Holds::Number => match value.as_json().ok_or(Unknown)? {
+            MemberType::Number => match value.as_json().ok_or(Unknown)? {
                 "0" | "0.0" => return Ok(None),
                 digits if digits.starts_with(|digit: char| digit == '-' || digit.is_ascii_digit()) => {
                     let number: f64 = digits.parse().map_err(|_| Unknown)?;
-                    pyo3::types::PyFloat::new(self.py, number).into_any()
+                    PyFloat::new(self.py, number).into_any()
                 }
                 _ => return Err(Unknown),
             },
-            Holds::Counts => self.counts(value)?,
-            Holds::Cost => {
-                let text = value.as_text().ok_or(Unknown)?;
-                self.shapes.decimal.bind(self.py).call1((&*text,))?
+            MemberType::Counts if value.is_object() => {
+                let counts = self.plain(value, false)?;
+                let mut values = counts.cast::<PyDict>()?.values().iter();
+                if !values.all(|count| count.is_exact_instance_of::<PyInt>()) {
+                    return Err(Unknown);
+                }
+                counts
             }
-            Holds::MaybeObject | Holds::Nothing | Holds::Digests | Holds::Parts | Holds::Usage => {
-                return Err(Unknown);
-            }
+            MemberType::Cost => self.classes.decimal.bind(self.py).call1((&*text()?,))?,
+            MemberType::Object
+            | MemberType::AlwaysNone
+            | MemberType::FileDigests
+            | MemberType::Parts
+            | MemberType::Usage
+            | MemberType::Counts => return Err(Unknown),
         }))
     }
 
+    /// A value of plain types. With `files`, an object that Pydantic would make a file is refused.
     fn plain(&mut self, value: &Value<'_>, files: bool) -> Built<'py> {
-        let mut plain = Plain { strings: &mut self.strings, files };
         match value {
-            Value::Text(text) => Ok(self.strings.name(text).into_any()),
-            Value::Raw(_) | Value::Json(_) => plain.read(value.as_json().ok_or(Unknown)?),
-            Value::List(_) | Value::Object(_) => plain.read(&value.to_json()),
+            Value::Text(text) => Ok(self.strings.get(text).into_any()),
             Value::Field => Err(Unknown),
+            json => json_to_plain(&mut self.strings, &json.to_json(), files),
         }
-    }
-
-    fn integer(&self, digits: &str) -> Built<'py> {
-        let number: i64 = digits.parse().map_err(|_| Unknown)?;
-        Ok(PyInt::new(self.py, number).into_any())
-    }
-
-    fn counts(&mut self, value: &Value<'_>) -> Built<'py> {
-        if !value.is_object() {
-            return Err(Unknown);
-        }
-        let counts = self.plain(value, false)?;
-        let dict = counts.cast::<PyDict>().map_err(|_| Unknown)?;
-        if dict.iter().all(|(_, count)| count.is_exact_instance_of::<PyInt>()) {
-            Ok(counts)
-        } else {
-            Err(Unknown)
-        }
-    }
-
-    fn usage(&mut self, usage: &Object<'_>) -> Built<'py> {
-        let shape = self.shapes.at(USAGE).ok_or(Unknown)?;
-        self.used |= bit(USAGE, false);
-        self.fill(shape, usage, Self::value)
     }
 
     fn retry(&mut self, value: &Value<'_>) -> Built<'py> {
-        let shape = self.shapes.at(RETRY).ok_or(Unknown)?;
+        let class = self.classes.at(RETRY).ok_or(Unknown)?;
         let retry = self.plain(value, false)?;
-        let retry = retry.cast::<PyDict>().map_err(|_| Unknown)?;
+        let retry = retry.cast::<PyDict>()?;
         for (key, value) in retry.iter() {
             let key: Cow<'_, str> = key.extract()?;
-            let member = shape.members.iter().find(|member| member.key == key).ok_or(Unknown)?;
-            let fits = match member.holds {
-                Holds::OneOf(causes) => {
+            let member = class.members.iter().find(|member| member.key == key).ok_or(Unknown)?;
+            let fits = match member.member_type {
+                MemberType::OneOf(causes) => {
                     value.extract::<Cow<'_, str>>().is_ok_and(|cause| causes.contains(&&*cause))
                 }
                 _ => value.is_none() || value.is_exact_instance_of::<PyInt>(),
@@ -317,21 +292,21 @@ impl<'py> Builder<'py> {
             }
         }
         self.used |= bit(RETRY, false);
-        Ok(shape.class.bind(self.py).call((), Some(retry))?)
+        Ok(class.class.bind(self.py).call((), Some(retry))?)
     }
 
     fn prompt(&mut self, value: &Value<'_>) -> Built<'py> {
         if let Some(text) = value.as_text() {
-            return Ok(self.strings.name(&text).into_any());
+            return Ok(self.strings.get(&text).into_any());
         }
         let Value::List(items) = value else { return Err(Unknown) };
         let list = PyList::empty(self.py);
         for item in items {
             match (item.as_text(), item) {
-                (Some(text), _) => list.append(self.strings.name(&text))?,
+                (Some(text), _) => list.append(self.strings.get(&text))?,
                 (None, Value::Object(object)) => {
                     let kind = object.text("kind").ok_or(Unknown)?;
-                    list.append(self.known(&kind, object)?)?;
+                    list.append(self.part_or_item(&kind, object)?)?;
                 }
                 _ => return Err(Unknown),
             }
@@ -339,7 +314,7 @@ impl<'py> Builder<'py> {
         Ok(list.into_any())
     }
 
-    /// A point in time in the spelling of Pydantic; others are Pydantic's to read.
+    /// A point in time as Pydantic writes it; Pydantic reads other forms.
     fn time(&mut self, text: &str) -> Built<'py> {
         if let Some((known, time)) = &self.time
             && known == text
@@ -352,7 +327,7 @@ impl<'py> Builder<'py> {
         };
         let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
         let date = [0..4, 5..7, 8..10, 11..13, 14..16, 17..19].into_iter().all(digits)
-            && marks.iter().all(|(place, mark)| bytes.get(*place) == Some(mark));
+            && marks.iter().all(|(index, mark)| bytes.get(*index) == Some(mark));
         let fraction = match bytes.get(19) {
             Some(b'.') if digits(20..26) => 26,
             _ => 19,
@@ -368,7 +343,7 @@ impl<'py> Builder<'py> {
             }
             _ => return Err(Unknown),
         };
-        let time = self.shapes.from_isoformat.bind(self.py).call1((&*named,))?;
+        let time = self.classes.from_isoformat.bind(self.py).call1((&*named,))?;
         self.time = Some((text.to_owned(), time.clone()));
         Ok(time)
     }
