@@ -4,18 +4,20 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyString};
 
 use super::content::{Attachment, content_from};
+use super::options::owned;
 use crate::convert::json::{document_raw, limits, to_raw, to_raw_object};
-use crate::data::{Data, DataClass, extract, value_of};
+use crate::data::{Data, DataClass, value_of};
+use crate::error::{OrRaise as _, wrong_type};
+use crate::time::from_python;
 use crate::to_python::{ToPython, data_class};
-use turntree_core::json::{Extra, ParseError, RawJson};
+use turntree_core::json::{self, Extra, ParseError, RawJson};
 use turntree_core::time::{Clock, SystemClock};
-use turntree_thread_protocol::action as core;
-use turntree_thread_protocol::action::Action;
+use turntree_thread_protocol::action::{self as core, Action};
 
 /// An action as an instance of the class for its type.
 pub(super) fn wrap(py: Python<'_>, action: Arc<Action>) -> PyResult<Py<PyAny>> {
@@ -50,11 +52,8 @@ pub(super) fn action_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<
     {
         return Ok(action);
     }
-    let Ok(dict) = value.cast::<pyo3::types::PyDict>() else {
-        let found = value.get_type().name()?;
-        return Err(pyo3::exceptions::PyTypeError::new_err(format!(
-            "{what} must be an action or its dict, not {found}"
-        )));
+    let Ok(dict) = value.cast::<PyDict>() else {
+        return Err(wrong_type(value, what, "an action or its dict"));
     };
     let dict = dict.copy()?;
     if !dict.contains("sequence")? {
@@ -64,9 +63,7 @@ pub(super) fn action_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<
         dict.set_item("timestamp", now())?;
     }
     let raw = document_raw(&dict, what)?;
-    turntree_core::json::parse(raw.get(), &limits())
-        .map(Arc::new)
-        .map_err(|error| crate::convert::error::validation(value.py(), &error, Some(raw.get())))
+    json::parse(raw.get(), &limits()).map(Arc::new).or_raise_in(value.py(), raw.get())
 }
 
 /// The current time as a timestamp.
@@ -74,16 +71,20 @@ pub(super) fn now() -> String {
     SystemClock.now().to_string()
 }
 
-/// A timestamp from text, which is unchanged, or from a `datetime`; the current time if there is no value.
+/// A timestamp from text, which is unchanged, or from a `datetime`.
 ///
 /// # Errors
 /// `TypeError` for anything else.
-pub(super) fn timestamp_from(value: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<String> {
-    let Some(value) = value.filter(|value| !value.is_none()) else { return Ok(now()) };
+pub(super) fn timestamp_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     match value.cast::<PyString>() {
         Ok(text) => Ok(text.to_str()?.to_owned()),
-        Err(_) => Ok(crate::time::from_python(value, what)?.to_string()),
+        Err(_) => Ok(from_python(value, what)?.to_string()),
     }
+}
+
+/// As [`timestamp_from`]; the current time if there is no value.
+pub(super) fn timestamp_or_now(value: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<String> {
+    value.map_or_else(|| Ok(now()), |value| timestamp_from(value, what))
 }
 
 /// Defines the class of one variant of [`Action`]: the common attributes, those of the variant, then further methods.
@@ -117,7 +118,7 @@ macro_rules! action_class {
             }
 
             fn json_schema() -> serde_json::Value {
-                turntree_core::json::schema::document::<core::$inner>()
+                json::schema::document::<core::$inner>()
             }
         }
 
@@ -129,7 +130,7 @@ macro_rules! action_class {
             fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a core::$inner> {
                 match Self::action(slf)? {
                     Action::$variant(action) => Ok(action),
-                    _ => Err(pyo3::exceptions::PyTypeError::new_err("the handle holds another kind of action")),
+                    _ => Err(PyTypeError::new_err("the handle holds another kind of action")),
                 }
             }
 
@@ -190,10 +191,9 @@ macro_rules! action_class {
                     action_id: Option<String>,
                     metadata: Option<&Bound<'_, PyAny>>,
                 ) -> PyResult<PyClassInitializer<Self>> {
-                    let metadata = metadata.filter(|metadata| !metadata.is_none());
                     Ok(Self::holding(core::$inner {
                         action_id: action_id.map(Into::into),
-                        timestamp: timestamp_from(timestamp, "timestamp")?.into(),
+                        timestamp: timestamp_or_now(timestamp, "timestamp")?.into(),
                         sequence,
                         metadata: metadata.map(|metadata| to_raw_object(metadata, "metadata")).transpose()?,
                         extra: Extra::new(),
@@ -221,8 +221,7 @@ action_class! {
         content: &Bound<'_, PyAny>, attachments: Option<&Bound<'_, PyAny>>
     ) {
         content: content_from(content, "content")?,
-        attachments: attachments.map(|list| super::lists::list_of::<Attachment>(list, "attachments")).transpose()?
-            .map(|list| list.into_iter().map(Arc::unwrap_or_clone).collect()),
+        attachments: attachments.map(|list| super::lists::list_of::<Attachment>(list, "attachments")).transpose()?,
     }
 }
 
@@ -248,7 +247,7 @@ action_class! {
         agent_id: agent_id.into(),
         content: content_from(content, "content")?,
         finish_reason: finish_reason.map(Into::into),
-        usage: usage.map(|usage| extract::<Usage>(usage, "usage")).transpose()?.map(Arc::unwrap_or_clone).map(Box::new),
+        usage: usage.map(|usage| owned::<Usage>(usage, "usage")).transpose()?.map(Box::new),
     }
 }
 
@@ -280,7 +279,7 @@ action_class! {
         signature: signature.map(Into::into),
         provider_name: provider_name.into(),
         thinking_id: thinking_id.map(Into::into),
-        usage: usage.map(|usage| extract::<ThinkingUsage>(usage, "usage")).transpose()?.map(Arc::unwrap_or_clone).map(Box::new),
+        usage: usage.map(|usage| owned::<ThinkingUsage>(usage, "usage")).transpose()?.map(Box::new),
     }
 }
 

@@ -1,18 +1,15 @@
 //! The agents of a document as Python classes and dicts.
 
-use std::sync::Arc;
-
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::actions::timestamp_from;
-use crate::data::extract;
+use super::actions::timestamp_or_now;
+use super::options::owned;
 use crate::to_python::{ToPython, data_class};
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::Extra;
-use turntree_thread_protocol::document as core;
-use turntree_thread_protocol::document::AgentRegistry;
+use turntree_thread_protocol::document::{self as core, AgentRegistry};
 
 data_class! {
     /// One agent of a thread.
@@ -44,19 +41,13 @@ data_class! {
     ) -> PyResult<PyClassInitializer<Self>> {
         Ok(Self::holding(core::AgentConfig {
             agent_id: agent_id.unwrap_or_else(|| RandomIds.string()),
-            agent_identifier: agent_identifier.unwrap_or_else(|| identifier(&agent_name)),
+            agent_identifier: agent_identifier.unwrap_or_else(|| core::AgentConfig::identifier_of(&agent_name)),
             agent_name,
-            created_at: timestamp_from(created_at, "created_at")?,
+            created_at: timestamp_or_now(created_at, "created_at")?,
             config_ref,
             extra: Extra::new(),
         }))
     }
-}
-
-/// Derives an identifier from a display name: `weather_assistant` from `Weather Assistant`.
-fn identifier(name: &str) -> String {
-    let words = name.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
 }
 
 impl ToPython for AgentRegistry {
@@ -77,13 +68,13 @@ pub(super) fn agents_from(value: &Bound<'_, PyAny>) -> PyResult<AgentRegistry> {
             let Ok(key) = key.extract::<String>() else {
                 return Err(PyTypeError::new_err("agents: the keys are ids, which are strings"));
             };
-            let agent = extract::<AgentConfig>(&agent, &format!("agents[\"{key}\"]"))?;
-            registry.insert(key, Arc::unwrap_or_clone(agent));
+            let agent = owned::<AgentConfig>(&agent, &format!("agents[\"{key}\"]"))?;
+            registry.insert(key, agent);
         }
         return Ok(registry);
     }
     for agent in super::lists::list_of::<AgentConfig>(value, "agents")? {
-        registry.add(Arc::unwrap_or_clone(agent));
+        registry.add(agent);
     }
     Ok(registry)
 }

@@ -12,9 +12,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::bulk::{Arguments, Watcher, released};
+use super::bulk::{Arguments, Callbacks, released};
 use crate::to_python::ToPython;
-use turntree_thread_protocol::bulk::{InputColumn, OutputColumn, values};
+use turntree_thread_protocol::bulk::{BorrowedColumn, Offsets, OutputColumn, values};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -154,42 +154,6 @@ impl ArrowColumn {
     }
 }
 
-enum Offsets<'a> {
-    Small(&'a [i32]),
-    Large(&'a [i64]),
-}
-
-/// A column in memory of another library.
-struct Borrowed<'a> {
-    rows: usize,
-    /// Where the column begins in its buffers.
-    first: usize,
-    validity: Option<&'a [u8]>,
-    offsets: Offsets<'a>,
-    data: &'a [u8],
-}
-
-impl InputColumn for Borrowed<'_> {
-    fn len(&self) -> usize {
-        self.rows
-    }
-
-    fn get(&self, row: usize) -> Option<&[u8]> {
-        let place = self.first + row;
-        if let Some(bits) = self.validity
-            && bits.get(place / 8).is_some_and(|byte| byte & (1 << (place % 8)) == 0)
-        {
-            return None;
-        }
-        let (start, end) = match self.offsets {
-            Offsets::Small(offsets) => (i64::from(*offsets.get(place)?), i64::from(*offsets.get(place + 1)?)),
-            Offsets::Large(offsets) => (*offsets.get(place)?, *offsets.get(place + 1)?),
-        };
-        // Offsets that run backwards are an empty text, which its reader refuses.
-        Some(self.data.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?).unwrap_or_default())
-    }
-}
-
 /// The elements at an address; none where there is nothing.
 ///
 /// # Safety
@@ -215,7 +179,7 @@ unsafe fn elements<'a, T>(address: *const c_void, count: usize) -> PyResult<&'a 
 unsafe fn borrowed<'a>(
     schema: &'a ArrowSchema,
     array: &'a ArrowArray,
-) -> PyResult<(Borrowed<'a>, &'static CStr)> {
+) -> PyResult<(BorrowedColumn<'a>, &'static CStr)> {
     let broken =
         || PyValueError::new_err("the column was released, or is no array of the Arrow C data interface");
     if schema.release.is_none() || array.release.is_none() || schema.format.is_null() {
@@ -251,11 +215,11 @@ unsafe fn borrowed<'a>(
         };
         (bits, offsets, elements::<u8>(data, usize::try_from(length).map_err(|_| broken())?)?)
     };
-    Ok((Borrowed { rows, first, validity, offsets, data }, format))
+    Ok((BorrowedColumn { rows, first, validity, offsets, data }, format))
 }
 
 /// The structure in a capsule of this name.
-fn held<'a, T>(capsule: &'a Bound<'_, PyAny>, name: &CStr) -> PyResult<&'a T> {
+fn structure<'a, T>(capsule: &'a Bound<'_, PyAny>, name: &CStr) -> PyResult<&'a T> {
     let capsule = capsule.cast::<PyCapsule>().map_err(|_| {
         PyTypeError::new_err("schema and array must be the capsules that __arrow_c_array__() gives")
     })?;
@@ -281,18 +245,14 @@ pub(super) fn _convert_column<'py>(
 ) -> PyResult<(ArrowColumn, Bound<'py, PyAny>)> {
     let mut options = Arguments { from_, to: Some(to), jobs, profile }.options()?;
     options.first_row = first_row;
-    let mut watcher = Watcher::new(on_error, None)?;
-    // SAFETY: the capsules are held by the caller until this function returns.
-    let (column, format) = unsafe { borrowed(held(schema, SCHEMA)?, held(array, ARRAY)?)? };
-    let (written, report) = released(py, || values(&column, &options, &mut watcher))?;
+    let mut callbacks = Callbacks::new(on_error, None)?;
+    // SAFETY: the caller has the capsules until this function returns.
+    let (column, format) = unsafe { borrowed(structure(schema, SCHEMA)?, structure(array, ARRAY)?)? };
+    let (written, report) = released(py, || values(&column, &options, &mut callbacks))?;
     let small = match format.to_bytes() {
-        b"u" | b"z" => {
-            let offsets: Result<Vec<i32>, _> =
-                written.offsets.iter().map(|end| i32::try_from(*end)).collect();
-            Some(Arc::new(offsets.map_err(|_| {
-                PyValueError::new_err("the result has more than 2 GiB; cast the column to large_string first")
-            })?))
-        }
+        b"u" | b"z" => Some(Arc::new(written.small_offsets().ok_or_else(|| {
+            PyValueError::new_err("the result has more than 2 GiB; cast the column to large_string first")
+        })?)),
         _ => None,
     };
     Ok((ArrowColumn { column: Arc::new(written), small, format }, report.to_python(py)?))

@@ -6,20 +6,21 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::{PyFileExistsError, PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyString};
 
 use super::bulk_files::{Sink, Source};
-use super::pydantic_ai::choose;
+use super::error::detail;
+use super::options::choose;
 use crate::bridge::gil;
-use crate::convert::json::document_raw;
+use crate::convert::json::{document_raw, text_or_bytes};
+use crate::error::{OrRaise as _, ToException, build, class, value_error};
 use crate::python_exception::Raised;
 use crate::to_python::{ToPython, data_class};
 use turntree_thread_protocol::bulk::{
-    BulkError, DocumentIssue as CoreIssue, FilePair, Format, Framing, Observer, ObserverError, OnFailure,
-    Options, OutputFile, Report as CoreReport, Settings, Task, files, format, lines, open, size_of_file,
-    sync_directory,
+    BulkError, DocumentIssue as CoreIssue, FilePair, Format, Observer, ObserverError, OnFailure, Options,
+    Report as CoreReport, Settings, Task, files, format, lines, lines_to_file, open, size_of_file,
 };
-use turntree_thread_protocol::convert::pydantic_ai::{ImportOptions, ProfileKind};
+use turntree_thread_protocol::convert::pydantic_ai::ImportOptions;
 
 data_class! {
     /// One document that could not be converted, or one rule that it breaks.
@@ -89,72 +90,59 @@ impl Arguments<'_> {
             Some(name) => Task::Convert(format_of("to", name, &format::writable())?),
             None => Task::Validate,
         };
-        let profiles = [("full", ProfileKind::Full), ("portable", ProfileKind::Portable)];
-        let import = ImportOptions {
-            profile: choose("profile", self.profile, &profiles)?,
-            ..ImportOptions::default()
-        };
+        let profile = choose("profile", self.profile)?;
         let from = self.from_.map(|name| format_of("from_", name, &format::readable())).transpose()?;
-        let jobs = match self.jobs.map(NonZeroUsize::new) {
-            Some(None) => {
-                return Err(PyValueError::new_err("jobs must be at least 1, or None for one a core"));
-            }
-            Some(jobs) => jobs,
-            None => None,
-        };
+        let jobs = self.jobs.map(|jobs| {
+            let refuse = || PyValueError::new_err("jobs must be at least 1, or None for one a core");
+            NonZeroUsize::new(jobs).ok_or_else(refuse)
+        });
+        let import = ImportOptions { profile, ..ImportOptions::default() };
         let settings = Settings { import, ..Settings::default() };
-        Ok(Options { from, settings, jobs, ..Options::new(task) })
+        Ok(Options { from, settings, jobs: jobs.transpose()?, ..Options::new(task) })
     }
 }
 
 /// What to do about documents that fail.
 enum OnError {
-    Raise,
-    Skip,
+    Always(OnFailure),
     Call(Py<PyAny>),
 }
 
 /// The callbacks of the caller. Runs on the calling thread.
-pub(super) struct Watcher {
+pub(super) struct Callbacks {
     on_error: OnError,
     progress: Option<Py<PyAny>>,
 }
 
-impl Watcher {
+impl Callbacks {
     /// Callbacks from arguments.
     ///
     /// # Errors
     /// `ValueError` or `TypeError` naming the argument.
     pub(super) fn new(on_error: &Bound<'_, PyAny>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let refuse =
-            || PyTypeError::new_err("on_error must be \"raise\", \"skip\" or a function (issue, text)");
-        let on_error = if let Ok(word) = on_error.cast::<PyString>() {
-            let words = [("raise", false), ("skip", true)];
-            if choose("on_error", word.to_str()?, &words)? { OnError::Skip } else { OnError::Raise }
+        let on_error = if let Ok(name) = on_error.cast::<PyString>() {
+            OnError::Always(choose("on_error", name.to_str()?)?)
         } else if on_error.is_callable() {
             OnError::Call(on_error.clone().unbind())
         } else {
-            return Err(refuse());
+            let message = "on_error must be \"raise\", \"skip\" or a function (issue, text)";
+            return Err(PyTypeError::new_err(message));
         };
-        let progress = progress.filter(|progress| !progress.is_none());
         if progress.is_some_and(|progress| !progress.is_callable()) {
             return Err(PyTypeError::new_err("progress must be None or a function of one Report"));
         }
         Ok(Self { on_error, progress: progress.map(|progress| progress.clone().unbind()) })
     }
-
-    fn calls(&self) -> bool {
-        matches!(self.on_error, OnError::Call(_))
-    }
 }
 
 /// Runs a callback of the caller. The conversion raises its exceptions unchanged.
 pub(super) fn called<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, ObserverError> {
-    let held = gil::if_held(|py| work(py).map_err(|error| Box::new(Raised::new(py, error)) as ObserverError));
-    held.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
+    let result =
+        gil::if_held(|py| work(py).map_err(|error| Box::new(Raised::new(py, error)) as ObserverError));
+    result.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
 }
 
-impl Observer for Watcher {
+impl Observer for Callbacks {
     fn tick(&mut self, so_far: &CoreReport) -> Result<(), ObserverError> {
         called(|py| {
             py.check_signals()?;
@@ -167,27 +155,23 @@ impl Observer for Watcher {
 
     fn failed(&mut self, error: &CoreIssue, text: &[u8]) -> Result<OnFailure, ObserverError> {
         match &self.on_error {
-            OnError::Raise => Ok(OnFailure::Stop),
-            OnError::Skip => Ok(OnFailure::Skip),
+            OnError::Always(on_failure) => Ok(on_failure.clone()),
             OnError::Call(function) => called(|py| {
-                let answer = function.bind(py).call1((error.to_python(py)?, PyBytes::new(py, text)))?;
-                verdict(&answer)
+                let returned = function.bind(py).call1((error.to_python(py)?, PyBytes::new(py, text)))?;
+                on_failure(&returned)
             }),
         }
     }
 }
 
 /// Interprets the return value of an `on_error` function.
-fn verdict(answer: &Bound<'_, PyAny>) -> PyResult<OnFailure> {
-    if answer.is_none() {
+fn on_failure(returned: &Bound<'_, PyAny>) -> PyResult<OnFailure> {
+    if returned.is_none() {
         return Ok(OnFailure::Skip);
     }
-    let bytes = if let Ok(text) = answer.cast::<PyString>() {
-        text.to_str()?.as_bytes().to_vec()
-    } else if let Ok(bytes) = answer.cast::<PyBytes>() {
-        bytes.as_bytes().to_vec()
-    } else {
-        document_raw(answer, "the answer of on_error")?.get().as_bytes().to_vec()
+    let bytes = match text_or_bytes(returned)? {
+        Some(bytes) => bytes.into_owned(),
+        None => document_raw(returned, "the answer of on_error")?.get().as_bytes().to_vec(),
     };
     if bytes.contains(&b'\n') {
         return Err(PyValueError::new_err(
@@ -197,45 +181,40 @@ fn verdict(answer: &Bound<'_, PyAny>) -> PyResult<OnFailure> {
     Ok(OnFailure::Replace(bytes))
 }
 
-/// The exception of a conversion that ended early.
-pub(super) fn raised(py: Python<'_>, error: BulkError) -> PyErr {
-    match error {
-        BulkError::Document(issue) => invalid(py, &issue).map_or_else(|error| error, PyErr::from_value),
-        BulkError::Stopped(stop) => match stop.downcast_ref::<Raised>() {
-            Some(raised) => raised.error(py),
-            None => PyValueError::new_err(stop.to_string()),
-        },
-        BulkError::Io { name, source } => {
-            if let Some(raised) = source.get_ref().and_then(|inner| inner.downcast_ref::<Raised>()) {
-                return raised.error(py);
+/// The exception of a conversion that ended early. An exception of a callback or a file object is raised unchanged.
+impl ToException for BulkError {
+    fn to_exception(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Document(issue) => build(invalid(py, issue)),
+            Self::Stopped(stop) => match stop.downcast_ref::<Raised>() {
+                Some(raised) => raised.error(py),
+                None => value_error(stop),
+            },
+            Self::Io { name, source } => {
+                if let Some(raised) = source.get_ref().and_then(|inner| inner.downcast_ref::<Raised>()) {
+                    return raised.error(py);
+                }
+                match source.raw_os_error() {
+                    Some(number) => os_error(py, number, source, name),
+                    None => PyOSError::new_err(format!("{name}: {source}")),
+                }
             }
-            match source.raw_os_error() {
-                // The subclass follows from the number.
-                Some(number) => os_error(py, number, &source, &name),
-                None => PyOSError::new_err(format!("{name}: {source}")),
-            }
+            Self::Exists { .. } => PyFileExistsError::new_err(self.to_string()),
+            error => value_error(error),
         }
-        error @ BulkError::Exists { .. } => PyFileExistsError::new_err(error.to_string()),
-        error => PyValueError::new_err(error.to_string()),
     }
 }
 
+/// The subclass of `OSError` for an error number.
 fn os_error(py: Python<'_>, number: i32, source: &io::Error, name: &str) -> PyErr {
     let text = source.to_string();
-    let words = text.split(" (os error").next().unwrap_or_default().to_owned();
-    let exception = py.get_type::<PyOSError>().call1((number, words, name));
-    exception.map_or_else(|error| error, PyErr::from_value)
+    let reason = text.split(" (os error").next().unwrap_or_default();
+    build(py.get_type::<PyOSError>().call1((number, reason, name)))
 }
 
 fn invalid<'py>(py: Python<'py>, issue: &CoreIssue) -> PyResult<Bound<'py, PyAny>> {
-    let detail = PyDict::new(py);
-    detail.set_item("loc", super::error::location(py, &issue.pointer)?)?;
-    detail.set_item("pointer", &issue.pointer)?;
-    detail.set_item("type", &issue.rule)?;
-    detail.set_item("msg", &issue.message)?;
-    detail.set_item("input", py.None())?;
-    let class = py.import("turntree.exceptions")?.getattr("ValidationError")?;
-    class.call1((issue.to_string(), PyList::new(py, [detail])?))
+    let detail = detail(py, &issue.pointer, &issue.rule, &issue.message)?;
+    class(py, "ValidationError")?.call1((issue.to_string(), [detail]))
 }
 
 /// Runs a conversion with the GIL released; callbacks take it back.
@@ -243,7 +222,7 @@ pub(super) fn released<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, BulkError> + Send,
 ) -> PyResult<T> {
-    gil::mark_held(py, || py.detach(work)).map_err(|error| raised(py, error))
+    gil::mark_held(py, || py.detach(work)).or_raise(py)
 }
 
 /// Converts, or with `to=None` validates, the documents of one file or file object.
@@ -271,42 +250,30 @@ pub(super) fn _convert_lines<'py>(
     max_bytes: Option<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut options = Arguments { from_, to, jobs, profile }.options()?;
-    let framings = [("lines", Framing::Lines), ("whole", Framing::Whole), ("auto", Framing::Auto)];
-    options.framing = choose("framing", framing, &framings)?;
+    options.framing = choose("framing", framing)?;
     options.gzip = gzip;
+    options.durable = durable;
     // Names of files need not be UTF-8.
     options.name = name.map(|name| name.display().to_string());
     if let Some(max_bytes) = max_bytes {
         options.settings.import.limits.bytes = max_bytes;
     }
-    let mut watcher = Watcher::new(on_error, progress)?;
-    options.keeps_text = watcher.calls();
+    let mut callbacks = Callbacks::new(on_error, progress)?;
+    options.keeps_text = matches!(callbacks.on_error, OnError::Call(_));
     let mut reader: Box<dyn Read + Send> = match source.extract::<PathBuf>() {
         Ok(path) => {
             options.size = size_of_file(&path);
-            py.detach(|| open(&path)).map_err(|error| raised(py, error))?
+            py.detach(|| open(&path)).or_raise(py)?
         }
         Err(_) => Box::new(Source::new(source)?),
     };
     let report = if to.is_none() {
-        released(py, || lines(&mut reader, &mut io::sink(), &options, &mut watcher))?
+        released(py, || lines(&mut reader, &mut io::sink(), &options, &mut callbacks))?
     } else if let Ok(path) = target.extract::<PathBuf>() {
-        options.output = Some(path.display().to_string());
-        released(py, || {
-            let mut file = OutputFile::create(&path, overwrite)?;
-            if durable {
-                file.sync_behind();
-            }
-            let report = lines(&mut reader, &mut file, &options, &mut watcher)?;
-            file.finish(durable)?;
-            if durable {
-                sync_directory(&path)?;
-            }
-            Ok(report)
-        })?
+        released(py, || lines_to_file(&mut reader, &path, overwrite, &options, &mut callbacks))?
     } else {
         let mut sink = Sink::new(target)?;
-        released(py, || lines(&mut reader, &mut sink, &options, &mut watcher))?
+        released(py, || lines(&mut reader, &mut sink, &options, &mut callbacks))?
     };
     report.to_python(py)
 }
@@ -331,8 +298,8 @@ pub(super) fn _convert_files<'py>(
         .into_iter()
         .map(|(source, target, overwrite, gzip)| FilePair { source, target, overwrite, gzip })
         .collect();
-    let mut watcher = Watcher::new(on_error, progress)?;
-    released(py, || files(&pairs, &options, &mut watcher))?.to_python(py)
+    let mut callbacks = Callbacks::new(on_error, progress)?;
+    released(py, || files(&pairs, &options, &mut callbacks))?.to_python(py)
 }
 
 /// The names of the formats that can be read, and of those that can be written.

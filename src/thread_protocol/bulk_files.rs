@@ -8,8 +8,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
 
-use super::bulk::{called, raised};
-use turntree_thread_protocol::bulk::{ObserverError, OutputFile, sync_directory};
+use super::bulk::called;
+use crate::error::OrRaise as _;
+use turntree_thread_protocol::bulk::OutputFile;
 
 /// A binary file object that is read.
 pub(super) struct Source(Py<PyAny>);
@@ -22,10 +23,6 @@ impl Source {
             PyTypeError::new_err("source must be a path or a binary file object with a read method")
         })
     }
-}
-
-fn other(error: ObserverError) -> io::Error {
-    io::Error::other(error)
 }
 
 impl Read for Source {
@@ -52,7 +49,7 @@ impl Read for Source {
             }
             copied(&answer.cast::<PyByteArray>().map_err(|_| wrong())?.to_vec())
         })
-        .map_err(other)
+        .map_err(io::Error::other)
     }
 }
 
@@ -75,7 +72,7 @@ impl Write for Sink {
             // A raw file may take less than it was given; a buffered one says how much that was, or nothing.
             Ok(answer.extract::<usize>().unwrap_or(bytes.len()).min(bytes.len()))
         })
-        .map_err(other)
+        .map_err(io::Error::other)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -83,7 +80,7 @@ impl Write for Sink {
             let file = self.0.bind(py);
             if file.hasattr("flush")? { file.call_method0("flush").map(drop) } else { Ok(()) }
         })
-        .map_err(other)
+        .map_err(io::Error::other)
     }
 }
 
@@ -91,7 +88,6 @@ impl Write for Sink {
 #[pyclass(frozen, name = "_UnfinishedFile", module = "turntree._core")]
 pub(super) struct UnfinishedFile {
     output: Mutex<Option<OutputFile>>,
-    target: PathBuf,
     place: PathBuf,
 }
 
@@ -99,10 +95,9 @@ pub(super) struct UnfinishedFile {
 impl UnfinishedFile {
     #[new]
     fn new(py: Python<'_>, target: PathBuf, overwrite: bool) -> PyResult<Self> {
-        let output =
-            py.detach(|| OutputFile::create(&target, overwrite)).map_err(|error| raised(py, error))?;
+        let output = py.detach(move || OutputFile::create(&target, overwrite)).or_raise(py)?;
         let place = output.place().to_owned();
-        Ok(Self { output: Mutex::new(Some(output)), target, place })
+        Ok(Self { output: Mutex::new(Some(output)), place })
     }
 
     /// The path to open and write to.
@@ -114,11 +109,7 @@ impl UnfinishedFile {
     /// Renames the file to its target; with `durable`, after it is synced to disk.
     fn finish(&self, py: Python<'_>, durable: bool) -> PyResult<()> {
         let Some(output) = self.take() else { return Ok(()) };
-        let finish = || {
-            output.finish(durable)?;
-            if durable { sync_directory(&self.target) } else { Ok(()) }
-        };
-        py.detach(finish).map_err(|error| raised(py, error))
+        py.detach(|| output.finish_with_name(durable)).or_raise(py)
     }
 
     /// Removes the temporary file, unless it was renamed.

@@ -4,18 +4,16 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::convert::json::{document_raw, json_to_python, limits};
 use crate::data::Data;
-use crate::error::wrong_type;
+use crate::error::{OrRaise as _, wrong_type};
 use crate::to_python::{ToPython, data_class};
-use turntree_core::json::Extra;
+use turntree_core::json::{self, Extra};
 use turntree_core::message::media::Binary;
-use turntree_thread_protocol::content as core;
-use turntree_thread_protocol::{ContentPart, MessageContent};
+use turntree_thread_protocol::{ContentPart, MessageContent, content as core};
 
 data_class! {
     /// A text.
@@ -171,9 +169,7 @@ impl ToPython for ContentPart {
             Self::Audio(part) => part.to_python(py),
             Self::Video(part) => part.to_python(py),
             Self::Unknown(_) => {
-                let text = serde_json::to_string(self)
-                    .map_err(|error| crate::convert::error::serialization(py, &error))?;
-                Ok(json_to_python(py, &text)?.into_bound(py))
+                Ok(json_to_python(py, &serde_json::to_string(self).or_raise(py)?)?.into_bound(py))
             }
         }
     }
@@ -191,14 +187,14 @@ impl ToPython for MessageContent {
 /// Content from a text, or a list of texts, content parts and dicts.
 ///
 /// # Errors
-/// `TypeError` naming the argument and the place; `turntree.ValidationError` for a dict that is no part.
+/// `TypeError` naming the argument and the place; `turntree.ValidationError` for a dict that is not a part.
 pub(super) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<MessageContent> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(MessageContent::Text(text.to_str()?.to_owned()));
     }
     let items = super::lists::items_of(value, what)
         .map_err(|_| wrong_type(value, what, "a str or a list of content parts"))?;
-    let parts = items.iter().enumerate().map(|(place, item)| part_from(item, &format!("{what}[{place}]")));
+    let parts = items.iter().enumerate().map(|(index, item)| part_from(item, &format!("{what}[{index}]")));
     parts.collect::<PyResult<Vec<_>>>().map(MessageContent::Parts)
 }
 
@@ -206,26 +202,19 @@ fn part_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentPart> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(ContentPart::text(text.to_str()?));
     }
-    let refuse = |found: &str| {
-        PyTypeError::new_err(format!("{what} must be a content part, a str or a dict, not {found}"))
-    };
+    let refuse = || wrong_type(value, what, "a content part, a str or a dict");
     if let Ok(data) = value.cast::<Data>() {
         let data = data.get();
-        let known = data
-            .share::<core::TextContent>()
-            .map(|part| ContentPart::Text(Arc::unwrap_or_clone(part)))
-            .or_else(|| data.share().map(|part| ContentPart::Image(Arc::unwrap_or_clone(part))))
-            .or_else(|| data.share().map(|part| ContentPart::File(Arc::unwrap_or_clone(part))))
-            .or_else(|| data.share().map(|part| ContentPart::Audio(Arc::unwrap_or_clone(part))))
-            .or_else(|| data.share().map(|part| ContentPart::Video(Arc::unwrap_or_clone(part))));
-        return known.ok_or_else(|| {
-            refuse(&value.get_type().name().map(|name| name.to_string()).unwrap_or_default())
-        });
+        return (data.share().map(Arc::unwrap_or_clone).map(ContentPart::Text))
+            .or_else(|| data.share().map(Arc::unwrap_or_clone).map(ContentPart::Image))
+            .or_else(|| data.share().map(Arc::unwrap_or_clone).map(ContentPart::File))
+            .or_else(|| data.share().map(Arc::unwrap_or_clone).map(ContentPart::Audio))
+            .or_else(|| data.share().map(Arc::unwrap_or_clone).map(ContentPart::Video))
+            .ok_or_else(refuse);
     }
     if !value.is_instance_of::<PyDict>() {
-        return Err(refuse(&value.get_type().name()?.to_string()));
+        return Err(refuse());
     }
     let raw = document_raw(value, what)?;
-    turntree_core::json::parse(raw.get(), &limits())
-        .map_err(|error| crate::convert::error::validation(value.py(), &error, Some(raw.get())))
+    json::parse(raw.get(), &limits()).or_raise_in(value.py(), raw.get())
 }

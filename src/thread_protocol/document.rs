@@ -2,23 +2,28 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString};
 
-use super::actions::{action_from, now, timestamp_from, wrap as wrap_action};
+use super::actions::{action_from, now, timestamp_from, timestamp_or_now, wrap as wrap_action};
 use super::agents::{AgentConfig, agents_from};
 use super::issues::IssueRecord;
-use super::pydantic_ai::{TITLES, View};
+use super::options::{owned, ui_export, view};
 use super::shared::Shared;
+use super::vercel_ui::{self, UiChunks};
 use crate::convert::json::to_raw_object;
-use crate::data::{Data, DataClass, extract, value_of};
+use crate::convert::pydantic_ai as convert;
+use crate::data::{Data, DataClass, value_of};
+use crate::error::{OrRaise as _, value_error};
 use crate::to_python::ToPython;
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::canonical::CanonicalForm;
-use turntree_thread_protocol::action::Action;
-use turntree_thread_protocol::document as core;
-use turntree_thread_protocol::document::Actions;
+use turntree_thread_protocol::ThreadError;
+use turntree_thread_protocol::document::{self as core, Actions};
+
+/// Maximum length of the id and the title in reprs.
+const LONGEST: usize = 80;
 
 /// A conversation as one document.
 ///
@@ -56,28 +61,36 @@ impl Thread {
     pub(super) fn given(py: Python<'_>, thread: core::Thread) -> PyResult<Py<PyAny>> {
         Self::wrap(py, Arc::new(Shared::new(thread)))
     }
-}
 
-/// Adds an action; one that has no place yet gets the next.
-fn add(thread: &mut core::Thread, action: Arc<Action>) {
-    if action.sequence() == 0 {
-        thread.append(Arc::unwrap_or_clone(action));
-        return;
+    /// A handle on a document that is derived from that of another handle.
+    fn derive(
+        slf: &Bound<'_, Self>,
+        derive: impl FnOnce(core::Thread) -> core::Thread,
+    ) -> PyResult<Py<PyAny>> {
+        Self::given(slf.py(), derive(Self::read(slf)?))
     }
-    action.timestamp().clone_into(&mut thread.updated_at);
-    thread.actions.0.push_back(action);
+
+    /// Computes a value from the document with the GIL released.
+    pub(super) fn compute<T: Send>(
+        slf: &Bound<'_, Self>,
+        compute: impl FnOnce(&core::Thread) -> Result<T, ThreadError> + Send,
+    ) -> PyResult<T> {
+        let thread = Self::read(slf)?;
+        slf.py().detach(|| compute(&thread)).or_raise(slf.py())
+    }
 }
 
-/// A property for each plain field of the document.
+/// A property for each field of the document.
 macro_rules! fields {
-    ($( $(#[doc = $doc:literal])* $name:ident: $type:ty; )+) => {
+    ($( $(#[doc = $doc:literal])* $name:ident; )+) => {
         #[pymethods]
         impl Thread {
             $(
                 $(#[doc = $doc])*
                 #[getter]
-                fn $name(slf: &Bound<'_, Self>) -> PyResult<$type> {
-                    Ok(Self::of(slf)?.lock().$name.clone())
+                fn $name<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                    let value = Self::of(slf)?.lock().$name.clone();
+                    value.to_python(slf.py())
                 }
             )+
         }
@@ -86,17 +99,79 @@ macro_rules! fields {
 
 fields! {
     /// Version of the protocol, `1.0.0`.
-    version: String;
+    version;
     /// Id of the thread, a UUID.
-    thread_id: String;
+    thread_id;
     /// Id of the thread that this one branched from, or None.
-    parent_thread_id: Option<String>;
+    parent_thread_id;
     /// Time of creation, as it is written in the document.
-    created_at: String;
+    created_at;
     /// Time of the last change, as it is written in the document.
-    updated_at: String;
+    updated_at;
     /// Title for display.
-    title: String;
+    title;
+    /// The agents by id; a dict of its own.
+    agents;
+    /// Facts of applications by namespace, or None; a dict of its own.
+    metadata;
+}
+
+/// Defines methods that export the view of one agent: name, result, further options, and the export. All take the
+/// arguments of [`view`].
+macro_rules! view_methods {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident -> $result:ty $([ $option:ident: $type:ty ])?, |$slf:ident, $view:ident| $export:expr;
+    )+) => {
+        #[pymethods]
+        impl Thread {
+            $(
+                $(#[doc = $doc])*
+                #[pyo3(signature = (
+                    agent_id = None, others = "prefix", tool_visibility = "hide", *,
+                    others_role = "user", attribution = "{agent:NAME}: " $(, $option = None)?
+                ))]
+                fn $name<'py>(
+                    $slf: &Bound<'py, Self>,
+                    agent_id: Option<String>,
+                    others: &str,
+                    tool_visibility: &str,
+                    others_role: &str,
+                    attribution: &str,
+                    $($option: $type,)?
+                ) -> PyResult<Bound<'py, $result>> {
+                    let $view = view(agent_id, others, tool_visibility, others_role, attribution)?;
+                    $export
+                }
+            )+
+        }
+    };
+}
+
+view_methods! {
+    /// The messages of the provider layer of the whole thread, or of one agent's view.
+    to_upp -> PyList, |slf, view| {
+        let messages = Self::compute(slf, |thread| thread.to_upp(&view))?.into_iter();
+        let handles = messages.map(|message| crate::message::wrap(slf.py(), Arc::new(message)));
+        PyList::new(slf.py(), handles.collect::<PyResult<Vec<_>>>()?)
+    };
+
+    /// The history of Pydantic AI that the thread holds, or that one of its agents sees.
+    to_pydantic_ai -> PyList, |slf, view| {
+        let thread = Self::read(slf)?;
+        let messages = slf.py().detach(|| thread.to_messages(&view)).or_raise(slf.py())?;
+        convert::build(slf.py(), &messages)
+    };
+
+    /// As `to_pydantic_ai`, as the JSON that `ModelMessagesTypeAdapter` reads; needs no pydantic-ai.
+    to_pydantic_ai_json -> PyBytes [downgrade: Option<&str>], |slf, view| {
+        let version = downgrade.map(super::versions::version).transpose()?;
+        let bytes = Self::compute(slf, |thread| match version {
+            Some(version) => thread.to_older_pydantic_ai_json(&view, version).map(|(bytes, _)| bytes),
+            None => thread.to_pydantic_ai_json(&view),
+        })?;
+        Ok(PyBytes::new(slf.py(), &bytes))
+    };
 }
 
 #[pymethods]
@@ -117,48 +192,27 @@ impl Thread {
         updated_at: Option<&Bound<'_, PyAny>>,
         metadata: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let actions = actions
-            .map(|actions| super::lists::items_of(actions, "actions"))
-            .transpose()?
-            .unwrap_or_default();
+        let actions = actions.map(|actions| super::lists::items_of(actions, "actions")).transpose()?;
+        let actions = actions.unwrap_or_default().into_iter().enumerate();
         let actions: Vec<_> = actions
-            .iter()
-            .enumerate()
-            .map(|(place, action)| action_from(action, &format!("actions[{place}]")))
+            .map(|(index, action)| action_from(&action, &format!("actions[{index}]")))
             .collect::<PyResult<_>>()?;
-        let created_at = match (created_at.filter(|time| !time.is_none()), actions.first()) {
+        let created_at = match (created_at, actions.first()) {
             (None, Some(first)) => first.timestamp().to_owned(),
-            (given, _) => timestamp_from(given, "created_at")?,
+            (created_at, _) => timestamp_or_now(created_at, "created_at")?,
         };
         let id = thread_id.unwrap_or_else(|| RandomIds.string());
         let mut thread = core::Thread::new(id, created_at, title);
         thread.parent_thread_id = parent_thread_id;
         thread.agents = agents.map(agents_from).transpose()?.unwrap_or_default();
-        thread.metadata = match metadata.filter(|metadata| !metadata.is_none()) {
-            Some(metadata) => Some(to_raw_object(metadata, "metadata")?),
-            None => None,
-        };
+        thread.metadata = metadata.map(|metadata| to_raw_object(metadata, "metadata")).transpose()?;
         for action in actions {
-            add(&mut thread, action);
+            thread.push(action);
         }
-        if let Some(time) = updated_at.filter(|time| !time.is_none()) {
-            thread.updated_at = timestamp_from(Some(time), "updated_at")?;
+        if let Some(time) = updated_at {
+            thread.updated_at = timestamp_from(time, "updated_at")?;
         }
         Ok(PyClassInitializer::from(Data::new(Arc::new(Shared::new(thread)))).add_subclass(Self))
-    }
-
-    /// Facts of applications by namespace, or None; a dict of its own.
-    #[getter]
-    fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let thread = Self::of(slf)?.now();
-        thread.metadata.to_python(slf.py())
-    }
-
-    /// The agents by id; a dict of its own.
-    #[getter]
-    fn agents<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let thread = Self::of(slf)?.now();
-        thread.agents.to_python(slf.py())
     }
 
     /// The actions at this moment, in order; a list of its own.
@@ -176,7 +230,7 @@ impl Thread {
 
     /// Enters an agent, in the place of one with the same id.
     fn add_agent<'py>(slf: &Bound<'py, Self>, agent: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-        let agent = Arc::unwrap_or_clone(extract::<AgentConfig>(agent, "agent")?);
+        let agent = owned::<AgentConfig>(agent, "agent")?;
         Self::of(slf)?.lock().agents.add(agent);
         Ok(slf.clone())
     }
@@ -184,8 +238,7 @@ impl Thread {
     /// A new thread that continues from the current end of this one and shares the actions so far.
     #[pyo3(signature = (title = None))]
     fn branch(slf: &Bound<'_, Self>, title: Option<String>) -> PyResult<Py<PyAny>> {
-        let branch = Self::of(slf)?.now().branch(RandomIds.string(), now(), title);
-        Self::given(slf.py(), branch)
+        Self::derive(slf, |thread| thread.branch(RandomIds.string(), now(), title))
     }
 
     /// Every place where the document breaks a rule, in document order.
@@ -200,9 +253,7 @@ impl Thread {
     /// Raises `turntree.ValidationError` with every rule that the document breaks; warnings pass.
     #[pyo3(signature = (*, strict = false))]
     fn check(slf: &Bound<'_, Self>, strict: bool) -> PyResult<()> {
-        let thread = Self::of(slf)?.now();
-        let checked = slf.py().detach(|| if strict { thread.check_strictly() } else { thread.check() });
-        checked.map_err(|error| super::error::to_exception(slf.py(), &error, None))
+        Self::compute(slf, |thread| if strict { thread.check_strictly() } else { thread.check() })
     }
 
     /// Return the canonical bytes (RFC 8785): the same for equal threads, whichever program wrote them.
@@ -212,31 +263,27 @@ impl Thread {
         strict: bool,
         javascript: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let thread = Self::of(slf)?.now();
         let form = canonical_form(javascript);
-        let bytes = slf.py().detach(|| {
+        let bytes = Self::compute(slf, |thread| {
             if strict { thread.canonical_json_strictly(form) } else { thread.canonical_json(form) }
-        });
-        let bytes = bytes.map_err(|error| super::error::to_exception(slf.py(), &error, None))?;
+        })?;
         Ok(PyBytes::new(slf.py(), &bytes))
     }
 
     /// Return the SHA-256 of the canonical bytes as 64 hexadecimal digits.
     #[pyo3(signature = (*, include_times = false, javascript = false))]
     fn digest(slf: &Bound<'_, Self>, include_times: bool, javascript: bool) -> PyResult<String> {
-        let thread = Self::of(slf)?.now();
-        let digest = slf.py().detach(|| thread.digest(canonical_form(javascript), include_times));
-        digest.map_err(|error| super::error::to_exception(slf.py(), &error, None))
+        Self::compute(slf, |thread| thread.digest(canonical_form(javascript), include_times))
     }
 
     /// The part that all participants share: no metadata, actions renumbered.
     fn core(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Self::given(slf.py(), Self::of(slf)?.now().core())
+        Self::derive(slf, |thread| thread.core())
     }
 
     /// The same thread with the metadata of its actions in `metadata.<namespace>.actions`.
     fn with_hoisted_metadata(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Self::given(slf.py(), Self::of(slf)?.now().with_hoisted_metadata())
+        Self::derive(slf, |thread| thread.with_hoisted_metadata())
     }
 
     /// Tokens of the whole thread.
@@ -248,7 +295,7 @@ impl Thread {
     fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let (ours, theirs) = (Self::of(slf)?.now(), Self::of(other)?.now());
         let merged = ours.merge(&theirs, RandomIds.string(), now());
-        Self::given(slf.py(), merged.map_err(|error| PyValueError::new_err(error.to_string()))?)
+        Self::given(slf.py(), merged.map_err(value_error)?)
     }
 
     /// Replaces the contents of some actions; their type, agent and time remain.
@@ -272,65 +319,6 @@ impl Thread {
         Self::given(slf.py(), thread.slice(&slice, RandomIds.string(), now()))
     }
 
-    /// The messages of the provider layer of the whole thread, or of one agent's view.
-    #[pyo3(signature = (
-        agent_id = None, others = "prefix", tool_visibility = "hide", *,
-        others_role = "user", attribution = "{agent:NAME}: "
-    ))]
-    fn to_upp<'py>(
-        slf: &Bound<'py, Self>,
-        agent_id: Option<String>,
-        others: &str,
-        tool_visibility: &str,
-        others_role: &str,
-        attribution: &str,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
-        super::upp::to_list(slf.py(), &Self::of(slf)?.now(), &view)
-    }
-
-    /// The history of Pydantic AI that the thread holds, or that one of its agents sees.
-    #[pyo3(signature = (
-        agent_id = None, others = "prefix", tool_visibility = "hide", *,
-        others_role = "user", attribution = "{agent:NAME}: "
-    ))]
-    fn to_pydantic_ai<'py>(
-        slf: &Bound<'py, Self>,
-        agent_id: Option<String>,
-        others: &str,
-        tool_visibility: &str,
-        others_role: &str,
-        attribution: &str,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
-        super::pydantic_ai::to_objects(slf.py(), &Self::of(slf)?.now(), &view)
-    }
-
-    /// As `to_pydantic_ai`, as the JSON that `ModelMessagesTypeAdapter` reads; needs no pydantic-ai.
-    #[pyo3(signature = (
-        agent_id = None, others = "prefix", tool_visibility = "hide", *,
-        others_role = "user", attribution = "{agent:NAME}: ", downgrade = None
-    ))]
-    fn to_pydantic_ai_json<'py>(
-        slf: &Bound<'py, Self>,
-        agent_id: Option<String>,
-        others: &str,
-        tool_visibility: &str,
-        others_role: &str,
-        attribution: &str,
-        downgrade: Option<&str>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
-        let thread = Self::of(slf)?.now();
-        let version = downgrade.map(super::versions::version).transpose()?;
-        let bytes = slf.py().detach(|| match version {
-            Some(version) => thread.to_older_pydantic_ai_json(&view, version).map(|(bytes, _)| bytes),
-            None => thread.to_pydantic_ai_json(&view),
-        });
-        let bytes = bytes.map_err(|error| super::error::to_exception(slf.py(), &error, None))?;
-        Ok(PyBytes::new(slf.py(), &bytes))
-    }
-
     /// The messages of the conversation as a chat of the Vercel AI SDK takes them.
     #[pyo3(signature = (sdk = 6, *, sidecar = "portable", dynamic_tools = false))]
     fn to_ui_messages<'py>(
@@ -339,20 +327,15 @@ impl Thread {
         sidecar: &str,
         dynamic_tools: bool,
     ) -> PyResult<Bound<'py, PyList>> {
-        let options = super::vercel_ui::export(sdk, sidecar, "all", dynamic_tools)?;
-        super::vercel_ui::to_messages(slf.py(), &Self::of(slf)?.now(), options)
+        let options = ui_export(sdk, sidecar, "all", dynamic_tools)?;
+        vercel_ui::to_messages(slf.py(), &Self::of(slf)?.now(), options)
     }
 
     /// What agents did as a UI message stream of the Vercel AI SDK.
     #[pyo3(signature = (sdk = 6, *, turns = "all", sidecar = "portable"))]
-    fn to_ui_stream(
-        slf: &Bound<'_, Self>,
-        sdk: u32,
-        turns: &str,
-        sidecar: &str,
-    ) -> PyResult<Py<super::vercel_ui::UiChunks>> {
-        let options = super::vercel_ui::export(sdk, sidecar, turns, false)?;
-        super::vercel_ui::to_stream(slf.py(), &Self::of(slf)?.now(), options)
+    fn to_ui_stream(slf: &Bound<'_, Self>, sdk: u32, turns: &str, sidecar: &str) -> PyResult<Py<UiChunks>> {
+        let options = ui_export(sdk, sidecar, turns, false)?;
+        vercel_ui::to_stream(slf.py(), &Self::of(slf)?.now(), options)
     }
 
     /// As `to_ui_stream`, as the body of a response: server-sent events, `[DONE]` last.
@@ -363,8 +346,9 @@ impl Thread {
         turns: &str,
         sidecar: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let options = super::vercel_ui::export(sdk, sidecar, turns, false)?;
-        Ok(super::vercel_ui::to_stream_bytes(slf.py(), &Self::of(slf)?.now(), options))
+        let options = ui_export(sdk, sidecar, turns, false)?;
+        let bytes = Self::compute(slf, |thread| Ok(thread.to_ui_stream_bytes(&options)))?;
+        Ok(PyBytes::new(slf.py(), &bytes))
     }
 
     /// The document as JSON text; written while other threads run.
@@ -397,8 +381,7 @@ impl Thread {
     fn to_json<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
         let thread = Self::of(slf)?.now();
         let text = slf.py().detach(|| turntree_core::json::write(&thread));
-        let text = text.map_err(|error| crate::convert::error::serialization(slf.py(), &error))?;
-        Ok(PyString::new(slf.py(), &text))
+        Ok(PyString::new(slf.py(), &text.or_raise(slf.py())?))
     }
 
     fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {
@@ -428,10 +411,10 @@ impl Thread {
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let thread = Self::of(slf)?.now();
-        let title: String = thread.title.chars().take(TITLES).collect();
+        let title: String = thread.title.chars().take(LONGEST).collect();
         Ok(format!(
             "Thread(thread_id={:?}, title={title:?}, agents={}, actions={})",
-            thread.thread_id.chars().take(TITLES).collect::<String>(),
+            thread.thread_id.chars().take(LONGEST).collect::<String>(),
             thread.agents.len(),
             thread.actions.len()
         ))

@@ -1,12 +1,14 @@
 //! Selects the actions of an edit from a Python argument.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use super::actions::wrap;
-use turntree_core::time::Timestamp;
+use crate::error::OrRaise as _;
+use crate::time::from_python;
 use turntree_thread_protocol::{Slice, Thread};
 
 /// The numbers of the actions that `which` means: numbers, or a function that is asked for each action.
@@ -18,7 +20,7 @@ pub(super) fn sequences(thread: &Thread, which: &Bound<'_, PyAny>) -> PyResult<H
     if which.is_callable() {
         let mut chosen = HashSet::new();
         for action in thread.actions.iter() {
-            if which.call1((wrap(py, std::sync::Arc::clone(action))?,))?.is_truthy()? {
+            if which.call1((wrap(py, Arc::clone(action))?,))?.is_truthy()? {
                 chosen.insert(action.sequence());
             }
         }
@@ -39,10 +41,10 @@ pub(super) fn sequences(thread: &Thread, which: &Bound<'_, PyAny>) -> PyResult<H
     Ok(chosen)
 }
 
-/// What to cut out.
+/// The arguments of a slice.
 ///
 /// # Errors
-/// `turntree.ValidationError` for an agent that the registry does not have; `TypeError` or `ValueError` for what is no
+/// `turntree.ValidationError` for an agent that the registry does not have; `TypeError` or `ValueError` for an invalid
 /// time.
 pub(super) fn slice(
     py: Python<'_>,
@@ -51,15 +53,10 @@ pub(super) fn slice(
     since: Option<&Bound<'_, PyAny>>,
     until: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Slice> {
-    if let Some(agent_id) = agent_id.as_ref().filter(|id| !thread.agents.contains(id)) {
-        let known = thread.agents.iter().map(|(key, _)| format!("\"{key}\"")).collect();
-        let error = turntree_thread_protocol::ThreadError::UnknownAgent { agent_id: agent_id.clone(), known };
-        return Err(super::error::to_exception(py, &error, None));
+    if let Some(agent_id) = &agent_id {
+        thread.agent(agent_id).or_raise(py)?;
     }
-    let time = |given: Option<&Bound<'_, PyAny>>, what: &str| -> PyResult<Option<Timestamp>> {
-        let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
-        let text = super::actions::timestamp_from(Some(given), what)?;
-        text.parse().map(Some).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
-    };
-    Ok(Slice { agent_id, since: time(since, "since")?, until: time(until, "until")? })
+    let since = since.map(|time| from_python(time, "since")).transpose()?;
+    let until = until.map(|time| from_python(time, "until")).transpose()?;
+    Ok(Slice { agent_id, since, until })
 }

@@ -24,47 +24,46 @@ impl ToException for ThreadError {
     }
 }
 
-/// `turntree.ValidationError` for an error of the core, with one entry for each place.
-pub(crate) fn to_exception(py: Python<'_>, error: &ThreadError, input: Option<&str>) -> PyErr {
-    match input {
-        Some(input) => error.to_exception_in(py, input),
-        None => error.to_exception(py),
-    }
-}
-
 fn exception<'py>(py: Python<'py>, error: &ThreadError) -> PyResult<Bound<'py, PyAny>> {
-    let details = PyList::empty(py);
-    let detail = |pointer: &str, rule: &str, message: &str| -> PyResult<()> {
-        let detail = PyDict::new(py);
-        detail.set_item("loc", location(py, pointer)?)?;
-        detail.set_item("pointer", pointer)?;
-        detail.set_item("type", rule)?;
-        detail.set_item("msg", message)?;
-        detail.set_item("input", py.None())?;
-        details.append(detail)
-    };
-    match error {
+    let details = match error {
         ThreadError::Invalid { issues } => {
-            issues.iter().try_for_each(|issue| detail(&issue.pointer, issue.rule.name(), &issue.message))?;
+            issues.iter().map(|issue| detail(py, &issue.pointer, issue.rule.name(), &issue.message)).collect()
         }
-        error => detail(&error.pointer(), error.rule(), &error.to_string())?,
-    }
+        error => vec![detail(py, &error.pointer(), error.rule(), &error.to_string())],
+    };
+    let details = details.into_iter().collect::<PyResult<Vec<_>>>()?;
     class(py, "ValidationError")?.call1((format!("{error}; {}", error.hint()), details))
 }
 
-/// A JSON pointer as the tuple that error lists have.
-pub(super) fn location<'py>(py: Python<'py>, pointer: &str) -> PyResult<Bound<'py, PyAny>> {
-    let steps = PyList::empty(py);
+/// One entry of the error list of `turntree.ValidationError`.
+pub(super) fn detail<'py>(
+    py: Python<'py>,
+    pointer: &str,
+    rule: &str,
+    message: &str,
+) -> PyResult<Bound<'py, PyDict>> {
+    let location = PyList::empty(py);
     for step in pointer.split('/').skip(1) {
         match step.parse::<usize>() {
-            Ok(index) => steps.append(index)?,
-            Err(_) => steps.append(step.replace("~1", "/").replace("~0", "~"))?,
+            Ok(index) => location.append(index)?,
+            Err(_) => location.append(step.replace("~1", "/").replace("~0", "~"))?,
         }
     }
-    Ok(steps.to_tuple().into_any())
+    let detail = PyDict::new(py);
+    detail.set_item("loc", location.to_tuple())?;
+    detail.set_item("pointer", pointer)?;
+    detail.set_item("type", rule)?;
+    detail.set_item("msg", message)?;
+    detail.set_item("input", py.None())?;
+    Ok(detail)
 }
 
-/// A class of which only one kind of value is a member.
+/// The beginning of a document for an error.
+pub(super) fn excerpt(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.get(..400).unwrap_or(bytes)).into_owned()
+}
+
+/// The error of a class that accepts only one kind of value.
 pub(super) fn wrong_kind(key: &str, wanted: &str, found: &str) -> ParseError {
     let message = format!("must be \"{wanted}\" here, not \"{found}\"");
     ParseError::shape(vec![PathSegment::Key(key.to_owned())], message)

@@ -16,6 +16,7 @@ mod edit;
 pub(crate) mod error;
 mod issues;
 mod lists;
+mod options;
 pub(crate) mod pydantic_ai;
 mod shared;
 mod upp;

@@ -1,11 +1,12 @@
 //! Versions of Pydantic AI: which one a history is from, and histories for an older one.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyList};
 
 use super::document::Thread;
+use crate::convert::json::text_or_bytes;
 use crate::convert::pydantic_ai as convert;
+use crate::error::{OrRaise as _, value_error};
 use crate::to_python::{ToPython, data_class};
 use turntree_core::json::{Extra, json_object};
 use turntree_core::limits::Limits;
@@ -55,37 +56,25 @@ impl From<CoreChange> for ChangeRecord {
 /// # Errors
 /// `ValueError` for an invalid version.
 pub(super) fn version(text: &str) -> PyResult<Version> {
-    text.parse().map_err(|error: turntree_thread_protocol::convert::pydantic_ai::VersionError| {
-        PyValueError::new_err(error.to_string())
-    })
+    text.parse::<Version>().map_err(value_error)
 }
 
-/// Hands over the messages of a history, whatever holds them.
+/// Calls a function with the messages of a history: a thread, Python objects, or their JSON.
 fn with_history<R: Send>(
     history: &Bound<'_, PyAny>,
     use_history: impl FnOnce(&History<'_>) -> R + Send,
 ) -> PyResult<R> {
     let py = history.py();
     if let Ok(thread) = history.cast::<Thread>() {
-        let thread = Thread::read(thread)?;
-        let used =
-            py.detach(|| thread.to_messages(&ViewOptions::default()).map(|messages| use_history(&messages)));
-        return used.map_err(|error| super::error::to_exception(py, &error, None));
+        return Thread::compute(thread, |thread| {
+            thread.to_messages(&ViewOptions::default()).map(|messages| use_history(&messages))
+        });
     }
-    let given = if let Ok(text) = history.cast::<PyString>() {
-        Some(text.to_str()?.as_bytes().to_vec())
-    } else if let Ok(bytes) = history.cast::<PyByteArray>() {
-        Some(bytes.to_vec())
-    } else {
-        history.cast::<PyBytes>().ok().map(|bytes| bytes.as_bytes().to_vec())
-    };
-    if let Some(bytes) = given {
-        let used = py.detach(|| read_any_history(&bytes, &Limits::default(), use_history));
-        return used.map_err(|error| super::error::to_exception(py, &error, None));
+    if let Some(bytes) = text_or_bytes(history)? {
+        return py.detach(|| read_any_history(&bytes, &Limits::default(), use_history)).or_raise(py);
     }
     let read = convert::read(&super::pydantic_ai::list_from(history)?, "history")?;
-    let messages = read.messages().map_err(|error| super::error::to_exception(py, &error, None))?;
-    Ok(use_history(&messages.collect()))
+    Ok(use_history(&read.messages().or_raise(py)?.collect()))
 }
 
 /// The first version that writes everything in a history, and the first that would have written more, or None.

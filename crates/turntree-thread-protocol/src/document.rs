@@ -113,6 +113,33 @@ impl Thread {
         action
     }
 
+    /// Adds an action at the end under its own sequence; [`Self::append`] if that is 0.
+    pub fn push(&mut self, action: Arc<Action>) {
+        if action.sequence() == 0 {
+            self.append(Arc::unwrap_or_clone(action));
+            return;
+        }
+        action.timestamp().clone_into(&mut self.updated_at);
+        self.actions.0.push_back(action);
+    }
+
+    /// The agent of an id.
+    ///
+    /// # Errors
+    /// [`ThreadError::UnknownAgent`].
+    pub fn agent(&self, agent_id: &str) -> Result<&AgentConfig, ThreadError> {
+        self.agents.get(agent_id).ok_or_else(|| {
+            let known = self.agents.iter().map(|(key, _)| format!("\"{key}\"")).collect();
+            ThreadError::UnknownAgent { agent_id: agent_id.to_owned(), known }
+        })
+    }
+
+    /// Stores the sequence of the last action that a branch shares with its parent.
+    pub(crate) fn set_branch_point(&mut self, parent_sequence: u64) {
+        let point = RawJson::from_text(format!("{{\"parent_sequence\":{parent_sequence}}}"));
+        self.metadata.get_or_insert_default().insert("branch", point.unwrap_or_default());
+    }
+
     /// Creates a thread that continues this one. It shares all actions so far and stores the branch point (decision
     /// 16).
     ///
@@ -132,13 +159,11 @@ impl Thread {
         if let Some(title) = title {
             branch.title = title;
         }
-        let parent_sequence = self.actions.0.last().map_or(0, |last| last.sequence());
-        let point =
-            RawJson::from_text(format!("{{\"parent_sequence\":{parent_sequence}}}")).unwrap_or_default();
-        let metadata = branch.metadata.get_or_insert_default();
-        metadata.insert("branch", point);
-        // The merge record describes the parent, not the branch.
-        metadata.remove("merge");
+        branch.set_branch_point(self.actions.0.last().map_or(0, |last| last.sequence()));
+        if let Some(metadata) = &mut branch.metadata {
+            // The merge record describes the parent, not the branch.
+            metadata.remove("merge");
+        }
         branch
     }
 }
@@ -194,6 +219,15 @@ impl<'de> Deserialize<'de> for Actions {
             }
         }
         deserializer.deserialize_seq(List)
+    }
+}
+
+impl AgentConfig {
+    /// Derives an identifier from a display name: `weather_assistant` from `Weather Assistant`.
+    pub fn identifier_of(agent_name: &str) -> String {
+        let words =
+            agent_name.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
     }
 }
 

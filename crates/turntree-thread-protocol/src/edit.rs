@@ -55,6 +55,12 @@ impl Thread {
         self.actions.iter().zip(other.actions.iter()).take_while(|(one, other)| is_same(one, other)).count()
     }
 
+    /// Makes this thread a branch of `parent`, which begins with the actions that both share.
+    pub fn set_parent(&mut self, parent: &Self) {
+        self.set_branch_point(self.common_actions(parent) as u64);
+        self.parent_thread_id = Some(parent.thread_id.clone());
+    }
+
     /// True if one thread branched from the other, or both from the same parent, before the first action.
     fn is_kin(&self, other: &Self) -> bool {
         let parent = |thread: &Self| thread.parent_thread_id.clone();
@@ -134,11 +140,10 @@ impl Thread {
         let parted = ours.actions.get(common.wrapping_sub(1)).map_or(0, |action| action.sequence());
         let last = ours.actions.last().map_or(0, |action| action.sequence());
         let [ours, theirs] = [&self.thread_id, &other.thread_id].map(|id| RawJson::from_str_value(id));
-        let metadata = merged.metadata.get_or_insert_default();
-        let branch = RawJson::from_text(format!("{{\"parent_sequence\":{last}}}"));
-        metadata.insert("branch", branch.unwrap_or_default());
-        let told = format!("{{\"threads\":[{ours},{theirs}],\"parent_sequence\":{parted}}}");
-        metadata.insert("merge", RawJson::from_text(told).unwrap_or_default());
+        merged.set_branch_point(last);
+        let sources = format!("{{\"threads\":[{ours},{theirs}],\"parent_sequence\":{parted}}}");
+        let sources = RawJson::from_text(sources).unwrap_or_default();
+        merged.metadata.get_or_insert_default().insert("merge", sources);
         Ok(merged.hoisted(|namespace| namespaces.contains(namespace)))
     }
 

@@ -7,7 +7,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList};
 
-use super::classes::{Classes, Member, MemberType, REQUEST, RESPONSE, RETRY, USAGE, bit, is_part_of};
+use super::classes::{Installation, Member, MemberType, REQUEST, RESPONSE, RETRY, USAGE, bit, is_part_of};
 use super::plain::{StringCache, json_to_plain};
 use super::{Unknown, caused_by};
 use crate::error::class;
@@ -19,7 +19,7 @@ use turntree_thread_protocol::convert::pydantic_ai::{Kind, ModelMessage, Object,
 /// # Errors
 /// `ImportError` without pydantic-ai; `turntree.ValidationError` for a message that the installed version refuses.
 pub(crate) fn build<'py>(py: Python<'py>, messages: &[ModelMessage<'_>]) -> PyResult<Bound<'py, PyList>> {
-    let classes = Classes::get(py)?;
+    let classes = Installation::get(py)?;
     let _paused = CollectorPause::begin(py)?;
     let mut builder = Builder { py, classes, strings: StringCache::new(py), time: None, used: 0 };
     let list = PyList::empty(py);
@@ -82,7 +82,7 @@ fn same_classes(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bo
 /// Lets Pydantic parse a message from JSON.
 fn validated<'py>(
     py: Python<'py>,
-    classes: &Classes,
+    classes: &Installation,
     message: &ModelMessage<'_>,
     index: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -113,7 +113,7 @@ fn rejection(py: Python<'_>, index: usize, json: &[u8], error: &PyErr) -> PyResu
 
 struct Builder<'py> {
     py: Python<'py>,
-    classes: &'static Classes,
+    classes: &'static Installation,
     strings: StringCache<'py>,
     /// The last time, as it is written and as Python has it.
     time: Option<(String, Bound<'py, PyAny>)>,
@@ -130,7 +130,7 @@ impl<'py> Builder<'py> {
             Kind::Response => RESPONSE,
             Kind::Other(_) => return Err(Unknown),
         };
-        self.object(index, &message.members, |builder, member, value| match (member.member_type, value) {
+        self.object(index, &message.members, |builder, member, value| match (member.value_type, value) {
             (MemberType::Parts, Value::Field) => builder.parts(message).map(Some),
             (MemberType::Usage, Value::Field) => {
                 let usage = message.usage.as_ref().ok_or(Unknown)?;
@@ -159,7 +159,7 @@ impl<'py> Builder<'py> {
         let built = self.object(index, object, Self::value)?;
         if kind == "binary" {
             // Images and audio have their own classes, but not in all versions, so they are trusted separately.
-            let class = class.class.bind(self.py);
+            let class = class.python_type.bind(self.py);
             let narrowed = class.call_method1(intern!(self.py, "narrow_type"), (built,))?;
             self.used |= match self.classes.of(&narrowed) {
                 Some((narrow, _)) => bit(narrow, false),
@@ -198,19 +198,19 @@ impl<'py> Builder<'py> {
                 arguments.set_item(&member.name, value)?;
             }
         }
-        Ok(class.class.bind(self.py).call((), Some(&arguments))?)
+        Ok(class.python_type.bind(self.py).call((), Some(&arguments))?)
     }
 
     /// The value of a member; `None` if the class sets it.
     fn value(&mut self, member: &Member, value: &Value<'_>) -> Result<Option<Bound<'py, PyAny>>, Unknown> {
         let text = || value.as_text().ok_or(Unknown);
-        Ok(Some(match member.member_type {
+        Ok(Some(match member.value_type {
             MemberType::ClassName | MemberType::Text | MemberType::OneOf(_) => {
                 let text = text()?;
                 if member.text_by_default.as_deref() == Some(&*text) {
                     return Ok(None);
                 }
-                match member.member_type {
+                match member.value_type {
                     MemberType::ClassName => return Err(Unknown),
                     MemberType::OneOf(names) if !names.contains(&&*text) => return Err(Unknown),
                     _ => self.strings.get(&text).into_any(),
@@ -281,7 +281,7 @@ impl<'py> Builder<'py> {
         for (key, value) in retry.iter() {
             let key: Cow<'_, str> = key.extract()?;
             let member = class.members.iter().find(|member| member.key == key).ok_or(Unknown)?;
-            let fits = match member.member_type {
+            let fits = match member.value_type {
                 MemberType::OneOf(causes) => {
                     value.extract::<Cow<'_, str>>().is_ok_and(|cause| causes.contains(&&*cause))
                 }
@@ -292,7 +292,7 @@ impl<'py> Builder<'py> {
             }
         }
         self.used |= bit(RETRY, false);
-        Ok(class.class.bind(self.py).call((), Some(retry))?)
+        Ok(class.python_type.bind(self.py).call((), Some(retry))?)
     }
 
     fn prompt(&mut self, value: &Value<'_>) -> Built<'py> {

@@ -143,7 +143,7 @@ pub(super) struct Member {
     pub(super) key: &'static str,
     /// Its name in Python.
     pub(super) name: Py<PyString>,
-    pub(super) member_type: MemberType,
+    pub(super) value_type: MemberType,
     /// Default value.
     pub(super) default: Option<Py<PyAny>>,
     /// True if the default is `None`.
@@ -156,7 +156,7 @@ pub(super) struct Member {
 pub(super) struct Class {
     /// Its name in JSON.
     pub(super) name: &'static str,
-    pub(super) class: Py<PyType>,
+    pub(super) python_type: Py<PyType>,
     /// The address of the class, for comparing.
     pointer: usize,
     pub(super) members: Vec<Member>,
@@ -186,7 +186,7 @@ pub(super) const fn bit(class: usize, separate: bool) -> u64 {
 }
 
 /// The pydantic-ai that is installed.
-pub(super) struct Classes {
+pub(super) struct Installation {
     classes: Vec<Option<Class>>,
     adapter: Py<PyAny>,
     pub(super) message_classes: [Py<PyAny>; 2],
@@ -202,9 +202,9 @@ pub(super) struct Classes {
     pub(super) trusted_to_build: TrustedClasses,
 }
 
-static INSTALLED: PyOnceLock<Classes> = PyOnceLock::new();
+static INSTALLED: PyOnceLock<Installation> = PyOnceLock::new();
 
-impl Classes {
+impl Installation {
     /// The classes, imported once.
     ///
     /// # Errors
@@ -299,10 +299,10 @@ impl Class {
         let records_files = class.hasattr(intern!(py, "_content_field"))?;
         let mut members = Vec::new();
         for key in class_members(name) {
-            let member_type = MemberType::of(name, key);
+            let value_type = MemberType::of(name, key);
             let default = match fields.iter().position(|(name, _)| name == key) {
                 Some(index) => Some(fields.swap_remove(index).1),
-                None if member_type == MemberType::FileDigests && records_files => None,
+                None if value_type == MemberType::FileDigests && records_files => None,
                 // Computed by the class, as the identifier of a file.
                 None if class.hasattr(key)? => None,
                 None => continue,
@@ -310,7 +310,7 @@ impl Class {
             members.push(Member {
                 key,
                 name: PyString::intern(py, key).unbind(),
-                member_type,
+                value_type,
                 none_by_default: default.as_ref().is_some_and(Bound::is_none),
                 text_by_default: default.as_ref().and_then(|default| default.extract().ok()),
                 default: default.map(Bound::unbind),
@@ -320,6 +320,6 @@ impl Class {
             return Ok(None);
         }
         let pointer = class.as_type_ptr() as usize;
-        Ok(Some(Self { name, class: class.unbind(), pointer, members }))
+        Ok(Some(Self { name, python_type: class.unbind(), pointer, members }))
     }
 }

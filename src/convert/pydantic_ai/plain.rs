@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use super::Unknown;
-use super::classes::Classes;
+use super::classes::Installation;
 use crate::convert::json::{BuildRules, build_value};
 use turntree_core::json::canonical::write_string;
 
@@ -19,7 +19,7 @@ const DEPTH: usize = 150;
 pub(super) fn write(
     out: &mut Vec<u8>,
     value: &Bound<'_, PyAny>,
-    classes: &Classes,
+    classes: &Installation,
     depth: usize,
 ) -> Result<(), Unknown> {
     if depth > DEPTH {
@@ -62,7 +62,7 @@ pub(super) fn write(
 fn write_items<'py>(
     out: &mut Vec<u8>,
     items: impl Iterator<Item = Bound<'py, PyAny>>,
-    classes: &Classes,
+    classes: &Installation,
     depth: usize,
 ) -> Result<(), Unknown> {
     out.push(b'[');
@@ -89,7 +89,7 @@ pub(super) fn write_integer(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> Resu
 pub(super) fn write_float(
     out: &mut Vec<u8>,
     value: &Bound<'_, PyAny>,
-    classes: &Classes,
+    classes: &Installation,
 ) -> Result<(), Unknown> {
     let number: f64 = value.extract()?;
     if !number.is_finite() {

@@ -11,7 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyDictMethods, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use super::classes::{Class, Classes, Member, MemberType, REQUEST, RESPONSE, RETRY, USAGE, bit};
+use super::classes::{Class, Installation, Member, MemberType, REQUEST, RESPONSE, RETRY, USAGE, bit};
 use super::plain::{write, write_float, write_integer};
 use super::{Unknown, caused_by};
 use crate::error::{named, wrong_type};
@@ -59,7 +59,7 @@ pub(crate) struct ReadMessages<'py> {
 /// a message that it cannot dump.
 pub(crate) fn read<'py>(messages: &[Bound<'py, PyAny>], what: &str) -> PyResult<ReadMessages<'py>> {
     let Some(first) = messages.first() else { return Ok(ReadMessages::default()) };
-    let classes = Classes::get(first.py())?;
+    let classes = Installation::get(first.py())?;
     let mut reader = ObjectReader {
         classes,
         values: Vec::with_capacity(messages.len().saturating_mul(40)),
@@ -89,7 +89,7 @@ pub(crate) fn read<'py>(messages: &[Bound<'py, PyAny>], what: &str) -> PyResult<
     Ok(ReadMessages { values: reader.values, texts: reader.texts, payload, dumped })
 }
 
-fn dump(classes: &Classes, message: &Bound<'_, PyAny>, location: &str) -> PyResult<String> {
+fn dump(classes: &Installation, message: &Bound<'_, PyAny>, location: &str) -> PyResult<String> {
     let py = message.py();
     let [request, response] = &classes.message_classes;
     if !message.is_instance(request.bind(py))? && !message.is_instance(response.bind(py))? {
@@ -107,7 +107,7 @@ fn dump(classes: &Classes, message: &Bound<'_, PyAny>, location: &str) -> PyResu
 const TIMES: usize = 4;
 
 struct ObjectReader<'py> {
-    classes: &'static Classes,
+    classes: &'static Installation,
     values: Vec<FlatValue>,
     texts: Vec<Bound<'py, PyString>>,
     payload: Vec<u8>,
@@ -168,7 +168,7 @@ impl<'py> ObjectReader<'py> {
         self.values.push(FlatValue::Object(class));
         let outer = std::mem::take(&mut self.structured);
         for member in &class.members {
-            match member.member_type {
+            match member.value_type {
                 // The second pass takes it from the class; an application may have set another one.
                 MemberType::ClassName => {
                     if value.getattr(&member.name)?.cast_exact::<PyString>()?.to_str()? != class.name {
@@ -177,15 +177,15 @@ impl<'py> ObjectReader<'py> {
                 }
                 MemberType::FileDigests if self.structured => self.values.push(FlatValue::Json("[]")),
                 MemberType::FileDigests => self.values.push(FlatValue::Absent),
-                member_type => self.member(member_type, &value.getattr(&member.name)?)?,
+                value_type => self.member(value_type, &value.getattr(&member.name)?)?,
             }
         }
         self.used |= bit(index, std::mem::replace(&mut self.structured, outer));
         Ok(())
     }
 
-    fn member(&mut self, member_type: MemberType, value: &Bound<'py, PyAny>) -> Result<(), Unknown> {
-        match member_type {
+    fn member(&mut self, value_type: MemberType, value: &Bound<'py, PyAny>) -> Result<(), Unknown> {
+        match value_type {
             MemberType::Time => self.time(value),
             MemberType::Parts => self.list(value, Self::part_or_item),
             MemberType::Prompt if !value.is_exact_instance_of::<PyString>() => {
@@ -315,10 +315,10 @@ impl<'py> ObjectReader<'py> {
 
     fn usage_member(&mut self, member: &Member, value: &Bound<'py, PyAny>) -> Result<FlatValue, Unknown> {
         let start = self.payload.len();
-        match member.member_type {
+        match member.value_type {
             MemberType::Count | MemberType::RareCount if value.is_exact_instance_of::<PyInt>() => {
                 if value.extract::<i64>().is_ok_and(|count| count == 0) {
-                    let rare = member.member_type == MemberType::RareCount;
+                    let rare = member.value_type == MemberType::RareCount;
                     return Ok(if rare { FlatValue::Absent } else { FlatValue::Json("0") });
                 }
                 write_integer(&mut self.payload, value)?;
@@ -401,7 +401,7 @@ impl<'a> Iterator for BorrowedMessages<'a> {
 impl<'a> BorrowedMessages<'a> {
     fn message(&mut self, class: &'a Class) -> ModelMessage<'a> {
         let (mut parts, mut usage) = (Vec::new(), None);
-        let members = self.members(class, |messages, member_type, value| match (member_type, value) {
+        let members = self.members(class, |messages, value_type, value| match (value_type, value) {
             (MemberType::Parts, FlatValue::List(count)) => {
                 parts.reserve(*count);
                 for _ in 0..*count {
@@ -431,10 +431,10 @@ impl<'a> BorrowedMessages<'a> {
     ) -> Object<'a> {
         let mut object = Object::with_capacity(class.members.len());
         for member in &class.members {
-            if member.member_type == MemberType::ClassName {
+            if member.value_type == MemberType::ClassName {
                 object.push(member.key, Value::text(class.name));
             } else if let Some(flat) = self.values.next()
-                && let Some(value) = member_value(self, member.member_type, flat)
+                && let Some(value) = member_value(self, member.value_type, flat)
             {
                 object.push(member.key, value);
             }

@@ -1,6 +1,7 @@
 //! Conversion of one file with many documents.
 
 use std::io::{ErrorKind, Read, Write};
+use std::path::Path;
 use std::time::Instant;
 
 use super::chunked_bytes::ChunkedBytes;
@@ -12,6 +13,7 @@ use super::input::{Batch, Batches, Framing};
 use super::input_buffer::InputBuffer;
 use super::observer::{Observer, OnFailure};
 use super::options::Options;
+use super::output::OutputFile;
 
 /// Converts every document of a source and writes the results in the order of the source, one per line.
 ///
@@ -59,6 +61,27 @@ pub fn lines(
         converter.batch(batch, stopped)
     })?;
     coordinator.writer.finish()
+}
+
+/// As [`lines`], into a file that appears under its name when it is complete; [`Options::durable`] applies.
+///
+/// # Errors
+/// As [`lines`]; [`BulkError::Exists`] without `overwrite`.
+pub fn lines_to_file(
+    source: &mut dyn Read,
+    path: &Path,
+    overwrite: bool,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Report, BulkError> {
+    let mut file = OutputFile::create(path, overwrite)?;
+    if options.durable {
+        file.sync_behind();
+    }
+    let options = Options { output: Some(path.display().to_string()), ..options.clone() };
+    let report = lines(source, &mut file, &options, observer)?;
+    file.finish_with_name(options.durable)?;
+    Ok(report)
 }
 
 struct LineCoordinator<'a> {

@@ -100,6 +100,16 @@ impl OutputFile {
         }
         fs::rename(unfinished, &self.path).map_err(|error| BulkError::io(name, error))
     }
+
+    /// As [`Self::finish`]; with `durable`, the name is synced as well.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn finish_with_name(self, durable: bool) -> Result<(), BulkError> {
+        let path = self.path.clone();
+        self.finish(durable)?;
+        if durable { sync_directory(&path) } else { Ok(()) }
+    }
 }
 
 impl Write for OutputFile {

@@ -39,6 +39,51 @@ impl InputColumn for &[Option<Vec<u8>>] {
     }
 }
 
+/// Offsets of an Arrow column.
+#[derive(Debug, Clone, Copy)]
+pub enum Offsets<'a> {
+    /// Offsets of the types string and binary.
+    Small(&'a [i32]),
+    /// Offsets of the types large string and large binary.
+    Large(&'a [i64]),
+}
+
+/// An input column in Arrow's binary layouts, in the memory of another library.
+#[derive(Debug, Clone, Copy)]
+pub struct BorrowedColumn<'a> {
+    /// The number of rows.
+    pub rows: usize,
+    /// The index of the first row in the buffers.
+    pub first: usize,
+    /// One bit per row, least significant bit first: 0 for null. `None` if no row is null.
+    pub validity: Option<&'a [u8]>,
+    /// The offset of each row in `data`, and the end of the last row.
+    pub offsets: Offsets<'a>,
+    /// All documents, concatenated.
+    pub data: &'a [u8],
+}
+
+impl InputColumn for BorrowedColumn<'_> {
+    fn len(&self) -> usize {
+        self.rows
+    }
+
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        let index = self.first + row;
+        if let Some(bits) = self.validity
+            && bits.get(index / 8).is_some_and(|byte| byte & (1 << (index % 8)) == 0)
+        {
+            return None;
+        }
+        let (start, end) = match self.offsets {
+            Offsets::Small(offsets) => (i64::from(*offsets.get(index)?), i64::from(*offsets.get(index + 1)?)),
+            Offsets::Large(offsets) => (*offsets.get(index)?, *offsets.get(index + 1)?),
+        };
+        // Decreasing offsets give an empty text, which no format accepts.
+        Some(self.data.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?).unwrap_or_default())
+    }
+}
+
 /// An output column in Arrow's large binary layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputColumn {
@@ -67,6 +112,11 @@ impl OutputColumn {
     /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The offsets of the types string and binary; `None` if `data` has more than 2 GiB.
+    pub fn small_offsets(&self) -> Option<Vec<i32>> {
+        self.offsets.iter().map(|end| i32::try_from(*end).ok()).collect()
     }
 
     /// Ends a row at the end of `data`.

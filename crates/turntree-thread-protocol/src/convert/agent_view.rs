@@ -154,10 +154,7 @@ pub(super) fn messages<'t>(
     origins: &[ActionOrigin],
     calls_end: bool,
 ) -> Result<Vec<ViewMessage<'t>>, ThreadError> {
-    if !thread.agents.contains(agent_id) {
-        let known = thread.agents.iter().map(|(key, _)| format!("\"{key}\"")).collect();
-        return Err(ThreadError::UnknownAgent { agent_id: agent_id.to_owned(), known });
-    }
+    thread.agent(agent_id)?;
     let pairs = CallPairs::of(thread, origins);
     let build = |waiting: Option<&HashSet<usize>>| {
         let own_ids = thread.actions.iter().filter_map(|action| match &**action {

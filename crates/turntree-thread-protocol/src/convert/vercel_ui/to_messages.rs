@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::assembler::Assembler;
-use super::chunk::Chunk;
+use super::chunk::{Chunk, DONE_FRAME};
 use super::message::{Optional, STEP_START, UiMessage};
 use super::options::{ExportOptions, SidecarLevel, Turns};
 use super::sidecar::{self, Sidecar};
@@ -81,6 +81,16 @@ impl Thread {
     /// client of [`ExportOptions::sdk`] accepts the stream.
     pub fn to_ui_stream(&self, options: &ExportOptions) -> UiStream {
         UiStream::new(self, *options)
+    }
+
+    /// As [`Self::to_ui_stream`], as the body of a response: server-sent events and the final frame.
+    pub fn to_ui_stream_bytes(&self, options: &ExportOptions) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for chunk in self.to_ui_stream(options) {
+            chunk.write_frame(&mut bytes);
+        }
+        bytes.extend_from_slice(DONE_FRAME);
+        bytes
     }
 }
 

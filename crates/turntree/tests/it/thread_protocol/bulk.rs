@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use turntree::core::json::RawJson;
 use turntree::core::json::canonical::CanonicalForm;
-use turntree::thread_protocol::bulk::ChunkedBytes;
 use turntree::thread_protocol::bulk::{
-    BulkError, DocumentIssue, FilePair, Framing, Observer, ObserverError, OnFailure, Options, OutputFile,
-    Report, Settings, StopAtFirst, Task, files, format, lines, open, values,
+    BorrowedColumn, BulkError, ChunkedBytes, DocumentIssue, FilePair, Framing, InputColumn, Observer,
+    ObserverError, Offsets, OnFailure, Options, OutputFile, Report, Settings, StopAtFirst, Task, files,
+    format, lines, lines_to_file, open, values,
 };
 use turntree::thread_protocol::convert::pydantic_ai::{ImportOptions, from_pydantic_ai_json};
 
@@ -390,6 +390,24 @@ fn an_output_file_is_written_atomically() {
 }
 
 #[test]
+fn lines_go_into_a_file_that_appears_when_it_is_complete() {
+    let folder = folder("lines");
+    let path = folder.join("out.jsonl");
+    let input = history("a");
+    let options = to("thread-protocol", 1);
+
+    let broken = lines_to_file(&mut Cursor::new("[{]"), &path, false, &options, &mut StopAtFirst);
+    assert!(matches!(broken, Err(BulkError::Document(_))));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+
+    lines_to_file(&mut Cursor::new(&input), &path, false, &options, &mut StopAtFirst).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), thread_of(&input) + "\n");
+    let again = lines_to_file(&mut Cursor::new(&input), &path, false, &options, &mut StopAtFirst);
+    assert!(matches!(again, Err(BulkError::Exists { .. })));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn files_are_converted_in_parallel_and_fail_separately() {
     let folder = folder("files");
     let pairs: Vec<_> = (0..40)
@@ -451,6 +469,21 @@ fn failures_of_columns_have_row_numbers() {
     }
     let ended = values(&rows.as_slice(), &Options { first_row: 100, ..options }, &mut StopAtFirst);
     assert!(matches!(ended, Err(BulkError::Document(issue)) if issue.row == Some(104)));
+}
+
+#[test]
+fn a_borrowed_column_has_the_rows_of_both_offset_types() {
+    let (small, large) = ([0, 1, 3, 3, 6], [0_i64, 1, 3, 3, 6]);
+    for offsets in [Offsets::Small(&small), Offsets::Large(&large)] {
+        let validity = Some([0b1011_u8].as_slice());
+        let column = BorrowedColumn { rows: 3, first: 1, validity, offsets, data: b"abbccc" };
+
+        assert_eq!(column.len(), 3);
+        assert_eq!([0, 1, 2].map(|row| column.get(row)), [Some(b"bb".as_slice()), None, Some(b"ccc")]);
+    }
+    let decreasing = Offsets::Small(&[2, 1]);
+    let column = BorrowedColumn { rows: 1, first: 0, validity: None, offsets: decreasing, data: b"ab" };
+    assert_eq!(column.get(0), Some(b"".as_slice()));
 }
 
 #[test]

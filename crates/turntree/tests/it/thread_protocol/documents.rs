@@ -209,6 +209,47 @@ fn append_assigns_sequence_numbers_and_branch_shares_actions() {
 }
 
 #[test]
+fn pushing_preserves_a_sequence_and_numbers_an_action_without_one() {
+    let mut thread = with_actions("");
+    let user = |sequence| {
+        let timestamp = "2025-01-15T11:00:00Z".into();
+        std::sync::Arc::new(Action::UserMessage(UserMessageAction {
+            timestamp,
+            sequence,
+            ..UserMessageAction::default()
+        }))
+    };
+
+    thread.push(user(7));
+    thread.push(user(0));
+
+    assert_eq!(thread.actions.iter().map(|action| action.sequence()).collect::<Vec<_>>(), [7, 8]);
+    assert_eq!(thread.updated_at, "2025-01-15T11:00:00Z");
+}
+
+#[test]
+fn a_thread_becomes_the_branch_of_a_parent_with_a_common_beginning() {
+    let common = action("user_message", 1, 0, r#","content":"x""#);
+    let parent = with_actions(&common);
+    let mut thread = with_actions(&[common, action("user_message", 2, 1, r#","content":"y""#)].join(","));
+
+    thread.set_parent(&parent);
+
+    assert_eq!(thread.parent_thread_id.as_deref(), Some("t"));
+    assert!(text_of(&thread).contains(r#""metadata":{"branch":{"parent_sequence":1}}"#));
+}
+
+#[test]
+fn an_agent_is_found_by_its_id_and_named_in_the_error() {
+    let thread = with_actions("");
+
+    assert_eq!(thread.agent("a").map(|agent| agent.agent_name.as_str()), Ok("A"));
+    let error = thread.agent("b").unwrap_err();
+    assert_eq!(error.to_string(), "no agent \"b\" in this thread; its agents are \"a\"");
+    assert_eq!(AgentConfig::identifier_of("Weather  Assistant!"), "weather_assistant");
+}
+
+#[test]
 fn the_core_has_no_metadata_and_new_sequence_numbers() {
     let mut thread = with_actions(
         &[
