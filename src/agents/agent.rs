@@ -7,53 +7,30 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use super::agent_core::AgentCore;
-use super::call_site::CallSite;
+use super::call_site::{CallSite, RunMode};
 use super::functions::Functions;
-use super::host::PyHost;
 use super::inputs::{input_from, params_from, tools_from};
 use super::middleware::hooks::middleware_from;
-use super::parent_run::run_context;
-use super::run::run_machine;
-use super::run_metadata::RunMetadata;
+use super::run::PreparedRun;
 use super::strategy::strategy_from;
 use super::stream::AgentStream;
-use crate::bridge::context::CallerContext;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::gc::GcRoots;
 use crate::bridge::gil::lock;
-use crate::bridge::sync;
 use crate::convert::json::{json_to_python, to_raw};
 use crate::data::extract;
+use crate::error::OrRaise as _;
 use crate::records::Turn as PyTurn;
 use crate::thread::history_from;
 use crate::upp::config::config_from;
 use crate::upp::model::ModelReference;
 use crate::upp::request::system_from;
-use turntree_agents::driver::Driver;
 use turntree_agents::host::RunContext;
-use turntree_agents::machine::Machine;
 use turntree_agents::sub_agent::{result_of, task_of};
 use turntree_agents::{Agent as CoreAgent, AgentOptions, ToToolOptions, ToolUseStrategy};
 use turntree_core::ids::RandomIds;
-use turntree_core::message::ToolDefinition;
 use turntree_core::message::message::History;
-use turntree_upp::llm::Input;
-
-/// The history and the input of a run.
-struct Start {
-    history: History,
-    input: Input,
-}
-
-impl Start {
-    fn from_python(history: Option<&Bound<'_, PyAny>>, input: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let history = match history {
-            Some(history) if !history.is_none() => history_from(history, "history")?,
-            _ => History::new(),
-        };
-        Ok(Self { history, input: input_from(input)? })
-    }
-}
+use turntree_core::message::{ToolDefinition, Turn};
+use turntree_upp::UppError;
 
 #[pymethods]
 impl AgentCore {
@@ -124,9 +101,8 @@ impl AgentCore {
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
     ) -> PyResult<Coroutine> {
-        let caller = CallerContext::capture(slf.py())?;
-        let (kept, machine, driver) = Self::prepare(slf, history, input, caller, false)?;
-        Ok(Coroutine::new("run", kept, run_machine(machine, driver, Arc::clone(slf.get().functions()))))
+        let (run, turn) = Self::start(slf, RunMode::Awaited, history, input)?;
+        Ok(run.coroutine("run", turn))
     }
 
     /// Run on this thread, without an event loop, and return the turn.
@@ -138,9 +114,8 @@ impl AgentCore {
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
-        let caller = CallerContext::without_loop(slf.py())?;
-        let (_kept, machine, driver) = Self::prepare(slf, history, input, caller, true)?;
-        sync::run_sync(slf.py(), run_machine(machine, driver, Arc::clone(slf.get().functions())))
+        let (run, turn) = Self::start(slf, RunMode::Blocking, history, input)?;
+        run.block(slf.py(), turn)
     }
 
     /// Start a streamed run.
@@ -162,16 +137,11 @@ impl AgentCore {
         sub_agent_events: bool,
     ) -> PyResult<AgentStream> {
         let py = slf.py();
-        let caller = CallerContext::without_loop(py)?;
-        let call_site = if on_loop { CallSite::Polling(caller) } else { CallSite::Started(caller) };
-        let start = Start::from_python(history, input)?;
-        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
-        let host =
-            PyHost::new(slf.get().functions(), call_site, RunMetadata::new(py, &kept, Arc::default())?);
-        let context = RunContext { sub_agent_events, ..run_context(py, Arc::new(host), !on_loop)? };
-        let stream = slf.get().agent().stream_with_history(start.history, start.input, context);
-        let stream = stream.map_err(|error| crate::upp::error::to_exception(py, &error))?;
-        AgentStream::new(py, stream, slf.get().functions(), kept)
+        let (history, input) = (earlier_messages(history)?, input_from(input)?);
+        let (run, context) = Self::prepare(slf, RunMode::Streamed { on_loop })?;
+        let context = RunContext { sub_agent_events, ..context };
+        let stream = slf.get().agent().stream_with_history(history, input, context).or_raise(py)?;
+        AgentStream::new(py, stream, run)
     }
 
     /// Return the name, the description and the parameters of the agent as a tool.
@@ -210,21 +180,29 @@ impl AgentCore {
 }
 
 impl AgentCore {
-    fn prepare(
+    fn prepare(slf: &Bound<'_, Self>, mode: RunMode) -> PyResult<(PreparedRun, RunContext)> {
+        let run = PreparedRun::new([slf.clone().into_any().unbind()], slf.get().functions());
+        let context = run.context(slf.py(), &CallSite::new(slf.py(), mode)?, Arc::default())?;
+        Ok((run, context))
+    }
+
+    /// Prepares a run and returns the future of its turn.
+    fn start(
         slf: &Bound<'_, Self>,
+        mode: RunMode,
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
-        caller: CallerContext,
-        waits: bool,
-    ) -> PyResult<(GcRoots, Machine, Driver)> {
-        let start = Start::from_python(history, input)?;
-        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
-        let metadata = RunMetadata::new(slf.py(), &kept, Arc::default())?;
-        let host = PyHost::new(slf.get().functions(), CallSite::Started(caller), metadata);
-        let context = run_context(slf.py(), Arc::new(host), waits)?;
-        let prepared = slf.get().agent().prepare(start.history, start.input, context);
-        let (machine, driver) =
-            prepared.map_err(|error| crate::upp::error::to_exception(slf.py(), &error))?;
-        Ok((kept, machine, driver))
+    ) -> PyResult<(PreparedRun, impl Future<Output = Result<Arc<Turn>, UppError>> + Send + use<>)> {
+        let (history, input) = (earlier_messages(history)?, input_from(input)?);
+        let (run, context) = Self::prepare(slf, mode)?;
+        let (machine, driver) = slf.get().agent().prepare(history, input, context).or_raise(slf.py())?;
+        Ok((run, driver.complete(machine)))
     }
+}
+
+/// Converts the history of a run; None is an empty one.
+fn earlier_messages(history: Option<&Bound<'_, PyAny>>) -> PyResult<History> {
+    history
+        .filter(|history| !history.is_none())
+        .map_or_else(|| Ok(History::new()), |history| history_from(history, "history"))
 }

@@ -8,41 +8,62 @@ use super::parent_run;
 use crate::bridge::context::CallerContext;
 use turntree_agents::types::ParentRun;
 
+/// How a run is polled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunMode {
+    /// By a coroutine on the event loop that the run was started from.
+    Awaited,
+    /// By a thread that waits for the turn.
+    Blocking,
+    /// By a stream. A stream can be created without an event loop; with `on_loop`, the event loop that polls it calls the
+    /// functions.
+    Streamed { on_loop: bool },
+}
+
 /// Where the functions of a run are called.
 #[derive(Clone)]
-pub(crate) enum CallSite {
-    /// On the event loop that the run was started from, or on the thread that waits for it.
-    Started(CallerContext),
-    /// On the event loop that polls the run, with the context variables of the start. Used for streams, which can be
-    /// created without an event loop.
-    Polling(CallerContext),
+pub(crate) struct CallSite {
+    mode: RunMode,
+    start: CallerContext,
 }
 
 impl CallSite {
+    /// Returns the call site of a run that is started here.
+    ///
+    /// # Errors
+    /// `RuntimeError` if the run is awaited and no event loop is running.
+    pub(super) fn new(py: Python<'_>, mode: RunMode) -> PyResult<Self> {
+        let start = match mode {
+            RunMode::Awaited => CallerContext::capture(py)?,
+            RunMode::Blocking | RunMode::Streamed { .. } => CallerContext::without_loop(py)?,
+        };
+        Ok(Self { mode, start })
+    }
+
+    /// Returns true if an event loop polls the run.
+    pub(super) const fn is_on_loop(&self) -> bool {
+        matches!(self.mode, RunMode::Awaited | RunMode::Streamed { on_loop: true })
+    }
+
     /// Returns the context that the run was started with.
     pub(super) const fn start(&self) -> &CallerContext {
-        let (Self::Started(caller) | Self::Polling(caller)) = self;
-        caller
+        &self.start
     }
 
     pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<CallerContext> {
-        match self {
-            Self::Started(caller) => Ok(caller.clone()),
-            Self::Polling(caller) => caller.on_running_loop(py),
+        match self.mode {
+            RunMode::Streamed { on_loop: true } => self.start.on_running_loop(py),
+            _ => Ok(self.start.clone()),
         }
     }
 
     /// Returns the call site of tools: runs that they start become sub-runs of `run`.
     pub(super) fn inside(&self, py: Python<'_>, run: &Arc<ParentRun>) -> PyResult<Self> {
-        let inside = parent_run::entered(py, self.start(), run)?;
-        Ok(self.clone().map(|_| inside))
+        parent_run::entered(py, &self.start, run).map(|start| self.with_start(start))
     }
 
-    /// Returns the same kind of call site with other context variables.
-    pub(super) fn map(self, change: impl FnOnce(CallerContext) -> CallerContext) -> Self {
-        match self {
-            Self::Started(caller) => Self::Started(change(caller)),
-            Self::Polling(caller) => Self::Polling(change(caller)),
-        }
+    /// Returns a call site with other context variables.
+    pub(super) const fn with_start(&self, start: CallerContext) -> Self {
+        Self { mode: self.mode, start }
     }
 }

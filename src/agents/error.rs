@@ -23,7 +23,7 @@ pub(crate) fn run_exception(py: Python<'_>, error: &UppError) -> Option<PyErr> {
     let cause = partial.map_or(&error.cause, |partial| &partial.cause).as_ref();
     let turn = || partial.map(|partial| wrap_turn(py, Arc::clone(&partial.turn))).transpose();
     if let Some(session) = cause.and_then(|cause| cause.downcast_ref::<SessionError>()) {
-        return Some(session_exception(py, session));
+        return Some(session.to_exception(py));
     }
     if let Some(required) = approval_required(error) {
         return Some(build(turn().and_then(|turn| approval_exception(py, required, turn))));
@@ -123,9 +123,4 @@ impl ToException for TreeError {
     fn to_exception(&self, _py: Python<'_>) -> PyErr {
         super::tree::raised(self)
     }
-}
-
-/// A session error as Python raises it.
-pub(crate) fn session_exception(py: Python<'_>, error: &SessionError) -> PyErr {
-    error.to_exception(py)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
@@ -11,6 +10,7 @@ use pyo3::types::{PyDict, PyString};
 use super::agent_core::AgentCore;
 use crate::bridge::call::CallMode;
 use crate::bridge::gc::Collect;
+use crate::error::wrong_type;
 use turntree_agents::host::HookSet;
 
 /// One tool: the object, how to call it, and who approves its calls.
@@ -59,8 +59,7 @@ pub(super) struct Function {
 impl Function {
     fn new(callable: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
         if !callable.is_callable() {
-            let found = callable.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("{what} must be a function, not {found}")));
+            return Err(wrong_type(callable, what, "a function"));
         }
         Ok(Self { mode: CallMode::of(callable, true)?, callable: callable.clone().unbind() })
     }
@@ -91,11 +90,6 @@ impl ToolFunction {
         })
     }
 
-    /// Returns the agent that the tool runs, if it is a sub-agent.
-    pub(crate) const fn agent(&self) -> Option<&Py<AgentCore>> {
-        self.agent.as_ref()
-    }
-
     fn clone_ref(&self, py: Python<'_>) -> Self {
         Self {
             tool: self.tool.clone_ref(py),
@@ -104,11 +98,6 @@ impl ToolFunction {
             approval: self.approval.as_ref().map(|approval| approval.clone_ref(py)),
             agent: self.agent.as_ref().map(|agent| agent.clone_ref(py)),
         }
-    }
-
-    /// Returns true if calls of the tool need approval.
-    pub(crate) const fn asks_approval(&self) -> bool {
-        self.approval.is_some()
     }
 }
 
@@ -134,10 +123,6 @@ pub(crate) struct Functions {
 
 /// The name of the function that executes a run with a strategy written in Python.
 pub(super) const EXECUTE: &str = "execute";
-
-/// The hooks of tool use. Models without an agent have these too.
-const TOOL_HOOKS: [&str; 5] =
-    ["on_tool_call", "on_before_call", "on_after_call", "on_tool_error", "on_max_iterations"];
 
 /// The names of the hooks, with the flags that report them to the driver.
 const HOOKS: [(&str, HookSet); 13] = [
@@ -200,19 +185,17 @@ impl Functions {
     /// Copies the tools and the hooks of tool use, without the hooks of steps. The copy has its own references, because
     /// the garbage collector counts them.
     pub(super) fn without_steps(&self, py: Python<'_>) -> Self {
-        let hooks = self.hooks.iter().filter(|(name, _)| TOOL_HOOKS.contains(name));
-        let of_tools = HOOKS.into_iter().filter(|(name, _)| TOOL_HOOKS.contains(name));
-        let set = of_tools
-            .filter(|(_, flag)| self.set.contains(*flag))
-            .fold(HookSet::empty(), |set, (_, flag)| set | flag);
-        let functions = Self {
+        let set = self.set & (HookSet::TOOL_USE | HookSet::CHECK_ANSWER);
+        let is_included =
+            |name: &str| HOOKS.iter().any(|(known, flag)| *known == name && set.contains(*flag));
+        let hooks = self.hooks.iter().filter(|(name, _)| is_included(name));
+        Self {
             tools: self.tools.iter().map(|tool| tool.clone_ref(py)).collect(),
             hooks: hooks.map(|(name, hook)| (*name, hook.clone_ref(py))).collect(),
             set,
-            answer: None,
+            answer: self.answer.as_ref().map(|answer| answer.clone_ref(py)),
             owner: self.owner.as_ref().map(|owner| owner.clone_ref(py)),
-        };
-        functions.with_answer(self.answer.as_ref().map(|answer| answer.clone_ref(py)))
+        }
     }
 }
 

@@ -15,28 +15,26 @@ use super::agent_core::AgentCore;
 use super::call_site::CallSite;
 use super::functions::{Approver, EXECUTE, Functions};
 use super::host_conversions::{
-    approval_from, before_call_from, exception_of, host_error, is_cancellation, turn_to_python, value_of,
+    after_call_from, approval_from, before_call_from, exception_of, host_error, is_cancellation,
+    optional_turn_from, turn_to_python, value_of, with_python,
 };
 use super::run_metadata::RunMetadata;
 use super::state::PyExecutionState;
-use super::strategy::{Lease, StrategyContext, arguments, strategy_outcome_from};
+use super::strategy::{Lease, StrategyContext, strategy_outcome_from};
 use super::tool_context::ToolContext;
 use super::tracing::PyTracer;
 use crate::bridge::call::{Arguments, Call, call};
 use crate::bridge::context::CallerContext;
 use crate::bridge::gil::{self, lock};
 use crate::convert::json::{json_to_python, to_raw};
-use crate::data::extract;
-use crate::records::{Turn as PyTurn, wrap_turn};
+use crate::error::ToException as _;
+use crate::records::wrap_turn;
 use crate::to_python::ToPython;
-use turntree_agents::host::CustomStrategy;
-use turntree_agents::host::HostFuture;
-use turntree_agents::host::StrategyScope;
 use turntree_agents::host::{
-    Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
+    Approval, BeforeCall, CustomStrategy, HookSet, Host, HostError, HostErrorKind, HostFuture, StepResult,
+    StrategyScope, ToolInvocation,
 };
-use turntree_agents::types::ExecutionState;
-use turntree_agents::types::StrategyOutcome;
+use turntree_agents::types::{ExecutionState, StrategyOutcome};
 use turntree_agents::{Tool as CoreTool, Violation};
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::{RawJson, RawObject};
@@ -115,9 +113,8 @@ impl PyHost {
             tool.agent.as_ref().map(|agent| agent.clone_ref(py))
         })?;
         let metadata = RunMetadata::new(py, self.metadata.roots(), Arc::clone(metadata))?;
-        let call_site =
-            self.call_site.clone().map(|caller| self.within(py, invocation.span.as_ref(), caller));
-        Ok(Self::new(agent.get().functions(), call_site, metadata))
+        let start = self.within(py, invocation.span.as_ref(), self.call_site.start().clone());
+        Ok(Self::new(agent.get().functions(), self.call_site.with_start(start), metadata))
     }
 
     /// Returns where the functions of the run are called.
@@ -168,18 +165,30 @@ impl PyHost {
     }
 
     /// Starts a hook with the arguments that `arguments` returns.
-    fn hook(
-        &self,
-        name: &'static str,
-        arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>>,
-    ) -> PyResult<Call> {
+    fn start_hook(&self, name: &'static str, arguments: impl HookArguments) -> PyResult<Call> {
         gil::require_held(|py| {
             let (callable, mode) = self.look(|functions| {
                 functions.hooks.get(name).map(|hook| (hook.callable.clone_ref(py), hook.mode))
             })?;
-            let arguments = Arguments { positional: arguments(py)?, keywords: None };
+            let positional = arguments(py)?.unbind();
+            let arguments = Arguments { positional, keywords: None };
             Ok(call(callable, arguments, mode, &self.caller(py, None)?))
         })
+    }
+
+    /// Calls a hook and converts its result.
+    fn hook<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        read: fn(&Bound<'_, PyAny>) -> PyResult<T>,
+        arguments: impl HookArguments,
+    ) -> HostFuture<'static, T> {
+        Box::pin(value_of(self.start_hook(name, arguments), read))
+    }
+
+    /// Calls a hook that returns nothing.
+    fn notify(&self, name: &'static str, arguments: impl HookArguments) -> HostFuture<'static, ()> {
+        self.hook(name, |_| Ok(()), arguments)
     }
 
     /// Starts `_call` of a tool.
@@ -222,17 +231,22 @@ impl PyHost {
         })
     }
 
-    /// Returns the tool object and the current arguments, which most tool hooks receive.
-    fn tool_and_arguments(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<Vec<Py<PyAny>>> {
+    /// Returns the tool object and the current arguments, which tool hooks receive.
+    fn tool_and_arguments(
+        &self,
+        py: Python<'_>,
+        invocation: &ToolInvocation,
+    ) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
         let tool =
             self.look(|functions| functions.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
-        Ok(vec![tool, json_to_python(py, invocation.call.arguments.get())?])
+        Ok((tool, json_to_python(py, invocation.call.arguments.get())?))
     }
 }
 
-fn tuple(py: Python<'_>, items: Vec<Py<PyAny>>) -> PyResult<Py<PyTuple>> {
-    Ok(PyTuple::new(py, items)?.unbind())
-}
+/// Builds the arguments of a hook.
+trait HookArguments: for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyTuple>> {}
+
+impl<F: for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyTuple>>> HookArguments for F {}
 
 impl Host for PyHost {
     fn hooks(&self) -> HookSet {
@@ -259,10 +273,10 @@ impl Host for PyHost {
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {
         let started = self.tool_call(&invocation);
         Box::pin(async move {
-            let answer = value_of(started, |value| to_raw(value, "result")).await;
-            // A cancelled run drops this future; a tool that is cancelled all the same has done that to itself, as when
-            // it awaits a task that somebody cancelled.
-            answer.map_err(|error| match error.kind {
+            let result = value_of(started, |value| to_raw(value, "result")).await;
+            // A cancelled run drops this future. A tool that raises `CancelledError` was not cancelled by the run: for
+            // example, it awaits a task that other code cancels.
+            result.map_err(|error| match error.kind {
                 HostErrorKind::Fatal if is_cancellation(&error) => {
                     HostError { kind: HostErrorKind::Raised, ..error }
                 }
@@ -278,9 +292,10 @@ impl Host for PyHost {
     ) -> HostFuture<'_, StrategyOutcome> {
         let lease = Lease::new(context);
         let guard = lease.guard();
-        let started = self.hook(EXECUTE, |py| {
+        let started = self.start_hook(EXECUTE, |py| {
             let agent = self.metadata.roots().get(py, 0)?.cast_into::<AgentCore>()?.unbind();
-            arguments(py, StrategyContext::new(lease, agent, self.metadata.dict(py)?))
+            let context = StrategyContext::new(lease, agent, self.metadata.dict(py)?);
+            (Py::new(py, context)?,).into_pyobject(py)
         });
         Box::pin(async move {
             let outcome = value_of(started, strategy_outcome_from).await;
@@ -295,17 +310,13 @@ impl Host for PyHost {
         invocation: &ToolInvocation,
         metadata: &Arc<RawObject>,
     ) -> Result<Arc<dyn Host>, HostError> {
-        let made = gil::require_held(|py| {
-            Ok(self.host_of(py, invocation, metadata).map_err(|error| host_error(py, error)))
-        });
-        let made = made.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())));
-        Ok(Arc::new(made?))
+        Ok(Arc::new(with_python(|py| self.host_of(py, invocation, metadata))?))
     }
 
     fn sub_agent_failure(&self, error: UppError) -> HostError {
-        // What is no `Exception` ends the run that called the agent too.
-        let made = gil::require_held(|py| Ok(host_error(py, crate::upp::error::to_exception(py, &error))));
-        made.unwrap_or_else(|_| HostError::raised("UPPError", error.message))
+        // An exception such as `KeyboardInterrupt` also ends the run that called the agent.
+        let converted = gil::if_held(|py| host_error(py, error.to_exception(py)));
+        converted.unwrap_or_else(|| HostError::raised("UPPError", error.message))
     }
 
     fn approve(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, Approval> {
@@ -316,13 +327,13 @@ impl Host for PyHost {
     }
 
     fn on_tool_call(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, ()> {
-        let started = self.hook("on_tool_call", |py| tuple(py, self.tool_and_arguments(py, &invocation)?));
-        Box::pin(value_of(started, |_| Ok(())))
+        self.notify("on_tool_call", |py| self.tool_and_arguments(py, &invocation)?.into_pyobject(py))
     }
 
     fn on_before_call(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, BeforeCall> {
-        let started = self.hook("on_before_call", |py| tuple(py, self.tool_and_arguments(py, &invocation)?));
-        Box::pin(value_of(started, before_call_from))
+        self.hook("on_before_call", before_call_from, |py| {
+            self.tool_and_arguments(py, &invocation)?.into_pyobject(py)
+        })
     }
 
     fn on_after_call(
@@ -330,111 +341,74 @@ impl Host for PyHost {
         invocation: Arc<ToolInvocation>,
         result: RawJson,
     ) -> HostFuture<'_, Option<RawJson>> {
-        let started = self.hook("on_after_call", |py| {
-            let mut arguments = self.tool_and_arguments(py, &invocation)?;
-            arguments.push(json_to_python(py, result.get())?);
-            tuple(py, arguments)
-        });
-        Box::pin(value_of(started, |value| {
-            let replaced =
-                value.cast::<PyDict>().ok().map(|dict| dict.get_item("result")).transpose()?.flatten();
-            replaced.map(|result| to_raw(&result, "result")).transpose()
-        }))
+        self.hook("on_after_call", after_call_from, |py| {
+            let (tool, arguments) = self.tool_and_arguments(py, &invocation)?;
+            (tool, arguments, json_to_python(py, result.get())?).into_pyobject(py)
+        })
     }
 
     fn on_tool_error(&self, invocation: Arc<ToolInvocation>, error: HostError) -> HostFuture<'_, ()> {
-        let started = self.hook("on_tool_error", |py| {
-            let mut arguments = self.tool_and_arguments(py, &invocation)?;
-            arguments.push(exception_of(py, &error));
-            tuple(py, arguments)
-        });
-        Box::pin(value_of(started, |_| Ok(())))
+        self.notify("on_tool_error", |py| {
+            let (tool, arguments) = self.tool_and_arguments(py, &invocation)?;
+            (tool, arguments, exception_of(py, &error)).into_pyobject(py)
+        })
     }
 
     fn on_max_iterations(&self, limit: u32) -> HostFuture<'_, ()> {
-        let started = self.hook("on_max_iterations", |py| Ok(PyTuple::new(py, [limit])?.unbind()));
-        Box::pin(value_of(started, |_| Ok(())))
+        self.notify("on_max_iterations", |py| (limit,).into_pyobject(py))
     }
 
     fn on_step_start(&self, step: u32, state: ExecutionState) -> HostFuture<'_, ()> {
-        let started = self.hook("on_step_start", |py| {
-            tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), self.state_of(py, &state)?])
-        });
-        Box::pin(value_of(started, |_| Ok(())))
+        self.notify("on_step_start", |py| (step, self.state_of(py, &state)?).into_pyobject(py))
     }
 
     fn on_reason(&self, step: u32, reasoning: String) -> HostFuture<'_, ()> {
-        let started = self.hook("on_reason", |py| Ok((step, reasoning).into_pyobject(py)?.unbind()));
-        Box::pin(value_of(started, |_| Ok(())))
+        self.notify("on_reason", |py| (step, reasoning).into_pyobject(py))
     }
 
     fn on_act(&self, step: u32, calls: Vec<ToolCall>) -> HostFuture<'_, ()> {
-        let started = self.hook("on_act", |py| Ok((step, calls.to_python(py)?).into_pyobject(py)?.unbind()));
-        Box::pin(value_of(started, |_| Ok(())))
+        self.notify("on_act", |py| (step, calls.to_python(py)?).into_pyobject(py))
     }
 
     fn on_observe(&self, step: u32, results: Vec<ToolResult>) -> HostFuture<'_, ()> {
-        let started =
-            self.hook("on_observe", |py| Ok((step, results.to_python(py)?).into_pyobject(py)?.unbind()));
-        Box::pin(value_of(started, |_| Ok(())))
+        self.notify("on_observe", |py| (step, results.to_python(py)?).into_pyobject(py))
     }
 
     fn on_step_end(&self, step: u32, result: StepResult) -> HostFuture<'_, ()> {
-        let started = self.hook("on_step_end", |py| {
-            let shown = PyDict::new(py);
-            shown.set_item("turn", wrap_turn(py, Arc::clone(&result.turn))?)?;
-            shown.set_item("state", self.state_of(py, &result.state)?)?;
-            tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), shown.into_any().unbind()])
-        });
-        Box::pin(value_of(started, |_| Ok(())))
+        self.notify("on_step_end", |py| {
+            let data = PyDict::new(py);
+            data.set_item("turn", wrap_turn(py, Arc::clone(&result.turn))?)?;
+            data.set_item("state", self.state_of(py, &result.state)?)?;
+            (step, data).into_pyobject(py)
+        })
     }
 
     fn stop_condition(&self, state: ExecutionState) -> HostFuture<'_, bool> {
-        let started = self.hook("stop_condition", |py| tuple(py, vec![self.state_of(py, &state)?]));
-        Box::pin(value_of(started, |value| value.is_truthy()))
+        let read = |value: &Bound<'_, PyAny>| value.is_truthy();
+        self.hook("stop_condition", read, |py| (self.state_of(py, &state)?,).into_pyobject(py))
     }
 
     fn on_complete(&self, turn: Arc<Turn>) -> HostFuture<'_, ()> {
-        let started = self.hook("on_complete", |py| {
-            tuple(py, vec![turn_to_python(py, &self.functions, Arc::clone(&turn))?])
-        });
-        Box::pin(value_of(started, |_| Ok(())))
+        self.notify("on_complete", |py| (self.turn_to_python(py, turn)?,).into_pyobject(py))
     }
 
     fn check_answer(&self, answer: RawJson) -> HostFuture<'_, Vec<Violation>> {
-        let check = |py: Python<'_>| {
+        let checked = with_python(|py| {
             let kind = self.look(|functions| functions.answer.as_ref().map(|kind| kind.clone_ref(py)))?;
-            kind.call_method1(py, intern!(py, "check"), (answer.get(),))?.extract(py)
-        };
-        let checked: PyResult<Result<Violations, HostError>> =
-            gil::require_held(|py| Ok(check(py).map_err(|error| host_error(py, error))));
-        let checked =
-            checked.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())));
-        let violations = |found: Violations| {
-            found
-                .into_iter()
-                .map(|(pointer, rule, message)| Violation::new(pointer, rule, &message))
-                .collect()
-        };
-        Box::pin(std::future::ready(checked.map(violations)))
+            let violations = kind.call_method1(py, intern!(py, "check"), (answer.get(),))?;
+            violations.extract::<Violations>(py)
+        });
+        let violation =
+            |(pointer, rule, message): (String, String, String)| Violation::new(pointer, rule, &message);
+        let violations = checked.map(|violations| violations.into_iter().map(violation).collect());
+        Box::pin(std::future::ready(violations))
     }
 
     fn on_error(&self, error: UppError, state: ExecutionState) -> HostFuture<'_, Option<Arc<Turn>>> {
-        let started = self.hook("on_error", |py| {
-            let exception = crate::upp::error::to_exception(py, &error).into_value(py).into_any();
-            tuple(py, vec![exception, self.state_of(py, &state)?])
-        });
-        Box::pin(value_of(started, |value| {
-            if value.is_none() {
-                return Ok(None);
-            }
-            if !value.is_instance_of::<PyTurn>() && !value.is_instance_of::<PyDict>() {
-                let found = value.get_type().name()?;
-                let words = format!("on_error must return a Turn or None, not {found}");
-                return Err(PyTypeError::new_err(words));
-            }
-            extract::<PyTurn>(value, "the turn of on_error").map(Some)
-        }))
+        self.hook("on_error", optional_turn_from, |py| {
+            let exception = error.to_exception(py).into_value(py);
+            (exception, self.state_of(py, &state)?).into_pyobject(py)
+        })
     }
 
     fn changed_metadata(&self) -> Option<Arc<RawObject>> {

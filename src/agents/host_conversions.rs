@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -12,25 +12,26 @@ use crate::bridge::call::Call;
 use crate::bridge::gil::{self, lock};
 use crate::bridge::imports::cancelled_error;
 use crate::convert::json::to_raw;
+use crate::data::extract;
 use crate::python_exception::Raised;
 use crate::records::{Turn as PyTurn, wrap_turn};
 use turntree_agents::host::{Approval, BeforeCall, HostError, HostErrorKind};
+use turntree_core::json::RawJson;
 use turntree_core::message::Turn;
 
-/// Awaits a call and converts its result while the GIL is held.
+/// Awaits a call and converts its result.
 pub(super) async fn value_of<T>(
     started: PyResult<Call>,
     read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
 ) -> Result<T, HostError> {
-    let value = match started {
-        Ok(call) => call.await,
-        Err(error) => Err(error),
-    };
-    let held = gil::require_held(|py| {
-        let read = value.and_then(|value| read(value.bind(py)));
-        Ok(read.map_err(|error| host_error(py, error)))
-    });
-    held.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())))
+    let value = async { started?.await }.await;
+    with_python(|py| read(value?.bind(py)))
+}
+
+/// Runs code that needs the GIL and converts its exception.
+pub(super) fn with_python<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, HostError> {
+    let result = gil::require_held(|py| Ok(work(py).map_err(|error| host_error(py, error))));
+    result.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())))
 }
 
 /// Converts a Python exception. An exception that is not an `Exception`, such as `KeyboardInterrupt`, ends the run.
@@ -80,6 +81,28 @@ pub(super) fn approval_from(value: &Bound<'_, PyAny>) -> PyResult<Approval> {
     Err(PyTypeError::new_err(format!("approval must return True, False or \"{ASK}\", not {word:?}")))
 }
 
+/// Converts the turn that a hook returns. `expected` describes it in the error.
+///
+/// # Errors
+/// `TypeError` for another type; `turntree.ValidationError` for a dict that is not a turn.
+pub(super) fn turn_from(value: &Bound<'_, PyAny>, hook: &str, expected: &str) -> PyResult<Arc<Turn>> {
+    if !value.is_instance_of::<PyTurn>() && !value.is_instance_of::<PyDict>() {
+        return Err(wrong_result(value, hook, expected));
+    }
+    extract::<PyTurn>(value, &format!("the turn of {hook}"))
+}
+
+/// Converts the result of `on_error`: a turn, or None.
+pub(super) fn optional_turn_from(value: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Turn>>> {
+    if value.is_none() { Ok(None) } else { turn_from(value, "on_error", "a Turn or None").map(Some) }
+}
+
+/// `TypeError` for a function of the application that returns another type than `expected`.
+pub(super) fn wrong_result(value: &Bound<'_, PyAny>, function: &str, expected: &str) -> PyErr {
+    let name = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+    PyTypeError::new_err(format!("{function} must return {expected}, not {name}"))
+}
+
 /// Converts the result of a hook before a call: a falsy value skips the call, a dict can replace the arguments.
 ///
 /// Spec: UPP-1.2 §10.4.
@@ -95,10 +118,16 @@ pub(super) fn before_call_from(value: &Bound<'_, PyAny>) -> PyResult<BeforeCall>
     }
 }
 
+/// Converts the result of a hook after a call: a dict can replace the result.
+pub(super) fn after_call_from(value: &Bound<'_, PyAny>) -> PyResult<Option<RawJson>> {
+    let Ok(dict) = value.cast::<PyDict>() else { return Ok(None) };
+    dict.get_item("result")?.map(|result| to_raw(&result, "result")).transpose()
+}
+
 /// Returns the Python exception of an error.
 pub(super) fn exception_of(py: Python<'_>, error: &HostError) -> Py<PyAny> {
     match error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>()) {
         Some(raised) => raised.value(py).clone().into_any().unbind(),
-        None => pyo3::exceptions::PyRuntimeError::new_err(error.message.clone()).into_value(py).into_any(),
+        None => PyRuntimeError::new_err(error.message.clone()).into_value(py).into_any(),
     }
 }

@@ -66,9 +66,9 @@ fn core_tool(tool: &Bound<'_, PyAny>, function: &ToolFunction) -> PyResult<CoreT
         extra: Extra::new(),
     };
     let tool = CoreTool::new(definition);
-    let tool = match function.agent() {
+    let tool = match &function.agent {
         Some(agent) => tool.with_agent(agent.get().agent().clone()),
         None => tool,
     };
-    Ok(if function.asks_approval() { tool.with_approval() } else { tool })
+    Ok(if function.approval.is_some() { tool.with_approval() } else { tool })
 }

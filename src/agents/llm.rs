@@ -4,39 +4,34 @@
 
 use std::sync::{Arc, Mutex};
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDateTime, PyDict, PyList, PyString, PyTuple};
 
 use super::agent_core::AgentCore;
-use super::call_site::CallSite;
+use super::call_site::{CallSite, RunMode};
 use super::functions::Functions;
-use super::host::PyHost;
 use super::inputs::{params_from, tools_from};
-use super::parent_run;
-use super::run::run_machine;
-use super::run_metadata::RunMetadata;
+use super::run::PreparedRun;
 use super::stream::AgentStream;
 use crate::bridge::callbacks::Callbacks;
-use crate::bridge::context::CallerContext;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::gc::{GcRoots, garbage_collected};
+use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil::lock;
-use crate::bridge::sync;
 use crate::content::block_from;
 use crate::convert::json::to_raw;
+use crate::error::{OrRaise as _, ToException as _};
 use crate::message::{Message, message_from};
 use crate::thread::history_from;
 use crate::upp::config::config_from;
 use crate::upp::middleware::chain::MiddlewareChain;
 use crate::upp::model::ModelReference;
 use crate::upp::request::system_from;
-use turntree_agents::driver::Driver;
-use turntree_agents::host::RunContext;
-use turntree_agents::host::StrategyScope;
-use turntree_agents::machine::Machine;
+use turntree_agents::host::{RunContext, StrategyScope};
 use turntree_agents::{Llm, LlmOptions, ToolUseStrategy};
 use turntree_core::ids::RandomIds;
+use turntree_core::message::Turn;
 use turntree_core::message::message::History;
 use turntree_core::time::Timestamp;
 use turntree_upp::UppError;
@@ -85,8 +80,7 @@ impl LlmCore {
             ..LlmOptions::new(model.get().bind(&config))
         };
         let functions = Arc::new(Mutex::new(Functions::new(bindings, hooks)?.with_answer(answer)));
-        let llm = Llm::new(options, &RandomIds);
-        let llm = llm.map_err(|error| crate::upp::error::to_exception(model.py(), &error))?;
+        let llm = Llm::new(options, &RandomIds).or_raise(model.py())?;
         Ok(Self { llm, functions, callbacks, middleware })
     }
 
@@ -96,11 +90,8 @@ impl LlmCore {
     ///     UPPError: The model does not support a requested feature, or an argument is not an input. Raised
     ///         immediately.
     fn generate(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Coroutine> {
-        let caller = CallerContext::capture(slf.py())?;
-        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
-        let (machine, driver) = Self::start(slf, arguments, caller, &kept)?;
-        let turn = run_machine(machine, driver, Arc::clone(&slf.get().functions));
-        Ok(Coroutine::new("generate", kept, turn))
+        let (run, turn) = Self::start(slf, RunMode::Awaited, arguments)?;
+        Ok(run.coroutine("generate", turn))
     }
 
     /// Call on this thread, without an event loop, and return the turn.
@@ -108,9 +99,8 @@ impl LlmCore {
     /// Raises:
     ///     UPPError: As `generate`, or the model call failed.
     fn generate_sync(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        let caller = CallerContext::without_loop(slf.py())?;
-        let (machine, driver) = Self::start(slf, arguments, caller, &GcRoots::default())?;
-        sync::run_sync(slf.py(), run_machine(machine, driver, Arc::clone(&slf.get().functions)))
+        let (run, turn) = Self::start(slf, RunMode::Blocking, arguments)?;
+        run.block(slf.py(), turn)
     }
 
     /// Start a streamed call.
@@ -123,18 +113,10 @@ impl LlmCore {
     /// Raises:
     ///     UPPError: As `generate`, or the model cannot stream.
     fn stream(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>, on_loop: bool) -> PyResult<AgentStream> {
-        let (py, this) = (slf.py(), slf.get());
-        let caller = CallerContext::without_loop(py)?;
-        let call_site = if on_loop { CallSite::Polling(caller) } else { CallSite::Started(caller) };
-        let CallInput { history, inputs } = CallInput::from_python(arguments, this.llm.model().provider())?;
-        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
-        let host = PyHost::new(&this.functions, call_site, RunMetadata::new(py, &kept, Arc::default())?);
-        let mut context = RunContext::new(Arc::new(host));
-        context.parent_run = parent_run::current(py)?;
-        context.middleware = this.middleware.get().for_call(&kept);
-        let stream = this.llm.stream(history, inputs, context);
-        let stream = stream.map_err(|error| crate::upp::error::to_exception(py, &error))?;
-        AgentStream::new(py, stream, &this.functions, kept)
+        let mode = RunMode::Streamed { on_loop };
+        let (run, context, CallInput { history, inputs }) = Self::prepare(slf, mode, arguments)?;
+        let stream = slf.get().llm.stream(history, inputs, context).or_raise(slf.py())?;
+        AgentStream::new(slf.py(), stream, run)
     }
 }
 
@@ -146,19 +128,7 @@ impl LlmCore {
     /// # Errors
     /// `UPPError` if the model does not support a feature that the agent needs.
     pub(super) fn of_run(py: Python<'_>, run: &dyn StrategyScope, agent: &Py<AgentCore>) -> PyResult<Self> {
-        let core = agent.get().agent();
-        let options = core.options();
-        let options = LlmOptions {
-            params: Arc::clone(&run.setup().params),
-            system: options.system.clone(),
-            tools: options.tools.clone(),
-            tool_strategy: options.tool_strategy,
-            structure: options.structure.clone(),
-            structure_repair: options.structure_repair,
-            ..LlmOptions::new(Arc::clone(run.model()))
-        };
-        let llm =
-            Llm::new(options, &RandomIds).map_err(|error| crate::upp::error::to_exception(py, &error))?;
+        let llm = Llm::in_run(run, agent.get().agent().options(), &RandomIds).or_raise(py)?;
         let functions = Arc::new(Mutex::new(lock(agent.get().functions()).without_steps(py)));
         let mut callbacks = Callbacks::default();
         // The model can refer to functions that the agent owns.
@@ -167,21 +137,30 @@ impl LlmCore {
         Ok(Self { llm, functions, callbacks, middleware: none })
     }
 
+    fn prepare(
+        slf: &Bound<'_, Self>,
+        mode: RunMode,
+        arguments: &Bound<'_, PyTuple>,
+    ) -> PyResult<(PreparedRun, RunContext, CallInput)> {
+        let (py, this) = (slf.py(), slf.get());
+        let site = CallSite::new(py, mode)?;
+        let input = CallInput::from_python(arguments, this.llm.model().provider())?;
+        let run = PreparedRun::new([slf.clone().into_any().unbind()], &this.functions);
+        // The run that contains the call lends its depth, not its model, its session or its cancellation.
+        let RunContext { host, parent_run, .. } = run.context(py, &site, Arc::default())?;
+        let middleware = this.middleware.get().for_call(&run.roots);
+        Ok((run, RunContext { parent_run, middleware, ..RunContext::new(host) }, input))
+    }
+
+    /// Prepares a call and returns the future of its turn.
     fn start(
         slf: &Bound<'_, Self>,
+        mode: RunMode,
         arguments: &Bound<'_, PyTuple>,
-        caller: CallerContext,
-        kept: &GcRoots,
-    ) -> PyResult<(Machine, Driver)> {
-        let this = slf.get();
-        let CallInput { history, inputs } = CallInput::from_python(arguments, this.llm.model().provider())?;
-        let metadata = RunMetadata::new(slf.py(), kept, Arc::default())?;
-        let host = PyHost::new(&this.functions, CallSite::Started(caller), metadata);
-        let mut context = RunContext::new(Arc::new(host));
-        context.parent_run = parent_run::current(slf.py())?;
-        context.middleware = this.middleware.get().for_call(kept);
-        let started = this.llm.start(history, inputs, context);
-        started.map_err(|error| crate::upp::error::to_exception(slf.py(), &error))
+    ) -> PyResult<(PreparedRun, impl Future<Output = Result<Arc<Turn>, UppError>> + Send + use<>)> {
+        let (run, context, CallInput { history, inputs }) = Self::prepare(slf, mode, arguments)?;
+        let (machine, driver) = slf.get().llm.start(history, inputs, context).or_raise(slf.py())?;
+        Ok((run, driver.complete(machine)))
     }
 }
 
@@ -203,7 +182,7 @@ impl CallInput {
         Self::read(arguments).map_err(|cause| {
             let words = cause.value(py).str().map(|words| words.to_string()).unwrap_or_default();
             let error = UppError::invalid_request(provider, format!("Invalid inference input: {words}"));
-            let error = crate::upp::error::to_exception(py, &error);
+            let error = error.to_exception(py);
             error.set_cause(py, Some(cause));
             error
         })
@@ -240,7 +219,7 @@ fn history_of(first: &Bound<'_, PyAny>) -> PyResult<Option<History>> {
     match first.try_iter()?.next().transpose()? {
         None => Ok(Some(History::new())),
         Some(element) if looks_like_message(&element)? => history_from(first, "history").map(Some),
-        Some(_) => Err(pyo3::exceptions::PyTypeError::new_err(
+        Some(_) => Err(PyTypeError::new_err(
             "a list is a history and must hold messages; give texts and blocks one by one, as generate(*blocks)",
         )),
     }
@@ -266,7 +245,7 @@ fn looks_like_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
         Some(time) if time.is_instance_of::<PyString>() => {
             time.extract::<String>()?.parse::<Timestamp>().is_ok()
         }
-        Some(time) => time.is_instance_of::<pyo3::types::PyDateTime>(),
+        Some(time) => time.is_instance_of::<PyDateTime>(),
         None => false,
     };
     let list =

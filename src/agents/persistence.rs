@@ -5,29 +5,34 @@
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, ready};
-use pyo3::exceptions::PyTypeError;
+use futures_util::future::BoxFuture;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use super::call_site::CallSite;
+use super::host_conversions::wrong_result;
 use crate::bridge::call::{Arguments, Call, CallMode, call};
 use crate::bridge::gc::GcRoots;
 use crate::bridge::gil;
 use crate::python_exception::Raised;
 use turntree_core::persistence::{PersistenceAdapter, PersistenceError};
 
-/// A store at an index of a run's [`GcRoots`]. Its synchronous methods are called in a thread, because they may block.
+/// A store that a run keeps alive. Its synchronous methods are called in a thread, because they may block.
 pub(crate) struct PyPersistence {
     roots: GcRoots,
     index: usize,
-    call_site: Arc<CallSite>,
+    call_site: CallSite,
 }
 
 impl PyPersistence {
-    /// Returns the store at an index of a run's roots.
-    pub(crate) const fn new(roots: GcRoots, index: usize, call_site: Arc<CallSite>) -> Self {
-        Self { roots, index, call_site }
+    /// Adds a store to the objects that a run keeps alive.
+    pub(super) fn shared(
+        roots: &GcRoots,
+        store: Py<PyAny>,
+        call_site: CallSite,
+    ) -> Arc<dyn PersistenceAdapter> {
+        let index = roots.add(store);
+        Arc::new(Self { roots: roots.clone(), index, call_site })
     }
 
     fn start(&self, method: &str, arguments: &[&str]) -> PyResult<Call> {
@@ -47,13 +52,10 @@ impl PyPersistence {
         read: fn(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> BoxFuture<'_, Result<T, PersistenceError>> {
         let key = arguments.first().copied().unwrap_or_default().to_owned();
-        let started = match self.start(method, arguments) {
-            Ok(started) => started,
-            Err(error) => return Box::pin(ready(Err(failed(method, &key, error)))),
-        };
+        let started = self.start(method, arguments);
         Box::pin(async move {
-            let answer = started.await;
-            let read = gil::require_held(|py| answer.and_then(|answer| read(answer.bind(py))));
+            let answer = async { started?.await }.await;
+            let read = gil::require_held(|py| read(answer?.bind(py)));
             read.map_err(|error| failed(method, &key, error))
         })
     }
@@ -84,8 +86,7 @@ impl PersistenceAdapter for PyPersistence {
                 return Ok(None);
             }
             let Ok(text) = answer.cast::<PyString>() else {
-                let found = answer.get_type().name()?;
-                return Err(PyTypeError::new_err(format!("load must return a str or None, not {found}")));
+                return Err(wrong_result(answer, "load", "a str or None"));
             };
             Ok(Some(text.to_str()?.to_owned()))
         })

@@ -2,7 +2,6 @@
 //!
 //! Spec: UAP-1.0 §6.
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyReferenceError;
@@ -11,37 +10,29 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
 use super::agent_core::AgentCore;
-use super::call_site::CallSite;
-use super::checkpoint::{Checkpoint, sub_agents};
-use super::error::session_exception;
-use super::functions::Functions;
-use super::host::PyHost;
-use super::host_conversions::turn_to_python;
+use super::call_site::{CallSite, RunMode};
+use super::checkpoint::sub_agents;
 use super::inputs::input_from;
-use super::parent_run::run_context;
 use super::persistence::PyPersistence;
-use super::run_metadata::RunMetadata;
-use super::state::PyExecutionState;
+use super::run::PreparedRun;
 use super::stream::AgentStream;
 use super::tree::wrap_tree;
-use crate::bridge::context::CallerContext;
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{Collect, GcRoots, garbage_collected};
 use crate::bridge::gil::{self, lock};
-use crate::bridge::sync;
 use crate::convert::json::{document_text, limits, to_raw_object};
 use crate::data::DataClass;
+use crate::error::OrRaise as _;
 use crate::python_exception::Raised;
 use crate::records::ToolCall;
 use crate::thread::Thread;
-use crate::to_python::ToPython;
-use turntree_agents::driver::AgentStream as CoreStream;
+use crate::to_python::{ToPython, attributes};
 use turntree_agents::host::{HostError, RunContext};
 use turntree_agents::session::{CheckpointInterval, SaveInterval, SessionMetadata, SessionSnapshot};
 use turntree_agents::types::Verdict;
 use turntree_agents::{Session as CoreSession, SessionError, SessionOptions};
 use turntree_core::json::{self, RawJson, RawObject};
-use turntree_core::message::Turn;
+use turntree_core::message::message::History;
 
 /// The native half of ``turntree.Session``.
 #[pyclass(frozen, weakref, module = "turntree._core")]
@@ -53,9 +44,10 @@ pub(crate) struct SessionCore {
 }
 
 /// Python objects of a session. One `SessionCore` owns them and shows them to the garbage collector.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct SessionObjects(Mutex<Option<Objects>>);
 
+#[derive(Debug)]
 struct Objects {
     agent: Py<AgentCore>,
     metadata: Py<PyDict>,
@@ -87,12 +79,6 @@ impl SessionObjects {
     }
 }
 
-impl fmt::Debug for SessionObjects {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SessionObjects")
-    }
-}
-
 /// The metadata is a dict that the application may change at any time.
 impl SessionMetadata for SessionObjects {
     fn read(&self) -> Result<RawObject, HostError> {
@@ -108,15 +94,6 @@ impl SessionMetadata for SessionObjects {
             converted.unwrap_or_else(|| HostError::raised("RuntimeError", "the metadata cannot be read"))
         })
     }
-}
-
-/// A run of a session that is ready to start.
-struct PreparedRun {
-    session: CoreSession,
-    context: RunContext,
-    roots: GcRoots,
-    /// The functions of the agent.
-    functions: Arc<Mutex<Functions>>,
 }
 
 impl SessionCore {
@@ -144,130 +121,78 @@ impl SessionCore {
             save_interval: saves.unwrap_or_default(),
             ..SessionOptions::default()
         };
-        let session =
-            gil::mark_held(py, || session(options)).map_err(|error| session_exception(py, &error))?;
+        let session = gil::mark_held(py, || session(options)).or_raise(py)?;
         Ok(Self { session, objects, saves })
     }
 
-    /// Prepares a run that starts with `metadata`.
-    fn prepare(slf: &Bound<'_, Self>, entry: Entry, metadata: Arc<RawObject>) -> PyResult<PreparedRun> {
-        let (py, core) = (slf.py(), slf.get());
-        if !entry.on_event_loop && !entry.is_inside {
+    fn restored_messages(&self) -> History {
+        let restored = self.session.unfinished().filter(|unfinished| unfinished.restored);
+        restored.map(|restored| restored.messages()).unwrap_or_default()
+    }
+
+    /// Prepares a run that starts with `metadata`. `inside`: the call comes from inside a run of this session.
+    fn prepare(
+        slf: &Bound<'_, Self>,
+        mode: RunMode,
+        ticket: u64,
+        inside: bool,
+        metadata: Arc<RawObject>,
+    ) -> PyResult<(PreparedRun, CoreSession, RunContext)> {
+        let (py, Self { session, objects, saves }) = (slf.py(), slf.get());
+        let site = CallSite::new(py, mode)?;
+        if !site.is_on_loop() && !inside {
             // A thread must not block on a run that its own event loop polls.
-            core.session.check_may_block().map_err(|error| session_exception(py, &error))?;
+            session.check_may_block().or_raise(py)?;
         }
-        let caller = match entry.kind {
-            RunKind::Awaited => CallerContext::capture(py)?,
-            RunKind::Blocking | RunKind::Streamed => CallerContext::without_loop(py)?,
-        };
-        let site = match entry.kind {
-            RunKind::Streamed if entry.on_event_loop => CallSite::Polling(caller),
-            _ => CallSite::Started(caller),
-        };
-        let agent = core.objects.get(|objects| objects.agent.clone_ref(py))?.into_bound(py);
-        let store = core.objects.get(|objects| objects.store.clone_ref(py))?;
-        let functions = Arc::clone(agent.get().functions());
-        let roots = GcRoots::new([agent.into_any().unbind(), slf.clone().into_any().unbind()]);
-        let shared = RunMetadata::new(py, &roots, Arc::clone(&metadata))?;
-        let host = PyHost::new(&functions, site.clone(), shared);
-        let mut context = run_context(py, Arc::new(host), !entry.on_event_loop)?;
-        context.metadata = metadata;
-        context.sub_agent_events = entry.sub_agent_events;
-        context.session_id = entry.is_inside.then(|| Arc::clone(core.session.id()));
-        let persistence = core.saves.map(|_| {
-            let index = roots.add(store);
-            Arc::new(PyPersistence::new(roots.clone(), index, Arc::new(site))) as Arc<_>
-        });
-        let session =
-            core.session.with_persistence(persistence).with_ticket(entry.ticket, entry.on_event_loop);
-        Ok(PreparedRun { session, context, roots, functions })
+        let (agent, store) =
+            objects.get(|objects| (objects.agent.clone_ref(py), objects.store.clone_ref(py)))?;
+        let owners = [agent.clone_ref(py).into_any(), slf.clone().into_any().unbind()];
+        let run = PreparedRun::new(owners, agent.get().functions());
+        let mut context = run.context(py, &site, metadata)?;
+        context.session_id = inside.then(|| Arc::clone(session.id()));
+        let session = session.with_ticket(ticket, site.is_on_loop());
+        let persistence = saves.map(|_| PyPersistence::shared(&run.roots, store, site));
+        Ok((run, session.with_persistence(persistence), context))
     }
 
     /// Prepares a run that resumes the unfinished run, with that run's metadata.
-    fn prepare_resume(slf: &Bound<'_, Self>, entry: Entry) -> PyResult<PreparedRun> {
+    fn prepare_resume(
+        slf: &Bound<'_, Self>,
+        mode: RunMode,
+        ticket: u64,
+        inside: bool,
+    ) -> PyResult<(PreparedRun, CoreSession, RunContext)> {
         let state = slf.get().session.unfinished().and_then(|unfinished| unfinished.state());
-        Self::prepare(slf, entry, state.map(|state| state.metadata).unwrap_or_default())
+        let metadata = state.map(|state| state.metadata).unwrap_or_default();
+        Self::prepare(slf, mode, ticket, inside, metadata)
     }
 }
 
-impl PreparedRun {
-    /// Returns a coroutine that runs.
-    fn coroutine<F>(
-        self,
-        name: &'static str,
-        start: impl FnOnce(CoreSession, RunContext) -> F + Send + 'static,
-    ) -> Coroutine
-    where
-        F: Future<Output = Result<Arc<Turn>, SessionError>> + Send + 'static,
-    {
-        let Self { session, context, roots, functions } = self;
-        Coroutine::new(name, roots, async move { outcome(start(session, context).await, &functions) })
-    }
+attributes! { SessionCore(slf) {
+    /// The id of the session.
+    id = *slf.get().session.id();
 
-    /// Runs on this thread.
-    fn block<F>(
-        self,
-        py: Python<'_>,
-        start: impl FnOnce(CoreSession, RunContext) -> F + Send + 'static,
-    ) -> PyResult<Py<PyAny>>
-    where
-        F: Future<Output = Result<Arc<Turn>, SessionError>> + Send + 'static,
-    {
-        let Self { session, context, roots: _roots, functions } = self;
-        sync::run_sync(py, async move { outcome(start(session, context).await, &functions) })
-    }
+    /// The id of the agent that the session was created with.
+    agent_id = *slf.get().session.agent_id();
 
-    /// Streams the run.
-    fn stream(
-        self,
-        py: Python<'_>,
-        start: impl FnOnce(&CoreSession, RunContext) -> Result<CoreStream, SessionError>,
-    ) -> PyResult<AgentStream> {
-        let stream = start(&self.session, self.context).map_err(|error| session_exception(py, &error))?;
-        AgentStream::new(py, stream, &self.functions, self.roots)
-    }
-}
+    /// When the session was created, in UTC.
+    created_at = slf.get().session.created_at();
 
-/// How a run is executed.
-#[derive(Clone, Copy)]
-enum RunKind {
-    /// As a coroutine on an event loop.
-    Awaited,
-    /// On a thread that waits for it.
-    Blocking,
-    /// As a stream, with or without an event loop.
-    Streamed,
-}
+    /// When the session last changed, in UTC.
+    updated_at = slf.get().session.updated_at();
 
-/// How a run enters the session.
-#[derive(Clone, Copy)]
-struct Entry {
-    kind: RunKind,
-    ticket: u64,
-    /// Whether it was started from inside a run of the same session.
-    is_inside: bool,
-    on_event_loop: bool,
-    /// Whether its stream includes the events of sub-agents.
-    sub_agent_events: bool,
-}
+    /// Messages of a restored checkpoint that are not in the tree. The next run sees them after the history.
+    restored = slf.get().restored_messages();
 
-impl Entry {
-    const fn new(kind: RunKind, ticket: u64, is_inside: bool) -> Self {
-        let on_event_loop = matches!(kind, RunKind::Awaited);
-        Self { kind, ticket, is_inside, on_event_loop, sub_agent_events: false }
-    }
+    /// The state of the unfinished run, or None.
+    state = slf.get().session.unfinished().and_then(|unfinished| unfinished.state());
 
-    const fn streamed(ticket: u64, is_inside: bool, on_event_loop: bool) -> Self {
-        Self { on_event_loop, ..Self::new(RunKind::Streamed, ticket, is_inside) }
-    }
-}
+    /// All checkpoints, oldest first.
+    checkpoints = slf.get().session.checkpoints();
 
-fn outcome(result: Result<Arc<Turn>, SessionError>, functions: &Mutex<Functions>) -> PyResult<Py<PyAny>> {
-    gil::require_held(|py| match result {
-        Ok(turn) => turn_to_python(py, functions, turn),
-        Err(error) => Err(session_exception(py, &error)),
-    })
-}
+    /// The newest checkpoint, or the one that was restored last.
+    current_checkpoint = slf.get().session.current_checkpoint();
+} }
 
 #[pymethods]
 impl SessionCore {
@@ -310,24 +235,12 @@ impl SessionCore {
             let snapshot = SessionSnapshot::from_json(&text, &limits())?;
             if strict { snapshot.check_ids().map(|()| snapshot) } else { Ok(snapshot) }
         });
-        let snapshot = read.map_err(|error| crate::convert::error::validation(py, &error, Some(&text)))?;
+        let snapshot = read.or_raise_in(py, &text)?;
         let metadata = snapshot.metadata.to_python(py)?.cast_into::<PyDict>()?;
         let core = agent.get().agent().clone();
         Self::create(py, agent, &metadata, store, saves, |options| {
             Ok(CoreSession::from_snapshot(snapshot, core, options))
         })
-    }
-
-    /// The id of the session.
-    #[getter]
-    fn id(&self) -> &str {
-        self.session.id()
-    }
-
-    /// The id of the agent that the session was created with.
-    #[getter]
-    fn agent_id(&self) -> &str {
-        self.session.agent_id()
     }
 
     /// The conversation.
@@ -340,45 +253,6 @@ impl SessionCore {
     #[getter]
     fn metadata(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
         self.objects.get(|objects| objects.metadata.clone_ref(py))
-    }
-
-    /// When the session was created, in UTC.
-    #[getter]
-    fn created_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.session.created_at().to_python(py)
-    }
-
-    /// When the session last changed, in UTC.
-    #[getter]
-    fn updated_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.session.updated_at().to_python(py)
-    }
-
-    /// All checkpoints, oldest first.
-    #[getter]
-    fn checkpoints(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
-        self.session.checkpoints().into_iter().map(|checkpoint| Checkpoint::wrap(py, checkpoint)).collect()
-    }
-
-    /// The newest checkpoint, or the one that was restored last.
-    #[getter]
-    fn current_checkpoint(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.session.current_checkpoint().map(|checkpoint| Checkpoint::wrap(py, checkpoint)).transpose()
-    }
-
-    /// The state of the unfinished run, or None.
-    #[getter]
-    fn state(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let state = self.session.unfinished().and_then(|unfinished| unfinished.state());
-        state.map(|state| PyExecutionState::wrap(py, Arc::new(state))).transpose()
-    }
-
-    /// Messages of a restored checkpoint that are not in the tree. The next run sees them after the history.
-    #[getter]
-    fn restored<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let restored = self.session.unfinished().filter(|unfinished| unfinished.restored);
-        let messages = restored.map(|restored| restored.messages()).unwrap_or_default();
-        messages.iter().cloned().collect::<Vec<_>>().to_python(py)
     }
 
     /// The sessions of the sub-agents of the active or unfinished run, as plain data by tool call id.
@@ -398,24 +272,19 @@ impl SessionCore {
     #[pyo3(signature = (call_id, arguments))]
     fn approve(&self, py: Python<'_>, call_id: &str, arguments: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let arguments = arguments.map(|given| to_raw_object(given, "arguments")).transpose()?;
-        let arguments = arguments.map(|given| RawJson::from_value(&given)).transpose();
-        let arguments = arguments.map_err(|error| crate::convert::error::serialization(py, &error))?;
-        self.session
-            .decide(call_id, Verdict::Approved, arguments)
-            .map_err(|error| session_exception(py, &error))
+        let arguments = arguments.map(|given| RawJson::from_value(&given)).transpose().or_raise(py)?;
+        self.session.decide(call_id, Verdict::Approved, arguments).or_raise(py)
     }
 
     /// Deny a pending call.
     #[pyo3(signature = (call_id, reason))]
     fn deny(&self, py: Python<'_>, call_id: &str, reason: Option<String>) -> PyResult<()> {
-        self.session
-            .decide(call_id, Verdict::Denied { reason }, None)
-            .map_err(|error| session_exception(py, &error))
+        self.session.decide(call_id, Verdict::Denied { reason }, None).or_raise(py)
     }
 
     /// Discard the unfinished run. Return whether there was one.
     fn discard(&self, py: Python<'_>) -> PyResult<bool> {
-        self.session.discard().map_err(|error| session_exception(py, &error))
+        self.session.discard().or_raise(py)
     }
 
     /// Return a number that identifies one run.
@@ -441,9 +310,8 @@ impl SessionCore {
         inside: bool,
     ) -> PyResult<Coroutine> {
         let input = input_from(input)?;
-        let prepared = Self::prepare(slf, Entry::new(RunKind::Awaited, ticket, inside), Arc::default())?;
-        Ok(prepared
-            .coroutine("run", move |session, context| async move { session.run(input, context).await }))
+        let (run, session, context) = Self::prepare(slf, RunMode::Awaited, ticket, inside, Arc::default())?;
+        Ok(run.coroutine("run", async move { session.run(input, context).await }))
     }
 
     /// Run on this thread, without an event loop, and return the turn.
@@ -454,8 +322,8 @@ impl SessionCore {
         inside: bool,
     ) -> PyResult<Py<PyAny>> {
         let input = input_from(input)?;
-        let prepared = Self::prepare(slf, Entry::new(RunKind::Blocking, ticket, inside), Arc::default())?;
-        prepared.block(slf.py(), move |session, context| async move { session.run(input, context).await })
+        let (run, session, context) = Self::prepare(slf, RunMode::Blocking, ticket, inside, Arc::default())?;
+        run.block(slf.py(), session.run(input, context))
     }
 
     /// Start a streamed run.
@@ -468,9 +336,10 @@ impl SessionCore {
         sub_agent_events: bool,
     ) -> PyResult<AgentStream> {
         let input = input_from(input)?;
-        let entry = Entry { sub_agent_events, ..Entry::streamed(ticket, inside, on_loop) };
-        let prepared = Self::prepare(slf, entry, Arc::default())?;
-        prepared.stream(slf.py(), |session, context| session.stream(input, context))
+        let mode = RunMode::Streamed { on_loop };
+        let (run, session, context) = Self::prepare(slf, mode, ticket, inside, Arc::default())?;
+        let stream = session.stream(input, RunContext { sub_agent_events, ..context });
+        AgentStream::new(slf.py(), stream.or_raise(slf.py())?, run)
     }
 
     /// Resume the unfinished run as a stream.
@@ -480,64 +349,57 @@ impl SessionCore {
         inside: bool,
         on_loop: bool,
     ) -> PyResult<AgentStream> {
-        let prepared = Self::prepare_resume(slf, Entry::streamed(ticket, inside, on_loop))?;
-        prepared.stream(slf.py(), CoreSession::resume_stream)
+        let mode = RunMode::Streamed { on_loop };
+        let (run, session, context) = Self::prepare_resume(slf, mode, ticket, inside)?;
+        AgentStream::new(slf.py(), session.resume_stream(context).or_raise(slf.py())?, run)
     }
 
     /// Resume the unfinished run and return a coroutine that returns the turn.
     fn resume(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Coroutine> {
-        let prepared = Self::prepare_resume(slf, Entry::new(RunKind::Awaited, ticket, inside))?;
-        Ok(prepared.coroutine("resume", |session, context| async move { session.resume(context).await }))
+        let (run, session, context) = Self::prepare_resume(slf, RunMode::Awaited, ticket, inside)?;
+        Ok(run.coroutine("resume", async move { session.resume(context).await }))
     }
 
     /// Resume the unfinished run on this thread and return the turn.
     fn resume_sync(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Py<PyAny>> {
-        let prepared = Self::prepare_resume(slf, Entry::new(RunKind::Blocking, ticket, inside))?;
-        prepared.block(slf.py(), |session, context| async move { session.resume(context).await })
+        let (run, session, context) = Self::prepare_resume(slf, RunMode::Blocking, ticket, inside)?;
+        run.block(slf.py(), session.resume(context))
     }
 
     /// Restore a checkpoint; returns a coroutine.
     fn restore(slf: &Bound<'_, Self>, checkpoint_id: String) -> Coroutine {
         let session = slf.get().session.clone();
-        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
-        Coroutine::new("restore", kept, async move {
-            let restored = session.restore(&checkpoint_id).await;
-            gil::require_held(|py| restored.map_err(|error| session_exception(py, &error)))
-        })
+        let roots = GcRoots::new([slf.clone().into_any().unbind()]);
+        let restored = async move { session.restore(&checkpoint_id).await.or_raise_held() };
+        Coroutine::new("restore", roots, restored)
     }
 
     /// Start a branch at a node and return the new node's id. The current node does not change.
     fn fork(&self, py: Python<'_>, node_id: &str) -> PyResult<String> {
-        self.session.fork(node_id).map(|node| node.to_string()).map_err(|error| session_exception(py, &error))
+        Ok(self.session.fork(node_id).or_raise(py)?.to_string())
     }
 
     /// Add a thread under the root, with a history of its own, and return the new node's id.
     fn plant(&self, thread: &Bound<'_, Thread>, metadata: &Bound<'_, PyAny>) -> PyResult<String> {
-        let planted =
-            self.session.add_side_thread(Thread::read(thread)?, to_raw_object(metadata, "metadata")?);
-        planted.map(|node| node.to_string()).map_err(|error| session_exception(thread.py(), &error))
+        let (thread, py) = (Thread::read(thread)?, thread.py());
+        let node = self.session.add_side_thread(thread, to_raw_object(metadata, "metadata")?);
+        Ok(node.or_raise(py)?.to_string())
     }
 
     /// Save the session; returns a coroutine.
     fn save(slf: &Bound<'_, Self>) -> PyResult<Coroutine> {
         let py = slf.py();
         let store = slf.get().objects.get(|objects| objects.store.clone_ref(py))?;
-        let kept = GcRoots::new([store, slf.clone().into_any().unbind()]);
-        let site = Arc::new(CallSite::Started(CallerContext::capture(py)?));
-        let persistence = Arc::new(PyPersistence::new(kept.clone(), 0, site));
+        let roots = GcRoots::new([slf.clone().into_any().unbind()]);
+        let persistence = PyPersistence::shared(&roots, store, CallSite::new(py, RunMode::Awaited)?);
         let session = slf.get().session.with_persistence(Some(persistence));
-        Ok(Coroutine::new("save", kept, async move {
-            let saved = session.save().await;
-            gil::require_held(|py| saved.map_err(|error| session_exception(py, &error)))
-        }))
+        Ok(Coroutine::new("save", roots, async move { session.save().await.or_raise_held() }))
     }
 
     /// Return the session as JSON.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
-        let snapshot =
-            gil::mark_held(py, || self.session.snapshot()).map_err(|error| session_exception(py, &error))?;
-        let written = py.detach(|| json::write(&snapshot));
-        written.map_err(|error| crate::convert::error::serialization(py, &error))
+        let snapshot = gil::mark_held(py, || self.session.snapshot()).or_raise(py)?;
+        py.detach(|| json::write(&snapshot)).or_raise(py)
     }
 }
 

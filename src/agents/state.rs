@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 
 use crate::bridge::gc::garbage_collected;
 use crate::data::{Data, DataClass, value_of};
-use crate::to_python::{ToPython, data_class};
+use crate::to_python::{ToPython, attributes, data_class};
 use turntree_agents::types::{ExecutionState, PlanStatus, PlanStep as CoreStep};
 use turntree_core::json::Extra;
 
@@ -81,6 +81,12 @@ impl DataClass for PyExecutionState {
     }
 }
 
+impl ToPython for ExecutionState {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyExecutionState::wrap(py, Arc::new(self.clone()))?.into_bound(py))
+    }
+}
+
 impl PyExecutionState {
     /// Creates the state of an active run, with its writable metadata.
     ///
@@ -96,20 +102,22 @@ impl PyExecutionState {
     }
 }
 
-#[pymethods]
-impl PyExecutionState {
+attributes! { PyExecutionState(slf) {
     /// The current step, from 1.
-    #[getter]
-    fn step(slf: &Bound<'_, Self>) -> PyResult<u32> {
-        Ok(Self::of(slf)?.step)
-    }
+    step = Self::of(slf)?.step;
 
     /// The input, followed by all new messages, in order.
-    #[getter]
-    fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.messages.iter().cloned().collect::<Vec<_>>().to_python(slf.py())
-    }
+    messages = Self::of(slf)?.messages;
 
+    /// The reasoning of the model, one text per step; None if the strategy has no reasoning phase.
+    reasoning = Self::of(slf)?.reasoning;
+
+    /// The steps of the plan; None if the strategy creates none.
+    plan = Self::of(slf)?.plan;
+} }
+
+#[pymethods]
+impl PyExecutionState {
     /// The metadata of the run, JSON data.
     ///
     /// A hook receives the run's own dict: values that hooks and tools add are present in all later steps, in
@@ -120,20 +128,6 @@ impl PyExecutionState {
             Some(metadata) => Ok(metadata.bind(slf.py()).clone().into_any()),
             None => Self::of(slf)?.metadata.to_python(slf.py()),
         }
-    }
-
-    /// The reasoning of the model, one text per step; None if the strategy has no reasoning phase.
-    #[getter]
-    fn reasoning<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let thoughts = Self::of(slf)?.reasoning.as_ref();
-        thoughts.map(|thoughts| thoughts.iter().cloned().collect::<Vec<_>>()).to_python(slf.py())
-    }
-
-    /// The steps of the plan; None if the strategy creates none.
-    #[getter]
-    fn plan<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let plan = Self::of(slf)?.plan.as_ref();
-        plan.map(|plan| plan.iter().cloned().collect::<Vec<_>>()).to_python(slf.py())
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::{BoxFuture, ready};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 use tokio_util::sync::CancellationToken;
 
 use super::agent_core::AgentCore;
 use super::inputs::input_from;
 use super::llm::LlmCore;
-use super::run::outcome_to_python;
+use super::run::PreparedRun;
 use super::state::PlanStep;
 use super::stream::AgentStreamEvent;
 use crate::bridge::coroutine::Coroutine;
@@ -21,17 +21,16 @@ use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::lock;
 use crate::convert::json::to_raw;
 use crate::data::extract;
+use crate::error::OrRaise as _;
 use crate::records::{StreamEvent, Turn as PyTurn};
 use crate::thread::history_from;
-use crate::to_python::ToPython;
-use turntree_agents::host::CustomStrategy;
-use turntree_agents::host::HostError;
-use turntree_agents::host::StrategyScope;
-use turntree_agents::types::StrategyOutcome;
-use turntree_agents::types::{AgentStreamEvent as CoreEvent, UapEvent as CoreUapEvent};
+use crate::to_python::attributes;
+use turntree_agents::host::{CustomStrategy, HostError, StrategyScope};
+use turntree_agents::types::{
+    AgentStreamEvent as CoreEvent, StrategyOutcome, UapData, UapEvent as CoreUapEvent,
+};
 use turntree_agents::{LoopOptions, ObservationFormat, PlanOptions, ReactOptions, Strategy};
 use turntree_core::ids::RandomIds;
-use turntree_core::json::RawJson;
 use turntree_core::message::message::History;
 use turntree_core::time::SystemClock;
 use turntree_upp::llm::into_messages;
@@ -165,36 +164,26 @@ impl StrategyContext {
     }
 }
 
-#[pymethods]
-impl StrategyContext {
+attributes! { StrategyContext(slf) {
     /// The earlier messages, as a new list.
-    #[getter]
-    fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.lease.get()?.setup().history.iter().cloned().collect::<Vec<_>>().to_python(py)
-    }
+    history = slf.get().lease.get()?.setup().history;
 
     /// The messages of the input.
-    #[getter]
-    fn input<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.lease.get()?.state().messages.iter().cloned().collect::<Vec<_>>().to_python(py)
-    }
+    input = slf.get().lease.get()?.state().messages;
 
+    /// Whether the run is streamed.
+    listened = slf.get().lease.get()?.events().is_some();
+
+    /// Whether the run is over: it ended or was aborted.
+    ended = slf.get().lease.ended.is_cancelled();
+} }
+
+#[pymethods]
+impl StrategyContext {
     /// The metadata of the run.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
         self.metadata.clone_ref(py)
-    }
-
-    /// Whether the run is streamed.
-    #[getter]
-    fn listened(&self) -> PyResult<bool> {
-        Ok(self.lease.get()?.events().is_some())
-    }
-
-    /// Whether the run is over: it ended or was aborted.
-    #[getter]
-    fn ended(&self) -> bool {
-        self.lease.ended.is_cancelled()
     }
 
     /// Return the agent's model with the agent's tools, without the hooks of steps.
@@ -219,19 +208,12 @@ impl StrategyContext {
             Some(input) => {
                 let provider = context.model().provider();
                 let messages = into_messages([input_from(input)?], provider, &RandomIds, &SystemClock);
-                messages
-                    .map_err(|error| crate::upp::error::to_exception(slf.py(), &error))?
-                    .into_iter()
-                    .collect()
+                messages.or_raise(slf.py())?.into_iter().collect()
             }
             None => context.state().messages.clone(),
         };
-        let functions = Arc::clone(slf.get().agent.get().functions());
-        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
-        Ok(Coroutine::new("run", kept, async move {
-            let turn = context.run(&strategy, history, input).await;
-            outcome_to_python(turn, &functions)
-        }))
+        let run = PreparedRun::new([slf.clone().into_any().unbind()], slf.get().agent.get().functions());
+        Ok(run.coroutine("run", async move { context.run(&strategy, history, input).await }))
     }
 
     /// Add an event of another stream to the run's stream.
@@ -248,20 +230,11 @@ impl StrategyContext {
     /// Raises:
     ///     ValueError: The event does not have this data.
     fn emit(slf: &Bound<'_, Self>, kind: &str, step: u32, data: &Bound<'_, PyAny>) -> PyResult<Coroutine> {
-        let agent_id = slf.get().agent.get().agent().id().to_string();
-        let data = to_raw(data, "data")?;
-        let event = serde_json::json!({ "type": kind, "step": step, "agentId": agent_id });
-        let event = RawJson::from_value(&event).map(|raw| raw.get().to_owned()).unwrap_or_default();
-        let event = format!("{},\"data\":{}}}", event.trim_end_matches('}'), data.get());
-        let event: CoreUapEvent =
-            serde_json::from_str(&event).map_err(|error| PyValueError::new_err(format!("data: {error}")))?;
-        Self::push(slf, CoreEvent::Uap(event))
+        let agent_id = Arc::clone(slf.get().agent.get().agent().id());
+        let data = UapData::from_raw(kind, &to_raw(data, "data")?)
+            .map_err(|error| PyValueError::new_err(format!("data: {error}")))?;
+        Self::push(slf, CoreEvent::Uap(CoreUapEvent { step, agent_id, data }))
     }
 }
 
 garbage_collected!(StrategyContext: agent, metadata);
-
-/// The arguments of the function that performs.
-pub(super) fn arguments(py: Python<'_>, context: StrategyContext) -> PyResult<Py<PyTuple>> {
-    Ok(PyTuple::new(py, [Py::new(py, context)?])?.unbind())
-}

@@ -14,15 +14,14 @@ use pyo3::types::PyString;
 use tokio_util::sync::CancellationToken;
 
 use super::functions::Functions;
-use super::run::outcome_to_python;
+use super::run::{PreparedRun, outcome_to_python};
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::{self, lock};
 use crate::bridge::stream::{BlockingEvents, PyEventStream};
-use crate::bridge::sync;
-use crate::bridge::sync::run_in_background;
+use crate::bridge::sync::{self, run_in_background};
 use crate::error::OrRaise;
-use crate::to_python::ToPython;
+use crate::to_python::{ToPython, attributes};
 use turntree_agents::LlmStream;
 use turntree_agents::driver::AgentStream as CoreStream;
 use turntree_agents::types::{
@@ -127,17 +126,13 @@ impl AgentStream {
     ///
     /// # Errors
     /// `MemoryError` only.
-    pub(super) fn new<R: Run>(
-        py: Python<'_>,
-        stream: R,
-        functions: &Arc<Mutex<Functions>>,
-        kept: GcRoots,
-    ) -> PyResult<Self> {
+    pub(super) fn new<R: Run>(py: Python<'_>, stream: R, run: PreparedRun) -> PyResult<Self> {
+        let PreparedRun { roots, functions } = run;
         let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
         let answer = Arc::clone(stream.answer());
         let source = Source { stream, outcome: Arc::clone(&outcome) };
-        let events = Py::new(py, PyEventStream::new(py, source, R::event_to_python, kept)?)?;
-        Ok(Self { events, outcome, answer, abort, functions: Arc::clone(functions) })
+        let events = Py::new(py, PyEventStream::new(py, source, R::event_to_python, roots)?)?;
+        Ok(Self { events, outcome, answer, abort, functions })
     }
 
     /// Waits for the end of the run and returns its turn.
@@ -245,6 +240,11 @@ impl AgentStreamEvent {
     }
 }
 
+attributes! { AgentStreamEvent(slf) {
+    /// The event of the model or a tool, or None.
+    upp = slf.get().0.as_upp().cloned();
+} }
+
 #[pymethods]
 impl AgentStreamEvent {
     /// The source of the event: "uap" for the agent, "upp" for the model or a tool.
@@ -266,12 +266,6 @@ impl AgentStreamEvent {
     #[getter]
     fn uap(&self) -> Option<UapEvent> {
         self.0.as_uap().cloned().map(UapEvent)
-    }
-
-    /// The event of the model or a tool, or None.
-    #[getter]
-    fn upp<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.as_upp().cloned().to_python(py)
     }
 
     fn __repr__(&self) -> String {
@@ -298,50 +292,31 @@ impl AgentStreamEvent {
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct SubAgentRun(Arc<CoreSubAgentRun>);
 
-#[pymethods]
-impl SubAgentRun {
+attributes! { SubAgentRun(slf) {
     /// The id of the agent, a UUIDv4.
-    #[getter]
-    fn agent_id(&self) -> &str {
-        &self.0.agent_id
-    }
+    agent_id = slf.get().0.agent_id;
 
     /// The id of this run, a UUIDv4.
-    #[getter]
-    fn turn_id(&self) -> &str {
-        &self.0.turn_id
-    }
+    turn_id = slf.get().0.turn_id;
 
     /// The id of the agent that called it; None if a model without an agent called it.
-    #[getter]
-    fn parent_agent_id(&self) -> Option<&str> {
-        self.0.parent_agent_id.as_deref()
-    }
+    parent_agent_id = slf.get().0.parent_agent_id;
 
     /// The id of the run that called it; None if a model without an agent called it.
-    #[getter]
-    fn parent_turn_id(&self) -> Option<&str> {
-        self.0.parent_turn_id.as_deref()
-    }
+    parent_turn_id = slf.get().0.parent_turn_id;
 
     /// The name of the tool.
-    #[getter]
-    fn tool_name(&self) -> &str {
-        &self.0.tool_name
-    }
+    tool_name = slf.get().0.tool_name;
 
     /// The id of the call, as the model assigned it.
-    #[getter]
-    fn tool_call_id(&self) -> &str {
-        &self.0.tool_call_id
-    }
+    tool_call_id = slf.get().0.tool_call_id;
 
     /// The number of runs that contain this run, from 1.
-    #[getter]
-    fn depth(&self) -> u32 {
-        self.0.depth
-    }
+    depth = slf.get().0.depth;
+} }
 
+#[pymethods]
+impl SubAgentRun {
     fn __repr__(&self) -> String {
         let CoreSubAgentRun { tool_name, tool_call_id, depth, .. } = &*self.0;
         format!("SubAgentRun(tool_name={tool_name:?}, tool_call_id={tool_call_id:?}, depth={depth})")
@@ -375,33 +350,22 @@ impl SubAgentRun {
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct UapEvent(CoreUapEvent);
 
-#[pymethods]
-impl UapEvent {
+attributes! { UapEvent(slf) {
     /// The type of the event, such as ``step_start``.
-    #[getter(r#type)]
-    fn kind(&self) -> &str {
-        self.0.data.kind()
-    }
+    r#type = *slf.get().0.data.kind();
 
     /// The step, from 1.
-    #[getter]
-    const fn step(&self) -> u32 {
-        self.0.step
-    }
+    step = slf.get().0.step;
 
     /// The id of the agent, a UUIDv4.
-    #[getter]
-    fn agent_id(&self) -> &str {
-        &self.0.agent_id
-    }
+    agent_id = slf.get().0.agent_id;
 
     /// The data of the event, with the keys of the specification.
-    #[getter]
-    fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let data = self.0.data.to_raw().map_err(|error| crate::convert::error::serialization(py, &error))?;
-        data.to_python(py)
-    }
+    data = slf.get().0.data.to_raw().or_raise(slf.py())?;
+} }
 
+#[pymethods]
+impl UapEvent {
     fn __repr__(&self) -> String {
         format!("UapEvent(type=\"{}\", step={})", self.0.data.kind(), self.0.step)
     }

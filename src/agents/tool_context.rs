@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 
 use crate::bridge::gc::garbage_collected;
 use crate::convert::json::to_raw;
+use crate::to_python::attributes;
 use turntree_agents::host::ToolInvocation;
 use turntree_core::time::{Clock, SystemClock};
 
@@ -31,56 +32,34 @@ impl ToolContext {
     }
 }
 
-#[pymethods]
-impl ToolContext {
+attributes! { ToolContext(slf) {
     /// The id of the agent that runs, a UUIDv4.
-    #[getter]
-    fn agent_id(&self) -> &str {
-        &self.invocation.identity.agent_id
-    }
+    agent_id = slf.get().invocation.identity.agent_id;
 
     /// The id of the run, a UUIDv4.
-    #[getter]
-    fn turn_id(&self) -> &str {
-        &self.invocation.identity.turn_id
-    }
+    turn_id = slf.get().invocation.identity.turn_id;
 
     /// The id of the agent that called this agent as a tool, or None.
-    #[getter]
-    fn parent_agent_id(&self) -> Option<&str> {
-        self.invocation.identity.parent.as_ref().map(|parent| &*parent.agent_id)
-    }
+    parent_agent_id = slf.get().invocation.identity.parent.as_ref().map(|parent| Arc::clone(&parent.agent_id));
 
     /// The id of the run that called this agent as a tool, or None.
-    #[getter]
-    fn parent_turn_id(&self) -> Option<&str> {
-        self.invocation.identity.parent.as_ref().map(|parent| &*parent.turn_id)
-    }
+    parent_turn_id = slf.get().invocation.identity.parent.as_ref().map(|parent| Arc::clone(&parent.turn_id));
 
     /// The id of the call, as the model assigned it.
-    #[getter]
-    fn tool_call_id(&self) -> &str {
-        &self.invocation.call.tool_call_id
-    }
+    tool_call_id = slf.get().invocation.call.tool_call_id;
 
     /// The id of the session, or None.
-    #[getter]
-    fn session_id(&self) -> Option<&str> {
-        self.invocation.identity.session_id.as_deref()
-    }
+    session_id = slf.get().invocation.identity.session_id;
 
     /// Whether the run was aborted. Work that continues in a thread should stop.
-    #[getter]
-    fn cancelled(&self) -> bool {
-        self.invocation.cancellation.is_cancelled()
-    }
+    cancelled = slf.get().invocation.cancellation.is_cancelled();
 
     /// The number of runs that contain this run. 0 if no agent started it.
-    #[getter]
-    fn depth(&self) -> u32 {
-        self.invocation.identity.depth
-    }
+    depth = slf.get().invocation.identity.depth;
+} }
 
+#[pymethods]
+impl ToolContext {
     /// Report the progress of the tool to the run's stream.
     ///
     /// The stream yields a ``tool_execution_progress`` event between the start and the end of the call. Its `delta`

@@ -105,8 +105,8 @@ impl Agent {
         input: impl Into<Input> + Send,
         context: RunContext,
     ) -> Result<Arc<Turn>, UppError> {
-        let (mut machine, driver) = self.prepare(history, input.into(), context)?;
-        driver.run(&mut machine).await
+        let (machine, driver) = self.prepare(history, input.into(), context)?;
+        driver.complete(machine).await
     }
 
     /// Streams a run without a history. Nothing is sent before the stream is polled.

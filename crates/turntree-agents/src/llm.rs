@@ -18,6 +18,7 @@ use crate::driver::driver::{Driver, DriverConfig, DriverPorts, Protocol};
 use crate::driver::model_layer::ModelMiddlewareLayer;
 use crate::driver::stream::AgentStream;
 use crate::host::run_context::RunContext;
+use crate::host::strategy::StrategyScope;
 use crate::host::tool::Tool;
 use crate::machine::machine::Machine;
 use crate::options::{AgentOptions, ToolUseStrategy};
@@ -100,18 +101,48 @@ impl Llm {
             structure_repair,
             middleware,
         } = options;
-        capability_check::check_features(&*model, structure.is_some(), !tools.is_empty())?;
         let options = AgentOptions {
-            model: Some(Arc::clone(&model)),
             params,
             system,
             tools,
-            tool_strategy,
             structure,
             structure_repair,
+            tool_strategy,
             ..AgentOptions::default()
         };
-        let agent = Agent::new(options, ids);
+        Self::of_options(model, options, middleware, ids)
+    }
+
+    /// The model of a run, with the tools of the agent that has these options: for a custom strategy that calls the
+    /// model itself.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn in_run(
+        run: &dyn StrategyScope,
+        agent: &AgentOptions,
+        ids: &dyn IdSource,
+    ) -> Result<Self, UppError> {
+        let options = AgentOptions {
+            params: Arc::clone(&run.setup().params),
+            system: agent.system.clone(),
+            tools: agent.tools.clone(),
+            structure: agent.structure.clone(),
+            structure_repair: agent.structure_repair,
+            tool_strategy: agent.tool_strategy,
+            ..AgentOptions::default()
+        };
+        Self::of_options(Arc::clone(run.model()), options, MiddlewareStack::default(), ids)
+    }
+
+    fn of_options(
+        model: Arc<dyn Model>,
+        options: AgentOptions,
+        middleware: MiddlewareStack,
+        ids: &dyn IdSource,
+    ) -> Result<Self, UppError> {
+        capability_check::check_features(&*model, options.structure.is_some(), !options.tools.is_empty())?;
+        let agent = Agent::new(AgentOptions { model: Some(Arc::clone(&model)), ..options }, ids);
         agent.spec().check_tool_names(model.provider())?;
         Ok(Self { model, agent, middleware })
     }
@@ -156,8 +187,8 @@ impl Llm {
         inputs: impl IntoIterator<Item = Input> + Send,
         context: RunContext,
     ) -> Result<Arc<Turn>, UppError> {
-        let (mut machine, driver) = self.start(history, inputs, context)?;
-        driver.run(&mut machine).await
+        let (machine, driver) = self.start(history, inputs, context)?;
+        driver.complete(machine).await
     }
 
     /// Like [`Self::generate`], and streams the events. Nothing is sent before the stream is polled.

@@ -10,6 +10,7 @@ use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
 use crate::convert::json::to_raw;
+use crate::error::ToException as _;
 use turntree_agents::middleware::{
     Budget, Guardrails, LogRecord, Logging, Memory, Middleware as CoreMiddleware, Overflow, Rule,
 };
@@ -66,7 +67,7 @@ impl AgentMiddleware {
         let sink = Arc::clone(&function);
         let write = move |line: &LogRecord<'_>| {
             let written = gil::if_held(|py| -> PyResult<()> {
-                let error = line.error.map(|error| crate::upp::error::to_exception(py, error).into_value(py));
+                let error = line.error.map(|error| error.to_exception(py).into_value(py));
                 sink.bound(py)?.call1((line.level.as_str(), line.message, error))?;
                 Ok(())
             });

@@ -7,7 +7,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::hooks::failed;
+use super::hooks::{result_of, with_python};
+use crate::agents::host_conversions::wrong_result;
 use crate::bridge::callbacks::PyCallback;
 use crate::bridge::gil;
 use turntree_agents::middleware::{RuleCheck, RuleOutcome, Summarizer, TokenCounter};
@@ -21,15 +22,7 @@ async fn call_with_text<T>(
     read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
 ) -> Result<T, UppError> {
     let started = gil::require_held(|py| function.call(py, PyTuple::new(py, [text])?.unbind()));
-    let value = match started {
-        Ok(call) => call.await,
-        Err(error) => Err(error),
-    };
-    let held = gil::require_held(|py| {
-        let read = value.and_then(|value| read(value.bind(py)));
-        Ok(read.map_err(|error| failed(py, what, "", error)))
-    });
-    held.unwrap_or_else(|error| Err(UppError::invalid_request("", error.to_string())))
+    result_of(started, read, what, "").await
 }
 
 /// A rule: a function of a text that returns None, or "reject" and a reason, or "replace" and a text.
@@ -64,17 +57,13 @@ pub(super) struct PyCounter(pub(super) Arc<PyCallback>);
 
 impl TokenCounter for PyCounter {
     fn count(&self, text: &str) -> Result<u64, UppError> {
-        let counted = gil::require_held(|py| {
-            let counted = self.0.bound(py).and_then(|function| {
-                let value = function.call1((text,))?;
-                value.extract::<u64>().map_err(|_| {
-                    let found = value.repr().map(|repr| repr.to_string()).unwrap_or_default();
-                    PyTypeError::new_err(format!("counter must return a number of tokens, not {found}"))
-                })
-            });
-            Ok(counted.map_err(|error| failed(py, "the counter of memory", "", error)))
-        });
-        counted.unwrap_or_else(|error| Err(UppError::invalid_request("", error.to_string())))
+        with_python("the counter of memory", "", |py| {
+            let value = self.0.bound(py)?.call1((text,))?;
+            value.extract().map_err(|_| {
+                let repr = value.repr().map(|repr| repr.to_string()).unwrap_or_default();
+                PyTypeError::new_err(format!("counter must return a number of tokens, not {repr}"))
+            })
+        })
     }
 }
 
@@ -85,10 +74,7 @@ impl Summarizer for PySummarizer {
     fn summarize(&self, text: String) -> BoxFuture<'_, Result<String, UppError>> {
         Box::pin(async move {
             call_with_text(&self.0, "the summarizer of memory", &text, |value| {
-                value.extract::<String>().map_err(|_| {
-                    let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-                    PyTypeError::new_err(format!("summarize must return a str, not {found}"))
-                })
+                value.extract::<String>().map_err(|_| wrong_result(value, "summarize", "a str"))
             })
             .await
         })

@@ -18,7 +18,6 @@ use turntree_agents::middleware::MiddlewareContext as CoreContext;
 use turntree_core::ids::RandomIds;
 use turntree_core::message::Message;
 use turntree_core::time::SystemClock;
-use turntree_upp::llm::Input;
 
 /// One run of an agent. All middleware hooks of the run receive the same object.
 ///
@@ -55,8 +54,7 @@ impl MiddlewareContext {
                 // The context variables of the run contain its sessions.
                 let variables = host.call_site().caller(py)?.context_copy(py)?;
                 let find = py.import("turntree._session")?.getattr("session_in_context")?;
-                let found = variables.call_method1("run", (find, id))?;
-                (!found.is_none()).then(|| found.unbind())
+                variables.call_method1("run", (find, id))?.extract()?
             }
         };
         let context = Self {
@@ -95,14 +93,7 @@ impl MiddlewareContext {
 }
 
 fn message_of(input: &Bound<'_, PyAny>) -> PyResult<Arc<Message>> {
-    Ok(match input_from(input)? {
-        Input::Message(message) => message,
-        Input::Text(text) => Arc::new(Message::user(text, &RandomIds, &SystemClock)),
-        Input::Block(block) => {
-            let body = turntree_core::message::Body::User { content: vec![block] };
-            Arc::new(Message::new(body, &RandomIds, &SystemClock))
-        }
-    })
+    Ok(input_from(input)?.into_message(&RandomIds, &SystemClock))
 }
 
 #[pymethods]
@@ -136,7 +127,7 @@ impl MiddlewareContext {
         if let Some(history) = &lock(&self.overrides).history {
             return Ok(history.bind(py).clone());
         }
-        let history = self.core.history().iter().cloned().collect::<Vec<_>>().to_python(py)?;
+        let history = self.core.history().to_python(py)?;
         lock(&self.overrides).history = Some(history.clone().unbind());
         Ok(history)
     }

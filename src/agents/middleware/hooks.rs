@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 
 use super::builtin::AgentMiddleware;
 use super::context::MiddlewareContext;
 use crate::agents::host::PyHost;
-use crate::agents::host_conversions::host_error;
+use crate::agents::host_conversions::{host_error, optional_turn_from, turn_from, wrong_result};
 use crate::agents::stream::AgentStreamEvent;
 use crate::bridge::call::Call;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil;
-use crate::data::extract;
+use crate::error::{ToException as _, wrong_type};
 use crate::python_exception::Raised;
-use crate::records::Turn as PyTurn;
 use crate::thread::history_from;
+use crate::upp::error::{from_exception, is_upp_error};
 use crate::upp::middleware::cleanup::PyCleanupExecutor;
 use crate::upp::request::ModelRequest as PyModelRequest;
 use turntree_agents::middleware::{
@@ -38,13 +38,13 @@ const HOOKS: [(&str, Hooks); 5] = [
     ("on_model_request", Hooks::MODEL_REQUEST),
 ];
 
-/// The middlewares of an agent, in order. `held` shows their functions to the garbage collector.
+/// The middlewares of an agent, in order. `callbacks` shows their functions to the garbage collector.
 ///
 /// # Errors
 /// `TypeError` if the value is not a list, an object has no hook, or a hook is not a function.
 pub(crate) fn middleware_from(
     middleware: &Bound<'_, PyAny>,
-    held: &mut Callbacks,
+    callbacks: &mut Callbacks,
 ) -> PyResult<AgentMiddlewareStack> {
     let items = middleware.try_iter().map_err(|_| {
         PyTypeError::new_err("middleware must be a list of middlewares; put a single one into brackets")
@@ -53,10 +53,10 @@ pub(crate) fn middleware_from(
     for (place, item) in items.enumerate() {
         let item = item?;
         if let Ok(ours) = item.cast::<AgentMiddleware>() {
-            held.objects.push(item.clone().unbind());
+            callbacks.objects.push(item.clone().unbind());
             list.push(ours.get().core());
         } else {
-            list.push(Arc::new(PyMiddleware::of(&item, place, held)?));
+            list.push(Arc::new(PyMiddleware::of(&item, place, callbacks)?));
         }
     }
     Ok(list.into_iter().collect::<AgentMiddlewareStack>().with_cleanup(Arc::new(PyCleanupExecutor)))
@@ -76,14 +76,12 @@ impl fmt::Debug for PyMiddleware {
 }
 
 impl PyMiddleware {
-    fn of(object: &Bound<'_, PyAny>, place: usize, held: &mut Callbacks) -> PyResult<Self> {
+    fn of(object: &Bound<'_, PyAny>, place: usize, callbacks: &mut Callbacks) -> PyResult<Self> {
         let type_name = object.get_type().name()?.to_string();
         let name = match object.getattr_opt("name")? {
             Some(name) if name.is_instance_of::<PyString>() => name.extract()?,
             Some(name) if !name.is_none() => {
-                let found = name.get_type().name()?;
-                let words = format!("middleware[{place}].name must be a str, not {found}");
-                return Err(PyTypeError::new_err(words));
+                return Err(wrong_type(&name, &format!("middleware[{place}].name"), "a str"));
             }
             _ => type_name.clone(),
         };
@@ -91,12 +89,11 @@ impl PyMiddleware {
         for (hook, flag) in HOOKS {
             let Some(function) = object.getattr_opt(hook)?.filter(|hook| !hook.is_none()) else { continue };
             if !function.is_callable() {
-                let found = function.get_type().name()?;
-                let words = format!("{hook} of middleware[{place}] must be a function, not {found}");
-                return Err(PyTypeError::new_err(words));
+                let what = format!("{hook} of middleware[{place}]");
+                return Err(wrong_type(&function, &what, "a function"));
             }
             let function = PyCallback::new(&function)?;
-            held.functions.push(Arc::clone(&function));
+            callbacks.functions.push(Arc::clone(&function));
             middleware.by_name.push((hook, function));
             middleware.hooks |= flag;
         }
@@ -110,45 +107,57 @@ impl PyMiddleware {
         Ok(middleware)
     }
 
-    /// Starts a hook: its arguments are the context, and what `argument` makes.
-    fn start(
-        &self,
+    /// Calls a hook with the context and an argument, and converts its result.
+    fn call<'a, T: Send + 'a>(
+        &'a self,
         name: &'static str,
-        context: &Arc<CoreContext>,
+        context: &'a Arc<CoreContext>,
         argument: impl FnOnce(Python<'_>, &PyHost) -> PyResult<Option<Py<PyAny>>>,
-    ) -> PyResult<Call> {
-        let lost = || PyTypeError::new_err("the run of this middleware is over");
-        let host = context.host().ok_or_else(lost)?;
-        let host = host.as_any().and_then(|host| host.downcast_ref::<PyHost>()).ok_or_else(lost)?;
-        let function = self.by_name.iter().find(|(known, _)| *known == name).map(|(_, function)| function);
-        let function = function.ok_or_else(lost)?;
-        gil::require_held(|py| {
+        read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send + 'a,
+    ) -> HookFuture<'a, T> {
+        let started = with_host(context, |py, host| {
+            let function =
+                self.by_name.iter().find(|(known, _)| *known == name).map(|(_, function)| function);
+            let function = function.ok_or_else(run_is_over)?;
             let mut arguments = vec![python_context(py, host, context)?.unbind()];
             arguments.extend(argument(py, host)?);
-            let arguments = PyTuple::new(py, arguments)?.unbind();
-            function.call_from(py, arguments, &host.call_site().caller(py)?)
-        })
-    }
-
-    /// Awaits a hook and converts its result while the GIL is held.
-    async fn hook_result<T>(
-        &self,
-        name: &'static str,
-        context: &Arc<CoreContext>,
-        started: PyResult<Call>,
-        read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
-    ) -> Result<T, UppError> {
-        let value = match started {
-            Ok(call) => call.await,
-            Err(error) => Err(error),
-        };
-        let held = gil::require_held(|py| {
-            let read = value.and_then(|value| read(value.bind(py)));
-            let place = format!("{name} of middleware '{}'", self.name);
-            Ok(read.map_err(|error| failed(py, &place, &context.provider, error)))
+            function.call_from(py, PyTuple::new(py, arguments)?.unbind(), &host.call_site().caller(py)?)
         });
-        held.unwrap_or_else(|error| Err(UppError::invalid_request(&*context.provider, error.to_string())))
+        let place = format!("{name} of middleware '{}'", self.name);
+        Box::pin(async move { result_of(started, read, &place, &context.provider).await })
     }
+}
+
+fn run_is_over() -> PyErr {
+    PyTypeError::new_err("the run of this middleware is over")
+}
+
+/// Runs code with the GIL held and the host of the run.
+fn with_host<T>(context: &CoreContext, work: impl FnOnce(Python<'_>, &PyHost) -> PyResult<T>) -> PyResult<T> {
+    let host = context.host().ok_or_else(run_is_over)?;
+    let host = host.as_any().and_then(|host| host.downcast_ref::<PyHost>()).ok_or_else(run_is_over)?;
+    gil::require_held(|py| work(py, host))
+}
+
+/// Awaits a call and converts its result. `place` names the function in errors.
+pub(super) async fn result_of<T>(
+    started: PyResult<Call>,
+    read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
+    place: &str,
+    provider: &str,
+) -> Result<T, UppError> {
+    let value = async { started?.await }.await;
+    with_python(place, provider, |py| read(value?.bind(py)))
+}
+
+/// Runs code that needs the GIL and converts its exception with [`failed`].
+pub(super) fn with_python<T>(
+    place: &str,
+    provider: &str,
+    work: impl FnOnce(Python<'_>) -> PyResult<T>,
+) -> Result<T, UppError> {
+    let result = gil::require_held(|py| Ok(work(py).map_err(|error| failed(py, place, provider, error))));
+    result.unwrap_or_else(|error| Err(UppError::invalid_request(provider, error.to_string())))
 }
 
 /// Returns the context that the middleware of a run receives.
@@ -162,9 +171,9 @@ fn python_context<'py>(
 
 /// Converts an exception of the application's function to an error of the run, which is later raised as the same object. An
 /// exception that is not an `Exception`, such as `KeyboardInterrupt`, ends the run immediately.
-pub(super) fn failed(py: Python<'_>, place: &str, provider: &str, raised: PyErr) -> UppError {
-    if crate::upp::error::is_upp_error(py, &raised) {
-        return crate::upp::error::from_exception(py, raised);
+fn failed(py: Python<'_>, place: &str, provider: &str, raised: PyErr) -> UppError {
+    if is_upp_error(py, &raised) {
+        return from_exception(py, raised);
     }
     let is_exception = raised.value(py).is_instance_of::<PyException>();
     let error = host_error(py, raised).into_error(place, provider);
@@ -180,38 +189,24 @@ fn ends_the_process(error: &UppError) -> bool {
     gil::require_held(|py| Ok(!raised.value(py).is_instance_of::<PyException>())).unwrap_or_default()
 }
 
-/// Converts the turn that a hook returns.
-fn turn_from(value: &Bound<'_, PyAny>, hook: &str, or_none: &str) -> PyResult<Arc<Turn>> {
-    if !value.is_instance_of::<PyTurn>() && !value.is_instance_of::<PyDict>() {
-        let found = value.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("{hook} must return a Turn{or_none}, not {found}")));
-    }
-    extract::<PyTurn>(value, &format!("the turn of {hook}"))
-}
-
 /// Converts the result of `before`: None, or the context to continue with.
 fn context_from(value: &Bound<'_, PyAny>, core: &Arc<CoreContext>) -> PyResult<()> {
     let py = value.py();
-    let lost = || PyTypeError::new_err("the run of this middleware is over");
-    let host = core.host().ok_or_else(lost)?;
-    let host = host.as_any().and_then(|host| host.downcast_ref::<PyHost>()).ok_or_else(lost)?;
-    let now = python_context(py, host, core)?;
-    if value.is_none() || value.is(&now) {
-        return now.cast_into::<MiddlewareContext>()?.get().apply(py);
-    }
-    let Ok(other) = value.cast::<MiddlewareContext>() else {
-        let found = value.get_type().name()?;
-        let words = format!(
-            "before must return a MiddlewareContext or None, not {found}; make one with context.replace"
-        );
-        return Err(PyTypeError::new_err(words));
-    };
-    if let Ok(now) = now.cast::<MiddlewareContext>() {
-        now.get().forget();
-    }
-    other.get().apply(py)?;
-    host.set_middleware_context(value.clone().unbind());
-    Ok(())
+    with_host(core, |_, host| {
+        let current = python_context(py, host, core)?.cast_into::<MiddlewareContext>()?;
+        if value.is_none() || value.is(&current) {
+            return current.get().apply(py);
+        }
+        let Ok(other) = value.cast::<MiddlewareContext>() else {
+            let error = wrong_result(value, "before", "a MiddlewareContext or None");
+            let words = format!("{}; make one with context.replace", error.value(py));
+            return Err(PyTypeError::new_err(words));
+        };
+        current.get().forget();
+        other.get().apply(py)?;
+        host.set_middleware_context(value.clone().unbind());
+        Ok(())
+    })
 }
 
 /// Converts the result of `on_model_request`: None, or other messages.
@@ -232,17 +227,12 @@ impl Middleware for PyMiddleware {
     }
 
     fn before<'a>(&'a self, context: &'a Arc<CoreContext>) -> HookFuture<'a, ()> {
-        let started = self.start("before", context, |_, _| Ok(None));
-        Box::pin(self.hook_result("before", context, started, |value| context_from(value, context)))
+        self.call("before", context, |_, _| Ok(None), |value| context_from(value, context))
     }
 
     fn after<'a>(&'a self, context: &'a Arc<CoreContext>, turn: Arc<Turn>) -> HookFuture<'a, Arc<Turn>> {
-        let started = self.start("after", context, |py, host| host.turn_to_python(py, turn).map(Some));
-        Box::pin(
-            self.hook_result("after", context, started, |value| {
-                turn_from(value, "after", "; add `return turn`")
-            }),
-        )
+        let argument = |py: Python<'_>, host: &PyHost| host.turn_to_python(py, turn).map(Some);
+        self.call("after", context, argument, |value| turn_from(value, "after", "a Turn; add `return turn`"))
     }
 
     fn on_error<'a>(
@@ -253,19 +243,16 @@ impl Middleware for PyMiddleware {
         if ends_the_process(error) {
             return Box::pin(std::future::ready(Ok(None)));
         }
-        let started = self.start("on_error", context, |py, _| {
-            Ok(Some(crate::upp::error::to_exception(py, error).into_value(py).into_any()))
-        });
-        Box::pin(self.hook_result("on_error", context, started, |value| {
-            if value.is_none() { Ok(None) } else { turn_from(value, "on_error", " or None").map(Some) }
-        }))
+        let argument =
+            |py: Python<'_>, _: &PyHost| Ok(Some(error.to_exception(py).into_value(py).into_any()));
+        self.call("on_error", context, argument, optional_turn_from)
     }
 
     fn on_event<'a>(&'a self, context: &'a Arc<CoreContext>, event: &'a CoreEvent) -> HookFuture<'a, ()> {
-        let started = self.start("on_event", context, |py, _| {
+        let argument = |py: Python<'_>, _: &PyHost| {
             Ok(Some(Py::new(py, AgentStreamEvent::new(event.clone()))?.into_any()))
-        });
-        Box::pin(self.hook_result("on_event", context, started, |_| Ok(())))
+        };
+        self.call("on_event", context, argument, |_| Ok(()))
     }
 
     fn on_model_request<'a>(
@@ -273,13 +260,11 @@ impl Middleware for PyMiddleware {
         context: &'a Arc<CoreContext>,
         request: ModelRequest,
     ) -> HookFuture<'a, ModelRequest> {
-        let shown = request.clone();
-        let started = self.start("on_model_request", context, |py, _| {
-            Ok(Some(Py::new(py, PyModelRequest(shown))?.into_any()))
-        });
-        let given = self.hook_result("on_model_request", context, started, messages_from);
+        let copy = request.clone();
+        let argument = |py: Python<'_>, _: &PyHost| Ok(Some(Py::new(py, PyModelRequest(copy))?.into_any()));
+        let messages = self.call("on_model_request", context, argument, messages_from);
         Box::pin(async move {
-            Ok(match given.await? {
+            Ok(match messages.await? {
                 Some(messages) => ModelRequest { messages, ..request },
                 None => request,
             })

@@ -63,6 +63,17 @@ impl Driver {
         trace.end(&outcome);
         outcome
     }
+
+    /// As [`Self::run`], for a machine that only this run needs.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the run: the model call and the tools are dropped.
+    pub async fn complete(self, mut machine: Machine) -> Result<Arc<Turn>, UppError> {
+        self.run(&mut machine).await
+    }
 }
 
 /// The run inside the middleware.

@@ -65,11 +65,10 @@ impl fmt::Debug for AgentStream {
 
 impl AgentStream {
     /// Streams a run that begins or resumes.
-    pub fn new(mut machine: Machine, driver: Driver) -> Self {
+    pub fn new(machine: Machine, driver: Driver) -> Self {
         let (outer, structure) = (driver.cancellation.clone(), driver.structure.clone());
         Self::of(outer.as_ref(), structure.as_deref(), |listener| {
-            let driver = listener.attach(driver);
-            Box::pin(async move { driver.run(&mut machine).await })
+            Box::pin(listener.attach(driver).complete(machine))
         })
     }
 

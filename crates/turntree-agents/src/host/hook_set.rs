@@ -40,5 +40,8 @@ bitflags! {
         const REASON = 1 << 15;
         /// [`Host::check_answer`](crate::host::Host::check_answer).
         const CHECK_ANSWER = 1 << 16;
+        /// The hooks of tool use. Models without an agent have these.
+        const TOOL_USE = Self::TOOL_CALL.bits() | Self::BEFORE_CALL.bits() | Self::AFTER_CALL.bits()
+            | Self::TOOL_ERROR.bits() | Self::MAX_ITERATIONS.bits();
     }
 }

@@ -168,7 +168,11 @@ macro_rules! data {
                 }
             }
 
-            fn read(kind: &str, data: &RawJson) -> Result<Self, serde_json::Error> {
+            /// Reads data of a type by its name in JSON.
+            ///
+            /// # Errors
+            /// The data lacks a member of the type, or a member has another type.
+            pub fn from_raw(kind: &str, data: &RawJson) -> Result<Self, serde_json::Error> {
                 Ok(match kind {
                     $( $kind => Self::$variant(data.to()?), )*
                     _ => Self::Unknown { kind: kind.into(), data: data.to()? },
@@ -230,7 +234,7 @@ impl<'de> Deserialize<'de> for UapEvent {
                 Ok(UapEvent {
                     step: step.ok_or_else(|| A::Error::missing_field("step"))?,
                     agent_id: agent_id.ok_or_else(|| A::Error::missing_field("agentId"))?,
-                    data: UapData::read(kind.as_str(), &data).map_err(A::Error::custom)?,
+                    data: UapData::from_raw(kind.as_str(), &data).map_err(A::Error::custom)?,
                 })
             }
         }

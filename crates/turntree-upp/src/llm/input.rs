@@ -23,6 +23,18 @@ pub enum Input {
     Message(Arc<Message>),
 }
 
+impl Input {
+    /// Converts the input into one message: a message as it is, a text or a block as a new user message.
+    pub fn into_message(self, ids: &dyn IdSource, clock: &dyn Clock) -> Arc<Message> {
+        let block = match self {
+            Self::Message(message) => return message,
+            Self::Text(text) => ContentBlock::text(text),
+            Self::Block(block) => block,
+        };
+        Arc::new(Message::new(Body::User { content: vec![block] }, ids, clock))
+    }
+}
+
 impl From<&str> for Input {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
