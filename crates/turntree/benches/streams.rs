@@ -61,8 +61,8 @@ fn main() -> Result<(), Failure> {
     }
     let mut server = Command::new(std::env::current_exe()?).arg(SERVE).stdout(Stdio::piped()).spawn()?;
     let mut address = String::new();
-    let told = server.stdout.take().map(|stdout| BufReader::new(stdout).read_line(&mut address));
-    let result = match told.transpose() {
+    let read_result = server.stdout.take().map(|stdout| BufReader::new(stdout).read_line(&mut address));
+    let result = match read_result.transpose() {
         Ok(_) => runtime.block_on(measure(address.trim(), &load)),
         Err(error) => Err(error.into()),
     };

@@ -307,16 +307,18 @@ fn messages_event(body: &mut String, kind: &str, members: std::fmt::Arguments<'_
     let _ = write!(body, "event: {kind}\ndata: {{\"type\":\"{kind}\"{members}}}\n\n");
 }
 
+/// Appends a delta of a content block to a Messages stream.
+fn messages_delta(body: &mut String, index: u32, kind: &str, member: &str, piece: &str) {
+    messages_event(
+        body,
+        "content_block_delta",
+        format_args!(",\"index\":{index},\"delta\":{{\"type\":\"{kind}\",\"{member}\":\"{piece}\"}}"),
+    );
+}
+
 /// Messages of Anthropic.
 pub(super) fn messages() -> String {
     let mut body = String::new();
-    let delta = |body: &mut String, index: u32, kind: &str, member: &str, piece: &str| {
-        messages_event(
-            body,
-            "content_block_delta",
-            format_args!(",\"index\":{index},\"delta\":{{\"type\":\"{kind}\",\"{member}\":\"{piece}\"}}"),
-        );
-    };
     messages_event(
         &mut body,
         "message_start",
@@ -336,9 +338,9 @@ pub(super) fn messages() -> String {
     );
     messages_event(&mut body, "ping", format_args!(""));
     for piece in pieces(THOUGHT_PIECES) {
-        delta(&mut body, 0, "thinking_delta", "thinking", piece);
+        messages_delta(&mut body, 0, "thinking_delta", "thinking", piece);
     }
-    delta(&mut body, 0, "signature_delta", "signature", &"EqQBCkYIBBgCKkAbEd".repeat(20));
+    messages_delta(&mut body, 0, "signature_delta", "signature", &"EqQBCkYIBBgCKkAbEd".repeat(20));
     messages_event(&mut body, "content_block_stop", format_args!(",\"index\":0"));
     messages_event(
         &mut body,
@@ -346,7 +348,7 @@ pub(super) fn messages() -> String {
         format_args!(",\"index\":1,\"content_block\":{{\"type\":\"text\",\"text\":\"\"}}"),
     );
     for piece in pieces(TEXT_PIECES) {
-        delta(&mut body, 1, "text_delta", "text", piece);
+        messages_delta(&mut body, 1, "text_delta", "text", piece);
     }
     messages_event(&mut body, "content_block_stop", format_args!(",\"index\":1"));
     messages_event(
@@ -357,7 +359,7 @@ pub(super) fn messages() -> String {
         ),
     );
     for piece in ARGUMENTS {
-        delta(&mut body, 2, "input_json_delta", "partial_json", piece);
+        messages_delta(&mut body, 2, "input_json_delta", "partial_json", piece);
     }
     messages_event(&mut body, "content_block_stop", format_args!(",\"index\":2"));
     messages_event(
@@ -414,12 +416,12 @@ pub(super) fn gemini() -> String {
 pub(super) fn ollama() -> String {
     let mut body = String::new();
     let mut place = 0;
-    let mut line = |body: &mut String, said: std::fmt::Arguments<'_>, end: &str| {
+    let mut line = |body: &mut String, message_fields: std::fmt::Arguments<'_>, end: &str| {
         place += 1;
         let _ = writeln!(
             body,
             "{{\"model\":\"qwen3:8b\",\"created_at\":\"2025-07-07T20:22:19.{:09}Z\",\
-             \"message\":{{\"role\":\"assistant\",{said}}},\"done\":{end}}}",
+             \"message\":{{\"role\":\"assistant\",{message_fields}}},\"done\":{end}}}",
             place * 184_003
         );
     };

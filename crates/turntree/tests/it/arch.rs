@@ -53,7 +53,7 @@ fn code(path: &Path) -> String {
     text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether code has a path that begins with a crate's name. `super::tracing::X` does not.
+/// True if code has a path that begins with the name of a crate. `super::tracing::X` does not.
 fn names_crate(code: &str, name: &str) -> bool {
     code.match_indices(&format!("{name}::")).any(|(at, _)| {
         let before = code[..at].strip_suffix("::").unwrap_or(&code[..at]);

@@ -5,6 +5,7 @@ mod custom_strategies;
 mod llm;
 mod llm_middleware;
 mod machine;
+mod memory;
 mod middleware;
 mod plan;
 mod react;

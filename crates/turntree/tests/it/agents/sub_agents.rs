@@ -204,7 +204,7 @@ fn a_level_of_depth_uses_less_than_100_kb_of_stack() {
 
 #[test]
 fn dropping_a_run_drops_its_sub_agents() {
-    let model = script([Answer::text("never said")]);
+    let model = script([Answer::text("not reached")]);
     let dropped = Arc::clone(&model.dropped);
     let helper = new_agent(1, Some(model), Vec::new());
     let lead = new_agent(2, Some(model_that_calls("helper", "done")), vec![as_tool(&helper, "helper")]);
@@ -221,8 +221,8 @@ fn dropping_a_run_drops_its_sub_agents() {
     assert_eq!(dropped.load(Ordering::Relaxed), 1);
 }
 
-fn events(agent: &Agent, wanted: bool) -> Vec<AgentStreamEvent> {
-    let context = RunContext { sub_agent_events: wanted, ..context(agent) };
+fn events(agent: &Agent, include_sub_agents: bool) -> Vec<AgentStreamEvent> {
+    let context = RunContext { sub_agent_events: include_sub_agents, ..context(agent) };
     let stream = agent.stream("go", context).unwrap();
     block_on(stream.map(Result::unwrap).collect())
 }

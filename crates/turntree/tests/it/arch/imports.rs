@@ -41,7 +41,7 @@ enum Target {
 /// The modules of one crate.
 pub(super) struct Crate {
     modules: Vec<Module>,
-    /// Macros with `#[macro_export]` are items of the crate root, wherever they are defined.
+    /// Macros with `#[macro_export]` are items of the crate root, from any file.
     macros: HashMap<String, usize>,
 }
 

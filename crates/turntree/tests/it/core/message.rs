@@ -162,8 +162,10 @@ proptest! {
     }
 
     #[test]
-    fn the_parser_does_not_panic_on_any_text(text in "\\PC{0,80}") {
-        let _ = parse::<Message>(&text, &Limits::default());
-        let _ = parse::<Thread>(&text, &Limits::default());
+    fn the_parser_refuses_any_text_that_is_not_json(text in "\\PC{0,80}") {
+        let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+
+        prop_assert!(is_json || parse::<Message>(&text, &Limits::default()).is_err());
+        prop_assert!(is_json || parse::<Thread>(&text, &Limits::default()).is_err());
     }
 }

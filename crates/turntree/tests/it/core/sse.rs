@@ -154,6 +154,15 @@ fn comments_do_not_count_towards_the_limit() {
         decoder.push(b": collect-al", |_| Ok::<_, SseError>(())).unwrap();
         decoder.push(b"ive\n", |_| Ok::<_, SseError>(())).unwrap();
     }
+    let mut texts = Vec::new();
+    decoder
+        .push(b"data: 1\n\n", |event| {
+            texts.push(event.data.into_owned());
+            Ok::<_, SseError>(())
+        })
+        .unwrap();
+
+    assert_eq!(texts, ["1"]);
 }
 
 #[test]
@@ -251,7 +260,11 @@ proptest! {
     }
 
     #[test]
-    fn decoding_does_not_panic_on_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = decode_pieces(bytes.chunks(7), 64);
+    fn events_of_any_bytes_are_within_the_limit(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        match decode_pieces(bytes.chunks(7), 64) {
+            // An invalid byte becomes a replacement character of three bytes.
+            Ok(events) => prop_assert!(events.iter().all(|event| event.data.len() <= 3 * 64)),
+            Err(error) => prop_assert_eq!(error, SseError::TooLarge { limit: 64 }),
+        }
     }
 }

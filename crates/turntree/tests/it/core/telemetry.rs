@@ -1,4 +1,4 @@
-//! Spans of the crate `tracing`.
+//! Spans as spans of the crate `tracing`.
 
 use std::borrow::Cow;
 use std::fmt::{Debug, Write as _};
@@ -13,7 +13,7 @@ use turntree::core::telemetry::{
     TracingTracer,
 };
 
-/// Writes what `tracing` reports, one line each.
+/// Records each call of `tracing` as one line.
 #[derive(Debug, Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 

@@ -1,8 +1,8 @@
 //! Sessions: runs, checkpoints, restore, resume, fork, JSON. UAP-1.0 §6, §13.
 
-mod anywhere;
 mod approval;
 mod cancel;
+mod interruptions;
 mod json;
 mod laws;
 mod runs;
@@ -46,10 +46,10 @@ impl TalkModel {
         let text = request.messages[last_user].text();
         let after = request.messages.iter().skip(last_user);
         let rounds = after.filter(|message| message.kind() == MessageKind::ToolResult).count();
-        let wanted: usize =
+        let requested_rounds: usize =
             text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
         let number = self.answers.fetch_add(1, Ordering::Relaxed) + 1;
-        if rounds < wanted {
+        if rounds < requested_rounds {
             let second = if text.contains('?') { "guarded" } else { "slow" };
             return Ok(Answer::calls(&["echo", second]).response(number));
         }

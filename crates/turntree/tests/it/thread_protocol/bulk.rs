@@ -488,7 +488,7 @@ fn a_borrowed_column_has_the_rows_of_both_offset_types() {
 
 #[test]
 fn every_format_has_a_unique_name_and_reads_its_own_output() {
-    // Long enough to be written in pieces, and with members that no version knows.
+    // Long enough to be written in chunks, and with unknown members.
     let messages = (0..300).map(|n| history(&"x".repeat(n * 7)).trim_matches(['[', ']']).to_owned());
     let many = format!("[{}]", messages.collect::<Vec<_>>().join(","));
     let mut thread = from_pydantic_ai_json(many.as_bytes(), &ImportOptions::default()).unwrap();
@@ -520,7 +520,7 @@ fn every_format_has_a_unique_name_and_reads_its_own_output() {
 proptest! {
     #![proptest_config(with_cases(48))]
 
-    /// Neither the number of threads nor how the source gives its bytes changes what comes out.
+    /// The output does not depend on the number of threads or on the sizes of reads.
     #[test]
     fn the_result_is_independent_of_threads_and_chunking(
         kinds in prop::collection::vec((0_u8..6, 0_usize..40_000), 0..60),

@@ -362,9 +362,10 @@ proptest! {
     }
 
     #[test]
-    fn validation_does_not_panic(thread in any_thread()) {
-        let _ = thread.validate();
-        let _ = thread.check();
+    fn check_fails_if_and_only_if_validation_reports_an_error(thread in any_thread()) {
+        let has_errors = thread.validate().iter().any(|issue| issue.severity == Severity::Error);
+
+        prop_assert_eq!(thread.check().is_err(), has_errors);
     }
 
     #[test]
@@ -386,18 +387,21 @@ proptest! {
     }
 
     #[test]
-    fn the_parser_does_not_panic_on_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = Thread::from_json(&bytes, &Limits::default());
+    fn the_parser_refuses_any_bytes_that_are_not_json(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok();
+
+        prop_assert!(is_json || Thread::from_json(&bytes, &Limits::default()).is_err());
     }
 
     #[test]
-    fn the_parser_does_not_panic_on_damaged_documents(end in 0..EXAMPLE.len(), flip in 0..EXAMPLE.len(), with in any::<u8>()) {
+    fn damaged_documents_are_refused_or_round_trip(end in 0..EXAMPLE.len(), flip in 0..EXAMPLE.len(), with in any::<u8>()) {
         let mut bytes = EXAMPLE.as_bytes().to_vec();
         bytes[flip] = with;
         bytes.truncate(end);
         if let Ok(thread) = Thread::from_json(&bytes, &Limits::default()) {
-            let _ = thread.validate();
-            let _ = thread.canonical_json(CanonicalForm::Exact);
+            let again = Thread::from_json(&thread.to_json(), &Limits::default()).unwrap();
+            prop_assert_eq!(again.validate(), thread.validate());
+            prop_assert_eq!(again.canonical_json(CanonicalForm::Exact), thread.canonical_json(CanonicalForm::Exact));
         }
     }
 }

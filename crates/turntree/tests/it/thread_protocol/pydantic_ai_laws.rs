@@ -213,8 +213,10 @@ proptest! {
     }
 
     #[test]
-    fn the_importer_does_not_panic_on_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = from_pydantic_ai_json(&bytes, &ImportOptions::default());
+    fn the_importer_refuses_any_bytes_that_are_not_json(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok();
+
+        prop_assert!(is_json || from_pydantic_ai_json(&bytes, &ImportOptions::default()).is_err());
     }
 
     #[test]
@@ -240,16 +242,19 @@ proptest! {
     }
 
     #[test]
-    fn exporting_damaged_documents_does_not_panic(place in any::<proptest::sample::Index>(), with in any::<u8>(), fixture in 0..FIXTURES.len()) {
+    fn exports_of_damaged_documents_are_json_or_errors(place in any::<proptest::sample::Index>(), with in any::<u8>(), fixture in 0..FIXTURES.len()) {
         let mut document = import(FIXTURES[fixture].1).to_json();
         let place = place.index(document.len());
         document[place] = with;
         if let Ok(thread) = Thread::from_json(&document, &Limits::default()) {
             let _ = thread.validate();
             let _ = thread.usage();
-            let _ = thread.to_pydantic_ai_json(&ViewOptions::default());
-            if let Some((id, _)) = thread.agents.iter().next() {
-                let _ = thread.to_pydantic_ai_json(&ViewOptions::of(id));
+            let of_agent = thread.agents.iter().next().map(|(id, _)| ViewOptions::of(id));
+            for view in [ViewOptions::default()].into_iter().chain(of_agent) {
+                match thread.to_pydantic_ai_json(&view) {
+                    Ok(json) => prop_assert!(RawJson::from_text(String::from_utf8(json).unwrap()).is_ok()),
+                    Err(error) => prop_assert!(!error.rule().is_empty()),
+                }
             }
         }
     }

@@ -177,15 +177,17 @@ fn comparable(thread: &Thread) -> Vec<String> {
     shown.collect()
 }
 
-/// Facts that are not on Pydantic AI's wire, by name. UI message stream, §12.
+/// The reason why two threads differ, if the stream of Pydantic AI lacks the information. UI message stream, §12.
 fn exception(case: &Case, server: &[String], client: &[String]) -> Option<&'static str> {
     if case.name.ends_with("--v5")
         && case.prior().iter().any(|message| as_value(message).to_string().contains("approval"))
     {
-        return Some("version 5 does not hear approvals");
+        return Some("version 5 has no approvals");
     }
-    let told: Vec<&String> = server.iter().filter(|action| !action.contains("system.tp.retry")).collect();
-    (told.len() < server.len() && told.into_iter().eq(client)).then_some("retries without a tool")
+    let without_retries: Vec<&String> =
+        server.iter().filter(|action| !action.contains("system.tp.retry")).collect();
+    (without_retries.len() < server.len() && without_retries.into_iter().eq(client))
+        .then_some("retries without a tool")
 }
 
 #[test]
@@ -201,15 +203,16 @@ fn the_history_of_the_server_and_the_stream_of_the_client_give_the_same_thread()
         let server = comparable(&thread);
         let (mut reader, _) = read(case, UiImportOptions { profile: ProfileKind::Portable, ..options() });
         let client = comparable(&reader.thread());
-        let named = if server == client { None } else { exception(case, &server, &client) };
-        let fails = server != client && named.is_none();
+        let reason = if server == client { None } else { exception(case, &server, &client) };
+        let fails = server != client && reason.is_none();
         for (place, action) in thread.actions.iter().enumerate() {
             let count = kinds.entry(action.action_type().to_owned()).or_default();
             count[0] += 1;
             count[1] += usize::from(fails && server.get(place) != client.get(place));
         }
         same += usize::from(server == client);
-        exceptions.extend(named.map(|named| (named, exceptions.get(named).copied().unwrap_or_default() + 1)));
+        exceptions
+            .extend(reason.map(|reason| (reason, exceptions.get(reason).copied().unwrap_or_default() + 1)));
         if fails {
             failures.push(format!("{}\n  S {server:#?}\n  C {client:#?}", case.name));
         }

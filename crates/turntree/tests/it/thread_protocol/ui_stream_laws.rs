@@ -1,4 +1,4 @@
-//! Laws of the conversion, over threads and streams that nobody wrote.
+//! Properties of the UI stream conversion with generated threads and streams.
 
 use proptest::prelude::*;
 use turntree::core::json::{RawJson, RawObject};
@@ -56,7 +56,7 @@ fn any_content() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The member of a user message, or nothing.
+/// The JSON of the member `attachments` of a user message, or an empty text.
 fn any_attachments() -> impl Strategy<Value = String> {
     let attachment = proptest::sample::select(
         &[
@@ -74,7 +74,7 @@ fn any_attachments() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Members after type, time and sequence.
+/// The JSON of the other members of an action, after type, timestamp and sequence number.
 fn any_action() -> impl Strategy<Value = String> {
     let system = proptest::sample::select(
         &[

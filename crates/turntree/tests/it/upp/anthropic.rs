@@ -233,7 +233,7 @@ fn round_trips(
 }
 
 /// Frames with deltas of a block, valid and unusual.
-const GROWTH: [&str; 8] = [
+const DELTA_FRAMES: [&str; 8] = [
     r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hel\nlo"}}"#,
     r#"{"type":"content_block_delta","index":1,"delta":{"type":"thinking_delta","thinking":"why"}}"#,
     r#"{"type":"content_block_delta","index":1,"delta":{"type":"signature_delta","signature":"c2ln"}}"#,
@@ -250,7 +250,7 @@ proptest! {
     /// An unknown member makes the decoder read the frame in two passes.
     #[test]
     fn reading_a_frame_in_one_pass_or_in_two_gives_the_same_events(
-        frames in prop::collection::vec((0..GROWTH.len(), 1..110_usize, prop::option::of(b' '..=b'~')), 1..12),
+        frames in prop::collection::vec((0..DELTA_FRAMES.len(), 1..110_usize, prop::option::of(b' '..=b'~')), 1..12),
     ) {
         const EVENT: Option<&str> = Some("content_block_delta");
         let dialect = MessagesDialect::new(MessagesOptions::ANTHROPIC);
@@ -268,7 +268,7 @@ proptest! {
         }
 
         for (place, at, byte) in frames {
-            let mut frame = GROWTH[place].as_bytes().to_vec();
+            let mut frame = DELTA_FRAMES[place].as_bytes().to_vec();
             if let (Some(byte), Some(old)) = (byte, frame.get_mut(at)) {
                 *old = byte;
             }

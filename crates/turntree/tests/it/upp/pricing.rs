@@ -1,4 +1,4 @@
-//! What calls cost, and when that is not known.
+//! Costs of calls, and calls with unknown costs.
 
 use std::sync::Arc;
 
@@ -45,17 +45,17 @@ fn every_row_has_a_date_and_a_source_and_no_model_has_two() {
 fn each_kind_of_token_has_its_price() {
     let row = price(json!({"provider": "p", "models": ["m*"], "input": 3, "output": 15, "cache_read": 0.3,
         "cache_write": 3.75, "cache_write_1h": 6, "up_to_input_tokens": 1000}));
-    let told =
+    let tokens =
         usage(json!({"inputTokens": 100, "outputTokens": 10, "cacheReadTokens": 50, "cacheWriteTokens": 30,
         "cacheWrite1hTokens": 20}));
 
-    // Beside the input: 100 × 3 + 50 × 0.3 + 10 × 3.75 + 20 × 6 + 10 × 15; as part of it: 20 × 3 in place of 100 × 3.
-    assert_eq!(row.cost(&told, true), Some(0.000_622_5));
-    assert_eq!(row.cost(&told, false), Some(0.000_382_5));
+    // Cache tokens counted separately: 100 × 3 + 50 × 0.3 + 10 × 3.75 + 20 × 6 + 10 × 15; counted as input: 20 × 3 instead of 100 × 3.
+    assert_eq!(row.cost(&tokens, true), Some(0.000_622_5));
+    assert_eq!(row.cost(&tokens, false), Some(0.000_382_5));
     let long = usage(json!({"inputTokens": 900, "outputTokens": 1, "cacheReadTokens": 101}));
-    assert_eq!(row.cost(&long, true), None, "the prompt is longer than the price is for");
+    assert_eq!(row.cost(&long, true), None, "the price is for shorter prompts");
     assert!(row.cost(&long, false).is_some());
-    assert_eq!(row.cost(&usage(json!({})), false), None, "the vendor told nothing");
+    assert_eq!(row.cost(&usage(json!({})), false), None, "the vendor reported no tokens");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_total_cost_is_known_if_the_cost_of_every_call_is() {
     assert_eq!(known.cycles.as_ref().unwrap()[1].cost, Some(0.25));
     assert_eq!(TokenUsage::aggregate(&[of(Some(0.5)), of(None)]).cost, None);
     assert_eq!(TokenUsage::aggregate(&[]).cost, None);
-    // The shape of the specification stays where no cost is known.
+    // Without costs the JSON has the members of the specification only.
     let json = serde_json::to_string(&TokenUsage::aggregate(&[of(None)])).unwrap();
     assert!(!json.contains("cost") && !json.contains("1h"), "{json}");
 }

@@ -37,6 +37,20 @@ where
     Ok(())
 }
 
+/// Checks that a text is refused with a message, or read as a value that round-trips.
+fn assert_refused_or_round_trip<T>(text: &str) -> Result<(), TestCaseError>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    match parse::<T>(text, &Limits::default()) {
+        Ok(value) => assert_round_trip(&value, 7),
+        Err(error) => {
+            prop_assert!(!error.message.is_empty());
+            Ok(())
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(deterministic(128))]
 
@@ -103,12 +117,13 @@ proptest! {
     }
 
     #[test]
-    fn parsers_do_not_panic_on_any_text(text in "\\PC{0,80}") {
-        let limits = Limits::default();
-        let _ = parse::<Message>(&text, &limits);
-        let _ = parse::<Thread>(&text, &limits);
-        let _ = parse::<StreamEvent>(&text, &limits);
-        let _ = text.parse::<Timestamp>();
+    fn parsers_refuse_any_text_or_read_a_value_that_round_trips(text in "\\PC{0,80}") {
+        assert_refused_or_round_trip::<Message>(&text)?;
+        assert_refused_or_round_trip::<Thread>(&text)?;
+        assert_refused_or_round_trip::<StreamEvent>(&text)?;
+        if let Ok(timestamp) = text.parse::<Timestamp>() {
+            prop_assert_eq!(timestamp.to_string().parse(), Ok(timestamp));
+        }
     }
 }
 

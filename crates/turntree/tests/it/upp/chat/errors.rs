@@ -1,11 +1,12 @@
 //! Malformed responses, vendor errors and their codes.
 
 use proptest::prelude::*;
+use turntree::message::Message;
 use turntree::upp::ErrorCode;
 use turntree::upp::dialects::common::{VendorError, code_of_status};
 
 use super::openai;
-use crate::support::dialect::{decoded, frames, hello, streamed};
+use crate::support::dialect::{decoded, frames, hello, message_json, streamed};
 
 #[test]
 fn malformed_responses_have_an_error_code() {
@@ -145,7 +146,7 @@ fn deeply_nested_responses_are_refused_without_recursion() {
 
 proptest! {
     #[test]
-    fn decoders_do_not_panic_on_damaged_frames(
+    fn damaged_frames_are_errors_or_messages_that_round_trip(
         start in 0..700_usize,
         length in 0..60_usize,
         noise in "[\\[\\]{}\":,a0\\\\-]{0,12}",
@@ -155,8 +156,12 @@ proptest! {
             let start = start.min(characters.len());
             let end = (start + length).min(characters.len());
             let broken: String = characters[..start].iter().collect::<String>() + &noise + &characters[end..].iter().collect::<String>();
-            let _ = decoded(&openai(), &broken, &hello());
-            let _ = streamed(&openai(), [broken.as_str(), noise.as_str()], &hello());
+            let complete = decoded(&openai(), &broken, &hello());
+            let (_, streamed) = streamed(&openai(), [broken.as_str(), noise.as_str()], &hello());
+            for response in [complete, streamed].into_iter().flatten() {
+                let message = serde_json::from_str::<Message>(&message_json(&response)).unwrap();
+                prop_assert_eq!(&message, &*response.message);
+            }
         }
     }
 }
