@@ -46,7 +46,7 @@ test-bridge: $(VENV)/.dev $(SELFTEST)/.built
 	PYTHONPATH=$(SELFTEST) $(BIN)/pytest tests/python/bridge $(PYTEST_ARGS)
 
 # The same laws and the same faults as in `make test`, with many more random cases.
-test-long: $(VENV)/.dev $(WHEEL) ## the property tests and the fault injection with many more cases: ten minutes
+test-long: $(VENV)/.dev $(WHEEL) ## the property tests and the fault injection with many more cases: 20 minutes
 	PROPTEST_CASES=10000 cargo test --locked --package turntree --test it laws
 	TURNTREE_CHAOS_SCENARIOS=50000 $(BIN)/pytest tests/python/chaos --timeout 1200 $(PYTEST_ARGS)
 
