@@ -14,7 +14,7 @@ use pyo3::types::{
 };
 
 use crate::data::Data;
-use crate::error::wrong_type;
+use crate::error::{OrRaise as _, value_error, wrong_type};
 use turntree_core::json::{PathSegment, RawJson, RawObject, Reader, Token, check_utf8, pointer};
 use turntree_core::limits::{LimitError, Limits};
 use turntree_core::message::media::Binary;
@@ -22,7 +22,7 @@ use turntree_core::message::media::Binary;
 /// Converts a value inside documents (arguments, results, metadata) to JSON. `what` names it in errors.
 ///
 /// # Errors
-/// `TypeError` naming the place for what JSON cannot hold; `ValueError` for NaN, infinities and nesting deeper than
+/// `TypeError` naming the location of a value that JSON cannot represent; `ValueError` for NaN, infinities and nesting deeper than
 /// [`Limits::PAYLOAD`] allows.
 pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
     write(value, what, Limits::PAYLOAD.depth, false)
@@ -38,8 +38,8 @@ pub(crate) fn browser_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJ
     write(value, what, limits().depth, true)
 }
 
-fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, mends: bool) -> PyResult<RawJson> {
-    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth, mends };
+fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, lossy: bool) -> PyResult<RawJson> {
+    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth, lossy };
     writer.value(value)?;
     RawJson::from_text(writer.text).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
 }
@@ -58,16 +58,16 @@ struct Writer<'a> {
     path: Vec<PathSegment>,
     what: &'a str,
     depth: usize,
-    /// Whether halves of surrogate pairs are mended, not refused.
-    mends: bool,
+    /// True to replace unpaired surrogates, false to refuse them.
+    lossy: bool,
 }
 
 impl Writer<'_> {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         format!("{}{}", self.what, pointer(&self.path))
     }
 
-    /// Levels that may still open below the place.
+    /// Levels that may still open below the current path.
     fn room(&self) -> usize {
         self.depth.saturating_sub(self.path.len())
     }
@@ -86,13 +86,13 @@ impl Writer<'_> {
         PyValueError::new_err(message)
     }
 
-    /// Takes over JSON that something else wrote.
+    /// Appends valid JSON text.
     fn written(&mut self, text: &str) -> PyResult<()> {
         let limits = Limits { depth: self.room(), ..limits() };
         match limits.check(text) {
             Ok(()) => self.text.push_str(text),
             Err(LimitError::Depth { .. }) => return Err(self.too_deep()),
-            Err(error) => return Err(PyValueError::new_err(format!("{}: {error}", self.place()))),
+            Err(error) => return Err(PyValueError::new_err(format!("{}: {error}", self.location()))),
         }
         Ok(())
     }
@@ -125,26 +125,25 @@ impl Writer<'_> {
     fn string(&mut self, text: &Bound<'_, PyString>) -> PyResult<()> {
         let text = match text.to_str() {
             Ok(text) => Cow::Borrowed(text),
-            Err(_) if self.mends => mended_text(text)?,
+            Err(_) if self.lossy => lossy_text(text)?,
             Err(_) => {
-                let message = format!("{}: the text holds a lone surrogate; JSON is UTF-8", self.place());
+                let message = format!("{}: the text holds a lone surrogate; JSON is UTF-8", self.location());
                 return Err(PyValueError::new_err(message));
             }
         };
-        let quoted =
-            serde_json::to_string(&text).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        self.text.push_str(&quoted);
+        self.text.push_str(&serde_json::to_string(&text).map_err(value_error)?);
         Ok(())
     }
 
     fn float(&mut self, number: f64) -> PyResult<()> {
         if !number.is_finite() {
-            return Err(PyValueError::new_err(format!("{}: {number} is not JSON; use None", self.place())));
+            return Err(PyValueError::new_err(format!(
+                "{}: {number} is not JSON; use None",
+                self.location()
+            )));
         }
         // serde_json writes the shortest digits that read back as the same number.
-        let digits =
-            serde_json::to_string(&number).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        self.text.push_str(&digits);
+        self.text.push_str(&serde_json::to_string(&number).map_err(value_error)?);
         Ok(())
     }
 
@@ -159,7 +158,8 @@ impl Writer<'_> {
                 Err(_) if key.is_exact_instance_of::<PyInt>() => key.str()?,
                 Err(_) => {
                     let found = key.get_type().name()?;
-                    let message = format!("{}: keys of a JSON object are strings, not {found}", self.place());
+                    let message =
+                        format!("{}: keys of a JSON object are strings, not {found}", self.location());
                     return Err(PyTypeError::new_err(message));
                 }
             };
@@ -190,12 +190,9 @@ impl Writer<'_> {
     /// Values with one natural JSON form.
     fn other(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = value.py();
-        if let Ok(bytes) = value.cast::<PyBytes>() {
-            return self
-                .value(PyString::new(py, &Binary::new(bytes.as_bytes().to_vec()).to_base64()).as_any());
-        }
-        if let Ok(bytes) = value.cast::<PyByteArray>() {
-            return self.value(PyString::new(py, &Binary::new(bytes.to_vec()).to_base64()).as_any());
+        if let Some(bytes) = text_or_bytes(value)? {
+            let base64 = Binary::new(bytes.into_owned()).to_base64();
+            return self.value(PyString::new(py, &base64).as_any());
         }
         if value.is_instance_of::<PyDateTime>() || value.is_instance_of::<PyDate>() {
             return self.value(&value.call_method0(intern!(py, "isoformat"))?);
@@ -224,15 +221,15 @@ impl Writer<'_> {
             .call1((value,))?;
         if plain.is(value) {
             let found = value.get_type().fully_qualified_name()?;
-            let message = format!("{}: a {found} has no JSON form; give plain data", self.place());
+            let message = format!("{}: a {found} has no JSON form; give plain data", self.location());
             return Err(PyTypeError::new_err(message));
         }
         self.value(&plain)
     }
 }
 
-/// A text of Python as UTF-8: two halves of a surrogate pair are its character, one alone is U+FFFD.
-pub(crate) fn mended_text<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
+/// A text of Python as UTF-8: a pair of surrogates becomes its character, an unpaired one U+FFFD.
+pub(crate) fn lossy_text<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
     if let Ok(text) = text.to_str() {
         return Ok(Cow::Borrowed(text));
     }
@@ -369,7 +366,7 @@ pub(crate) fn text_or_bytes<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<Option<
 
 /// As [`text_or_bytes`], for data from a browser: unpaired surrogates become U+FFFD.
 pub(crate) fn browser_text_or_bytes<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<Option<Cow<'a, [u8]>>> {
-    match value.cast::<PyString>().map(mended_text) {
+    match value.cast::<PyString>().map(lossy_text) {
         Ok(Ok(Cow::Owned(text))) => Ok(Some(Cow::Owned(text.into_bytes()))),
         _ => text_or_bytes(value),
     }
@@ -384,9 +381,7 @@ pub(crate) fn document_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<St
         return Ok(text.to_str()?.to_owned());
     }
     match text_or_bytes(value)? {
-        Some(bytes) => check_utf8(&bytes)
-            .map(str::to_owned)
-            .map_err(|error| crate::convert::error::validation(value.py(), &error, None)),
+        Some(bytes) => check_utf8(&bytes).map(str::to_owned).or_raise(value.py()),
         None => document_raw(value, what).map(|raw| raw.get().to_owned()),
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn timestamp_or_now(value: Option<&Bound<'_, PyAny>>, what: &str) -> 
 macro_rules! action_class {
     (
         $(#[doc = $doc:literal])*
-        $class:ident as $name:literal, $wanted:literal { $($(#[doc = $field_doc:literal])* $field:ident),* $(,)? }
+        $class:ident as $name:literal, $expected:literal { $($(#[doc = $field_doc:literal])* $field:ident),* $(,)? }
         $variant:ident(core::$inner:ident)
         $(
             fn new($($signature:tt)*)($($argument:ident: $type:ty),+ $(,)?) {
@@ -113,7 +113,7 @@ macro_rules! action_class {
             fn accept(value: &Action) -> Result<(), ParseError> {
                 match value {
                     Action::$variant(_) => Ok(()),
-                    other => Err(super::error::wrong_kind("action_type", $wanted, other.action_type())),
+                    other => Err(super::error::wrong_kind("action_type", $expected, other.action_type())),
                 }
             }
 
@@ -134,7 +134,7 @@ macro_rules! action_class {
                 }
             }
 
-            #[allow(dead_code, clippy::allow_attributes, reason = "one class is only ever given, never made")]
+            #[allow(dead_code, clippy::allow_attributes, reason = "one class has no constructor")]
             fn holding(action: core::$inner) -> PyClassInitializer<Self> {
                 PyClassInitializer::from(Data::new(Arc::new(Action::$variant(action)))).add_subclass(Self)
             }

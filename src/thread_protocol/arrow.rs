@@ -129,7 +129,7 @@ impl ArrowColumn {
             Some(small) => small.as_ptr().cast(),
             None => self.column.offsets.as_ptr().cast(),
         };
-        // Without nulls there is no need of bits.
+        // A column without nulls needs no validity bits.
         let validity =
             if self.column.nulls == 0 { ptr::null() } else { self.column.validity.as_ptr().cast() };
         let exported = Box::new(Exported {
@@ -181,7 +181,7 @@ unsafe fn borrowed<'a>(
     array: &'a ArrowArray,
 ) -> PyResult<(BorrowedColumn<'a>, &'static CStr)> {
     let broken =
-        || PyValueError::new_err("the column was released, or is no array of the Arrow C data interface");
+        || PyValueError::new_err("the column was released, or is not an array of the Arrow C data interface");
     if schema.release.is_none() || array.release.is_none() || schema.format.is_null() {
         return Err(broken());
     }
@@ -221,7 +221,7 @@ unsafe fn borrowed<'a>(
 /// The structure in a capsule of this name.
 fn structure<'a, T>(capsule: &'a Bound<'_, PyAny>, name: &CStr) -> PyResult<&'a T> {
     let capsule = capsule.cast::<PyCapsule>().map_err(|_| {
-        PyTypeError::new_err("schema and array must be the capsules that __arrow_c_array__() gives")
+        PyTypeError::new_err("schema and array must be the capsules that __arrow_c_array__() returns")
     })?;
     let pointer: NonNull<T> = capsule.pointer_checked(Some(name))?.cast();
     // SAFETY: the name says what the capsule holds, and the structure lives as long as the capsule does.

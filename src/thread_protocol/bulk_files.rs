@@ -17,7 +17,7 @@ pub(super) struct Source(Py<PyAny>);
 
 impl Source {
     pub(super) fn new(file: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // `read1` gives what is there; `read` of a pipe waits until it has all that was asked for.
+        // `read1` returns the available bytes; `read` of a pipe waits for the requested number.
         let method = file.getattr("read1").or_else(|_| file.getattr("read"));
         method.map(|method| Self(method.unbind())).map_err(|_| {
             PyTypeError::new_err("source must be a path or a binary file object with a read method")
@@ -28,20 +28,20 @@ impl Source {
 impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         called(|py| {
-            // A signal that came while Rust was running interrupts no read: it is looked for before one that may wait.
+            // A signal that arrived while Rust was running does not interrupt the read: check before it may wait.
             py.check_signals()?;
             let answer = self.0.bind(py).call1((buffer.len(),))?;
             let wrong = || {
                 let found = answer.get_type().name().map(|name| name.to_string()).unwrap_or_default();
                 PyTypeError::new_err(format!(
-                    "source.read gave {found}, not bytes; open the file in binary mode"
+                    "source.read returned {found}, not bytes; open the file in binary mode"
                 ))
             };
             let mut copied = |bytes: &[u8]| {
-                let place = buffer.get_mut(..bytes.len()).ok_or_else(|| {
-                    PyValueError::new_err("source.read gave more bytes than it was asked for")
-                })?;
-                place.copy_from_slice(bytes);
+                let target = buffer
+                    .get_mut(..bytes.len())
+                    .ok_or_else(|| PyValueError::new_err("source.read returned more bytes than requested"))?;
+                target.copy_from_slice(bytes);
                 Ok(bytes.len())
             };
             if let Ok(bytes) = answer.cast::<PyBytes>() {
@@ -69,7 +69,7 @@ impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         called(|py| {
             let answer = self.0.bind(py).call_method1("write", (PyBytes::new(py, bytes),))?;
-            // A raw file may take less than it was given; a buffered one says how much that was, or nothing.
+            // A raw file may write fewer bytes and returns their number; a buffered one may return None.
             Ok(answer.extract::<usize>().unwrap_or(bytes.len()).min(bytes.len()))
         })
         .map_err(io::Error::other)

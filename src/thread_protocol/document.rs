@@ -1,4 +1,4 @@
-//! The document as a Python class: the one that grows.
+//! The document as a Python class. Its value changes: actions and agents are added.
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString};
 
 use super::actions::{action_from, now, timestamp_from, timestamp_or_now, wrap as wrap_action};
 use super::agents::{AgentConfig, agents_from};
-use super::issues::IssueRecord;
 use super::options::{owned, ui_export, view};
 use super::shared::Shared;
 use super::vercel_ui::{self, UiChunks};
@@ -19,8 +18,8 @@ use crate::error::{OrRaise as _, value_error};
 use crate::to_python::ToPython;
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::canonical::CanonicalForm;
-use turntree_thread_protocol::ThreadError;
 use turntree_thread_protocol::document::{self as core, Actions};
+use turntree_thread_protocol::{IssueRecord, ThreadError};
 
 /// Maximum length of the id and the title in reprs.
 const LONGEST: usize = 80;
@@ -58,7 +57,7 @@ impl Thread {
     }
 
     /// A handle on a document.
-    pub(super) fn given(py: Python<'_>, thread: core::Thread) -> PyResult<Py<PyAny>> {
+    pub(super) fn handle(py: Python<'_>, thread: core::Thread) -> PyResult<Py<PyAny>> {
         Self::wrap(py, Arc::new(Shared::new(thread)))
     }
 
@@ -67,7 +66,7 @@ impl Thread {
         slf: &Bound<'_, Self>,
         derive: impl FnOnce(core::Thread) -> core::Thread,
     ) -> PyResult<Py<PyAny>> {
-        Self::given(slf.py(), derive(Self::read(slf)?))
+        Self::handle(slf.py(), derive(Self::read(slf)?))
     }
 
     /// Computes a value from the document with the GIL released.
@@ -243,11 +242,10 @@ impl Thread {
 
     /// Every place where the document breaks a rule, in document order.
     #[pyo3(signature = (*, strict = false))]
-    fn validate<'py>(slf: &Bound<'py, Self>, strict: bool) -> PyResult<Bound<'py, PyList>> {
+    fn validate<'py>(slf: &Bound<'py, Self>, strict: bool) -> PyResult<Bound<'py, PyAny>> {
         let thread = Self::of(slf)?.now();
         let issues = slf.py().detach(|| if strict { thread.validate_strictly() } else { thread.validate() });
-        let issues = issues.into_iter().map(|issue| IssueRecord::from(issue).to_python(slf.py()));
-        PyList::new(slf.py(), issues.collect::<PyResult<Vec<_>>>()?)
+        issues.into_iter().map(IssueRecord::from).collect::<Vec<_>>().to_python(slf.py())
     }
 
     /// Raises `turntree.ValidationError` with every rule that the document breaks; warnings pass.
@@ -295,7 +293,7 @@ impl Thread {
     fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let (ours, theirs) = (Self::of(slf)?.now(), Self::of(other)?.now());
         let merged = ours.merge(&theirs, RandomIds.string(), now());
-        Self::given(slf.py(), merged.map_err(value_error)?)
+        Self::handle(slf.py(), merged.map_err(value_error)?)
     }
 
     /// Replaces the contents of some actions; their type, agent and time remain.
@@ -303,7 +301,7 @@ impl Thread {
     fn redact(slf: &Bound<'_, Self>, which: &Bound<'_, PyAny>, replacement: &str) -> PyResult<Py<PyAny>> {
         let thread = Self::of(slf)?.now();
         let chosen = super::edit::sequences(&thread, which)?;
-        Self::given(slf.py(), thread.redact(replacement, |action| chosen.contains(&action.sequence())))
+        Self::handle(slf.py(), thread.redact(replacement, |action| chosen.contains(&action.sequence())))
     }
 
     /// The actions of one agent, or of a span of time, as a thread of its own.
@@ -316,7 +314,7 @@ impl Thread {
     ) -> PyResult<Py<PyAny>> {
         let thread = Self::of(slf)?.now();
         let slice = super::edit::slice(slf.py(), &thread, agent_id, since, until)?;
-        Self::given(slf.py(), thread.slice(&slice, RandomIds.string(), now()))
+        Self::handle(slf.py(), thread.slice(&slice, RandomIds.string(), now()))
     }
 
     /// The messages of the conversation as a chat of the Vercel AI SDK takes them.
@@ -397,11 +395,11 @@ impl Thread {
             let found = index.get_type().name()?;
             return Err(PyTypeError::new_err(format!("thread indices are integers or slices, not {found}")));
         };
-        let place = match index {
+        let position = match index {
             0.. => usize::try_from(index).ok(),
             _ => thread.actions.len().checked_sub(index.unsigned_abs()),
         };
-        let action = place.and_then(|place| thread.actions.get(place));
+        let action = position.and_then(|position| thread.actions.get(position));
         action.ok_or_else(|| PyIndexError::new_err("thread index out of range"))?.to_python(slf.py())
     }
 

@@ -11,7 +11,7 @@ use crate::error::OrRaise as _;
 use crate::time::from_python;
 use turntree_thread_protocol::{Slice, Thread};
 
-/// The numbers of the actions that `which` means: numbers, or a function that is asked for each action.
+/// The sequence numbers of the actions that `which` selects: numbers, or a function that is called with each action.
 ///
 /// # Errors
 /// `TypeError` for anything else, `ValueError` for a number that no action has, and what the function raises.

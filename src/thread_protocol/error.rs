@@ -64,7 +64,7 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
 }
 
 /// The error of a class that accepts only one kind of value.
-pub(super) fn wrong_kind(key: &str, wanted: &str, found: &str) -> ParseError {
-    let message = format!("must be \"{wanted}\" here, not \"{found}\"");
+pub(super) fn wrong_kind(key: &str, expected: &str, actual: &str) -> ParseError {
+    let message = format!("must be \"{expected}\" here, not \"{actual}\"");
     ParseError::shape(vec![PathSegment::Key(key.to_owned())], message)
 }

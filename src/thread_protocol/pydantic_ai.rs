@@ -47,11 +47,11 @@ pub(super) fn from_pydantic_ai(
     };
     if let Some(bytes) = text_or_bytes(messages)? {
         let thread = py.detach(|| from_pydantic_ai_json(&bytes, &options));
-        return Thread::given(py, thread.or_raise_in(py, &excerpt(&bytes))?);
+        return Thread::handle(py, thread.or_raise_in(py, &excerpt(&bytes))?);
     }
     let read = convert::read(&list_from(messages)?, "messages")?;
     let messages = read.messages().or_raise(py)?;
-    Thread::given(py, py.detach(|| from_message_stream(messages, &options)))
+    Thread::handle(py, py.detach(|| from_message_stream(messages, &options)))
 }
 
 /// One agent, or the agent of each run.

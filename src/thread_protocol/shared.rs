@@ -1,4 +1,4 @@
-//! The document that handles of Python share: a lock around the one that grows.
+//! A document behind a lock, which Python handles share.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, core::Thread> {
-        // A thread is whole after every single operation, so one that panicked left nothing half done.
+        // Every operation leaves the thread consistent, also if another one panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

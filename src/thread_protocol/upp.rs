@@ -30,5 +30,5 @@ pub(super) fn thread_from_upp(
     if let Some(parent) = parent {
         thread.set_parent(&Thread::read(parent)?);
     }
-    Thread::given(py, thread)
+    Thread::handle(py, thread)
 }

@@ -53,7 +53,7 @@ pub(super) fn from_ui_messages(
 ) -> PyResult<Py<PyAny>> {
     let options = ui_import(agent, thread_id, chat_id, title, timestamp, profile, sidecar)?;
     let messages = messages_from(py, messages)?;
-    Thread::given(py, py.detach(|| core_from_ui_messages(&messages, &options)))
+    Thread::handle(py, py.detach(|| core_from_ui_messages(&messages, &options)))
 }
 
 fn list_of_messages<'py>(py: Python<'py>, messages: &[UiMessage]) -> PyResult<Bound<'py, PyList>> {
@@ -182,7 +182,7 @@ impl UiStreamReader {
 
     /// The thread so far.
     fn thread(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Thread::given(py, py.detach(|| self.lock().thread()))
+        Thread::handle(py, py.detach(|| self.lock().thread()))
     }
 
     fn __repr__(&self) -> String {

@@ -1,32 +1,17 @@
 //! Versions of Pydantic AI: which one a history is from, and histories for an older one.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyBytes;
 
 use super::document::Thread;
 use crate::convert::json::text_or_bytes;
 use crate::convert::pydantic_ai as convert;
 use crate::error::{OrRaise as _, value_error};
 use crate::to_python::{ToPython, data_class};
-use turntree_core::json::{Extra, json_object};
 use turntree_core::limits::Limits;
 use turntree_thread_protocol::convert::pydantic_ai::{
-    Change as CoreChange, History, Version, ViewOptions, downgrade, read_any_history, write_history,
-    written_by,
+    ChangeRecord, History, Version, ViewOptions, downgrade, read_any_history, write_history, written_by,
 };
-
-json_object! {
-    /// A change that makes a history loadable by an older version.
-    #[derive(Debug, Clone, PartialEq)]
-    pub(crate) struct ChangeRecord {
-        /// JSON pointer into the original history.
-        pub pointer: String = "pointer",
-        /// `dropped` or `rewritten`.
-        pub kind: String = "kind",
-        /// Description of the change and its reason.
-        pub message: String = "message",
-    }
-}
 
 data_class! {
     /// A change that makes a history loadable by an older Pydantic AI.
@@ -37,17 +22,6 @@ data_class! {
         kind,
         /// Description of the change and its reason.
         message,
-    }
-}
-
-impl From<CoreChange> for ChangeRecord {
-    fn from(change: CoreChange) -> Self {
-        Self {
-            pointer: change.pointer,
-            kind: change.kind.name().to_owned(),
-            message: change.message,
-            extra: Extra::new(),
-        }
     }
 }
 
@@ -84,12 +58,12 @@ pub(super) fn pydantic_ai_version(history: &Bound<'_, PyAny>) -> PyResult<(Strin
     Ok((range.at_least.to_string(), range.before.map(|before| before.to_string())))
 }
 
-/// A history for an older version, and what had to be changed.
+/// A history for an older version, and its changes.
 #[pyfunction]
 pub(super) fn downgrade_pydantic_ai<'py>(
     history: &Bound<'py, PyAny>,
     to: &str,
-) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyList>)> {
+) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyAny>)> {
     let py = history.py();
     let to = version(to)?;
     let (bytes, changes) = with_history(history, |messages| {
@@ -98,6 +72,6 @@ pub(super) fn downgrade_pydantic_ai<'py>(
         write_history(&mut bytes, &older);
         (bytes, changes)
     })?;
-    let changes = changes.into_iter().map(|change| ChangeRecord::from(change).to_python(py));
-    Ok((PyBytes::new(py, &bytes), PyList::new(py, changes.collect::<PyResult<Vec<_>>>()?)?))
+    let changes: Vec<_> = changes.into_iter().map(ChangeRecord::from).collect();
+    Ok((PyBytes::new(py, &bytes), changes.to_python(py)?))
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use turntree_core::json::{Extra, json_object};
+
 /// A rule of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -137,6 +139,36 @@ pub struct Issue {
 impl fmt::Display for Issue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}: {}", self.pointer, self.message)
+    }
+}
+
+json_object! {
+    /// One place where a document breaks a rule.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct IssueRecord {
+        /// Which rule.
+        pub rule: String = "rule",
+        /// Where, as a JSON pointer.
+        pub pointer: String = "pointer",
+        /// Description of the problem and its remedy.
+        pub message: String = "message",
+        /// `error` or `warning`.
+        pub severity: String = "severity",
+        /// How to fix the problem.
+        pub remedy: String = "remedy", default,
+    }
+}
+
+impl From<Issue> for IssueRecord {
+    fn from(issue: Issue) -> Self {
+        Self {
+            rule: issue.rule.name().to_owned(),
+            pointer: issue.pointer,
+            message: issue.message,
+            severity: issue.severity.name().to_owned(),
+            remedy: issue.rule.remedy().to_owned(),
+            extra: Extra::new(),
+        }
     }
 }
 

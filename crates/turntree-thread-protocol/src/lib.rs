@@ -32,4 +32,4 @@ pub use content::{
 pub use document::{Actions, AgentConfig, AgentRegistry, Thread, VERSION};
 pub use edit::{MergeError, Slice};
 pub use error::ThreadError;
-pub use issue::{Issue, Rule, Severity};
+pub use issue::{Issue, IssueRecord, Rule, Severity};

@@ -12,7 +12,9 @@ use super::plain::{StringCache, json_to_plain};
 use super::{Unknown, caused_by};
 use crate::error::class;
 use turntree_core::message::media::Binary;
-use turntree_thread_protocol::convert::pydantic_ai::{Kind, ModelMessage, Object, Value, write_history};
+use turntree_thread_protocol::convert::pydantic_ai::{
+    Kind, ModelMessage, Object, Value, isoformat_of, write_history,
+};
 
 /// Builds Python messages.
 ///
@@ -316,34 +318,13 @@ impl<'py> Builder<'py> {
 
     /// A point in time as Pydantic writes it; Pydantic reads other forms.
     fn time(&mut self, text: &str) -> Built<'py> {
-        if let Some((known, time)) = &self.time
-            && known == text
+        if let Some((last, time)) = &self.time
+            && last == text
         {
             return Ok(time.clone());
         }
-        let bytes = text.as_bytes();
-        let digits = |range: std::ops::Range<usize>| {
-            bytes.get(range).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
-        };
-        let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-        let date = [0..4, 5..7, 8..10, 11..13, 14..16, 17..19].into_iter().all(digits)
-            && marks.iter().all(|(index, mark)| bytes.get(*index) == Some(mark));
-        let fraction = match bytes.get(19) {
-            Some(b'.') if digits(20..26) => 26,
-            _ => 19,
-        };
-        let offset = text.get(fraction..).filter(|_| date).ok_or(Unknown)?;
-        let named = match offset.as_bytes() {
-            [] => Cow::Borrowed(text),
-            b"Z" => Cow::Owned(format!("{}+00:00", text.get(..fraction).ok_or(Unknown)?)),
-            [b'+' | b'-', _, _, b':', _, _]
-                if digits(fraction + 1..fraction + 3) && digits(fraction + 4..fraction + 6) =>
-            {
-                Cow::Borrowed(text)
-            }
-            _ => return Err(Unknown),
-        };
-        let time = self.classes.from_isoformat.bind(self.py).call1((&*named,))?;
+        let isoformat = isoformat_of(text).ok_or(Unknown)?;
+        let time = self.classes.from_isoformat.bind(self.py).call1((&*isoformat,))?;
         self.time = Some((text.to_owned(), time.clone()));
         Ok(time)
     }

@@ -19,7 +19,7 @@ use turntree_core::json::{ParseError, PathSegment};
 use turntree_core::limits::Limits;
 use turntree_thread_protocol::ThreadError;
 use turntree_thread_protocol::convert::pydantic_ai::{
-    History, Kind, ModelMessage, Object, Value, read_history, write_history,
+    History, Kind, ModelMessage, Object, Value, read_history, write_history, write_time,
 };
 
 /// One value of a message, in the order of the JSON.
@@ -267,20 +267,8 @@ impl<'py> ObjectReader<'py> {
         }
         let text = value.call_method0(intern!(py, "isoformat"))?;
         let text = text.cast::<PyString>()?.to_str()?;
-        // Date and time to the second, then perhaps six digits of fraction.
-        let (seconds, rest) = text.split_at_checked(19).ok_or(Unknown)?;
-        let (fraction, offset) = match rest.strip_prefix('.') {
-            Some(_) => rest.split_at_checked(7).ok_or(Unknown)?,
-            None => ("", rest),
-        };
-        if !matches!(offset.len(), 0 | 6) {
-            // An offset with seconds.
-            return Err(Unknown);
-        }
         let start = self.payload.len();
-        for text in [seconds, fraction, if offset == "+00:00" { "Z" } else { offset }] {
-            self.payload.extend_from_slice(text.as_bytes());
-        }
+        write_time(&mut self.payload, text).ok_or(Unknown)?;
         let range = start..self.payload.len();
         if let Some(slot) = self.times.get_mut(self.next_time % TIMES) {
             *slot = Some((value.clone(), range.clone()));

@@ -12,6 +12,7 @@ use super::field_layout::FieldLayouts;
 use super::model::{History, Kind, ModelMessage, Object, Part, Value, part_kind};
 use super::read::read_object;
 use super::versions::{Version, class_since, member_since};
+use turntree_core::json::{Extra, json_object};
 
 /// A change that an older version requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +40,30 @@ impl ChangeKind {
         match self {
             Self::Dropped => "dropped",
             Self::Rewritten => "rewritten",
+        }
+    }
+}
+
+json_object! {
+    /// A change that makes a history loadable by an older version.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct ChangeRecord {
+        /// JSON pointer into the original history.
+        pub pointer: String = "pointer",
+        /// `dropped` or `rewritten`.
+        pub kind: String = "kind",
+        /// Description of the change and its reason.
+        pub message: String = "message",
+    }
+}
+
+impl From<Change> for ChangeRecord {
+    fn from(change: Change) -> Self {
+        Self {
+            pointer: change.pointer,
+            kind: change.kind.name().to_owned(),
+            message: change.message,
+            extra: Extra::new(),
         }
     }
 }

@@ -15,6 +15,7 @@
 //! roundtrip_metadata   the format of metadata.pydantic_ai
 //! part_to_actions, part_fields, content_items, merge_text, usage   the mapping of parts, items, texts and token usage
 //! coerce               values of actions that Pydantic AI would reject
+//! times                times as Pydantic and Python's datetime write them
 //! ```
 //!
 //! In the full profile `history → thread → history` returns the bytes that `dump_json` of any version wrote. Fields
@@ -41,6 +42,7 @@ mod portable_to_actions;
 mod read;
 mod roundtrip_metadata;
 mod thread_metadata;
+mod times;
 mod to_actions;
 mod usage;
 mod validation;
@@ -50,11 +52,12 @@ mod write;
 pub use super::agent_view::{Others, OthersRole, ToolVisibility, ViewOptions};
 pub use super::portable::ProfileKind;
 pub use agents::AgentSource;
-pub use downgrade::{Change, ChangeKind, downgrade};
+pub use downgrade::{Change, ChangeKind, ChangeRecord, downgrade};
 pub use field_layout::class_members;
 pub use import::{from_message_stream, from_messages, from_pydantic_ai_json, read_any_history};
 pub use model::{History, Kind, ModelMessage, Object, Part, Value};
 pub use options::{CombineText, ImportOptions};
 pub use read::read_history;
+pub use times::{isoformat_of, write_time};
 pub use versions::{Version, VersionError, WrittenBy, written_by};
 pub use write::write_history;

@@ -3,7 +3,7 @@
 
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::convert::pydantic_ai::{
-    ImportOptions, ProfileKind, ViewOptions, class_members, from_pydantic_ai_json,
+    ImportOptions, ProfileKind, ViewOptions, class_members, from_pydantic_ai_json, isoformat_of, write_time,
 };
 use turntree::thread_protocol::{Action, ContentPart, MessageContent, Thread};
 
@@ -197,4 +197,24 @@ fn the_members_of_a_class_are_in_the_order_of_dump_json() {
     assert_eq!(rare, usage.iter().position(|member| *member == "output_tokens").map(|index| index + 1));
     assert_eq!(class_members("cache-point"), ["kind", "ttl"]);
     assert!(class_members("of a later version").is_empty());
+}
+
+#[test]
+fn times_are_converted_between_pydantic_and_isoformat() {
+    let pairs = [
+        ("2026-03-01T10:00:01Z", "2026-03-01T10:00:01+00:00"),
+        ("2026-03-01T10:00:01.000250Z", "2026-03-01T10:00:01.000250+00:00"),
+        ("2026-03-01T10:00:01+05:30", "2026-03-01T10:00:01+05:30"),
+        ("2026-03-01T10:00:01", "2026-03-01T10:00:01"),
+    ];
+    for (time, isoformat) in pairs {
+        let mut written = Vec::new();
+        write_time(&mut written, isoformat).unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), time);
+        assert_eq!(isoformat_of(time).as_deref(), Some(isoformat));
+    }
+    assert_eq!(write_time(&mut Vec::new(), "2026-03-01T10:00:01+05:30:15"), None);
+    for time in ["2026-03-01", "2026-03-01 10:00:01Z", "2026-03-01T10:00:01.5Z", "2026-03-01T10:00:01z"] {
+        assert_eq!(isoformat_of(time), None, "{time}");
+    }
 }
