@@ -6,14 +6,13 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 
-use super::convert::json::{document_raw, limits};
+use super::convert::json::{read_argument, to_raw_object};
 use super::data::Data;
 use super::to_python::{ToPython, data_class};
 use crate::error::{OrRaise as _, wrong_type};
 use turntree_core::json::Extra;
 use turntree_core::message::content::{
-    AudioBlock, BinaryBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock, TextBlock, Unknown,
-    VideoBlock,
+    AudioBlock, BinaryBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock, TextBlock, VideoBlock,
 };
 use turntree_core::message::media::Binary;
 
@@ -21,7 +20,7 @@ data_class! {
     /// Plain text.
     ///
     /// Spec: UPP-1.2 §3.
-    Text as "Text" in "turntree.upp" over TextBlock {
+    Text as "Text" in "turntree.upp" over TextBlock, type "text" {
         /// The text.
         text,
     }
@@ -30,17 +29,13 @@ data_class! {
     fn new(text: String) -> PyClassInitializer<Self> {
         Self::holding(TextBlock { text, extra: Extra::new() })
     }
-
-    #[classattr]
-    #[pyo3(name = "type")]
-    const KIND: &'static str = "text";
 }
 
 data_class! {
     /// Reasoning of a model before its answer.
     ///
     /// Spec: UPP-1.2 §3.
-    Reasoning as "Reasoning" in "turntree.upp" over ReasoningBlock {
+    Reasoning as "Reasoning" in "turntree.upp" over ReasoningBlock, type "reasoning" {
         /// The reasoning.
         text,
     }
@@ -49,17 +44,13 @@ data_class! {
     fn new(text: String) -> PyClassInitializer<Self> {
         Self::holding(ReasoningBlock { text, extra: Extra::new() })
     }
-
-    #[classattr]
-    #[pyo3(name = "type")]
-    const KIND: &'static str = "reasoning";
 }
 
 data_class! {
     /// Data of any other type, in user messages only.
     ///
     /// Spec: UPP-1.2 §3.
-    BinaryData as "Binary" in "turntree.upp" over BinaryBlock {
+    BinaryData as "Binary" in "turntree.upp" over BinaryBlock, type "binary" {
         /// The bytes.
         data,
         /// The media type, such as `application/zip`.
@@ -75,28 +66,36 @@ data_class! {
         mime_type: String,
         metadata: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let metadata = metadata.map(|metadata| super::convert::json::to_raw_object(metadata, "metadata")).transpose()?;
+        let metadata = metadata.map(|metadata| to_raw_object(metadata, "metadata")).transpose()?;
         Ok(Self::holding(BinaryBlock { data: binary(data, "data")?, mime_type, metadata, extra: Extra::new() }))
     }
-
-    #[classattr]
-    #[pyo3(name = "type")]
-    const KIND: &'static str = "binary";
 }
 
-impl ToPython for ContentBlock {
-    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            Self::Text(block) => block.to_python(py),
-            Self::Reasoning(block) => block.to_python(py),
-            Self::Image(block) => block.to_python(py),
-            Self::Document(block) => block.to_python(py),
-            Self::Audio(block) => block.to_python(py),
-            Self::Video(block) => block.to_python(py),
-            Self::Binary(block) => block.to_python(py),
-            Self::Unknown(Unknown { .. }) => source(py, self),
+/// The variants of [`ContentBlock`] that have a class.
+macro_rules! block_classes {
+    ($($variant:ident: $block:ty),+) => {
+        impl ToPython for ContentBlock {
+            fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+                match self {
+                    $( Self::$variant(block) => block.to_python(py), )+
+                    Self::Unknown(_) => source(py, self),
+                }
+            }
         }
-    }
+
+        /// The value of a handle, if it is a block.
+        fn block_of(data: &Data) -> Option<ContentBlock> {
+            $( if let Some(block) = data.value::<$block>() {
+                return Some(block.clone().into());
+            } )+
+            None
+        }
+    };
+}
+
+block_classes! {
+    Text: TextBlock, Reasoning: ReasoningBlock, Image: ImageBlock, Document: DocumentBlock, Audio: AudioBlock,
+    Video: VideoBlock, Binary: BinaryBlock
 }
 
 /// A value as plain Python data.
@@ -113,8 +112,8 @@ pub(crate) fn binary(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Binary> {
     if let Ok(bytes) = value.cast::<PyByteArray>() {
         return Ok(Binary::new(bytes.to_vec()));
     }
-    let found = value.get_type().name()?;
-    Err(PyTypeError::new_err(format!("{what} must be bytes, not {found}; decode base64 before")))
+    let class = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("{what} must be bytes, not {class}; decode base64 before")))
 }
 
 /// A content block from an instance, a text or a dict.
@@ -123,29 +122,13 @@ pub(crate) fn block_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Conte
         return Ok(ContentBlock::text(text.to_str()?));
     }
     if let Ok(data) = value.cast::<Data>() {
-        let data = data.get();
-        let known = data
-            .value::<TextBlock>()
-            .map(|block| block.clone().into())
-            .or_else(|| data.value::<ReasoningBlock>().map(|block| block.clone().into()))
-            .or_else(|| data.value::<ImageBlock>().map(|block| block.clone().into()))
-            .or_else(|| data.value::<DocumentBlock>().map(|block| block.clone().into()))
-            .or_else(|| data.value::<AudioBlock>().map(|block| block.clone().into()))
-            .or_else(|| data.value::<VideoBlock>().map(|block| block.clone().into()))
-            .or_else(|| data.value::<BinaryBlock>().map(|block| block.clone().into()));
-        return known
+        return block_of(data.get())
             .ok_or_else(|| PyTypeError::new_err(format!("{what} must be a content block, a str or a dict")));
     }
-    parse_block(value, what)
-}
-
-fn parse_block(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
     if !value.is_instance_of::<PyDict>() {
         return Err(wrong_type(value, what, "a content block, a str or a dict"));
     }
-    let raw = document_raw(value, what)?;
-    turntree_core::json::parse(raw.get(), &limits())
-        .map_err(|error| crate::convert::error::argument(value.py(), &error, what, raw.get()))
+    read_argument(value, what)
 }
 
 /// Content blocks from a text, or from a list of texts, blocks and dicts.

@@ -52,59 +52,39 @@ mod _core {
     use super::{content, media, message, records, thread};
 
     #[pymodule_export]
-    use super::agents::agent_core::AgentCore;
-    #[pymodule_export]
-    use super::agents::llm::LlmCore;
-    #[pymodule_export]
-    use super::agents::middleware::builtin::AgentMiddleware;
-    #[pymodule_export]
-    use super::agents::middleware::context::MiddlewareContext;
-    #[pymodule_export]
-    use super::agents::session::SessionCore;
-    #[pymodule_export]
-    use super::agents::strategy::StrategyContext;
-    #[pymodule_export]
-    use super::agents::stream::{AgentStream, AgentStreamEvent, SubAgentRun, UapEvent};
-    #[pymodule_export]
-    use super::agents::tool_context::ToolContext;
+    use super::agents::{
+        agent_core::AgentCore,
+        llm::LlmCore,
+        middleware::{builtin::AgentMiddleware, context::MiddlewareContext},
+        session::SessionCore,
+        strategy::StrategyContext,
+        stream::{AgentStream, AgentStreamEvent, SubAgentRun, UapEvent},
+        tool_context::ToolContext,
+    };
     #[pymodule_export]
     use super::data::{_restore, Data};
     #[pymodule_export]
-    use super::upp::config::ProviderConfig;
-    #[pymodule_export]
-    use super::upp::custom::EventSink;
-    #[pymodule_export]
-    use super::upp::keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys};
-    #[pymodule_export]
-    use super::upp::media_models::{EmbeddingModelCore, ImageModelCore};
-    #[pymodule_export]
-    use super::upp::middleware::builtin::Middleware;
-    #[pymodule_export]
-    use super::upp::middleware::chain::MiddlewareChain;
-    #[pymodule_export]
-    use super::upp::middleware::context::CallContext;
-    #[pymodule_export]
-    use super::upp::middleware::pubsub::{MemoryPubsub, SubscriptionCore};
-    #[pymodule_export]
-    use super::upp::middleware::request::{CallRequest, CallResponse};
-    #[pymodule_export]
-    use super::upp::middleware::state::CallState;
-    #[pymodule_export]
-    use super::upp::model::{ModelReference, custom_model, scripted};
-    #[pymodule_export]
-    use super::upp::prices::{price_rows, set_price_rows, tokens_cost};
-    #[pymodule_export]
-    use super::upp::replay::{Replay, replay};
-    #[pymodule_export]
-    use super::upp::request::ModelRequest;
-    #[pymodule_export]
-    use super::upp::result_stream::ResultStream;
-    #[pymodule_export]
-    use super::upp::retry::{
-        ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket,
+    use super::upp::{
+        config::ProviderConfig,
+        custom::EventSink,
+        keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys},
+        media_models::{EmbeddingModelCore, ImageModelCore},
+        middleware::{
+            builtin::Middleware,
+            chain::MiddlewareChain,
+            context::CallContext,
+            pubsub::{MemoryPubsub, SubscriptionCore},
+            request::{CallRequest, CallResponse},
+            state::CallState,
+        },
+        model::{ModelReference, custom_model, scripted},
+        prices::{price_rows, set_price_rows, tokens_cost},
+        replay::{Replay, replay},
+        request::ModelRequest,
+        result_stream::ResultStream,
+        retry::{ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket},
+        scripted::PyReply,
     };
-    #[pymodule_export]
-    use super::upp::scripted::PyReply;
 
     macro_rules! data_classes {
         ($module:ident, $registry:ident: $($class:ty),* $(,)?) => {

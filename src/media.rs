@@ -13,29 +13,26 @@ use super::bridge::coroutine::Coroutine;
 use super::bridge::gc::GcRoots;
 use super::bridge::gil;
 use super::content::{binary, block_from, source};
-use super::convert::json::{limits, to_raw};
+use super::convert::json::read_argument;
 use super::data::DataClass;
 use super::to_python::{ToPython, data_class};
 use crate::error::OrRaise as _;
+use turntree_core::json::Extra;
 use turntree_core::message::content::{
     AudioBlock, ContentBlock, DocumentBlock, DocumentSource, ImageBlock, ImageSource, VideoBlock,
 };
-use turntree_core::message::files::MediaError;
+use turntree_core::message::files::{MediaError, MediaKind};
 use turntree_core::message::media::Binary;
 use turntree_core::runtime;
 
 /// The methods that all four classes share: reading a file, and the block in messages.
 macro_rules! media_methods {
     (
-        $class:ident, $kind:literal, $variant:ident;
+        $class:ident;
         fn from_path($($signature:tt)*)($($argument:ident: $type:ty),+) $read:block
     ) => {
         #[pymethods]
         impl $class {
-            #[classattr]
-            #[pyo3(name = "type")]
-            const KIND: &'static str = $kind;
-
             /// Reads a file. The extension decides the media type, or the first bytes if it is unknown.
             #[classmethod]
             #[pyo3(signature = ($($signature)*))]
@@ -54,7 +51,7 @@ macro_rules! media_methods {
                 reading::<Self>(move || $read)
             }
 
-            #[doc = concat!("Takes a content block: an instance of this class, or a dict with `\"type\": \"", $kind, "\"`.")]
+            /// Takes a content block: an instance of this class, or a dict with its `type`.
             #[classmethod]
             fn from_block(
                 _class: &Bound<'_, PyType>,
@@ -62,8 +59,8 @@ macro_rules! media_methods {
                 block: &Bound<'_, PyAny>,
             ) -> PyResult<Py<PyAny>> {
                 match block_from(block, "block")? {
-                    ContentBlock::$variant(block) => Self::wrap(py, Arc::new(block)),
-                    other => Err(wrong_block($kind, &other)),
+                    ContentBlock::$class(block) => Self::wrap(py, Arc::new(block)),
+                    other => Err(PyTypeError::new_err(format!("block must be of type {}, not {}", Self::KIND, other.kind()))),
                 }
             }
 
@@ -80,12 +77,6 @@ macro_rules! source_methods {
     ($($class:ident),+) => {$(
         #[pymethods]
         impl $class {
-            /// Whether the data is in the block, not at a URL.
-            #[getter]
-            fn has_data(slf: &Bound<'_, Self>) -> PyResult<bool> {
-                Ok(Self::of(slf)?.has_data())
-            }
-
             /// The source as a dict, by the specification's names.
             #[getter]
             fn source<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -110,15 +101,44 @@ macro_rules! source_methods {
     )+};
 }
 
-/// The methods of classes that always hold their data.
-macro_rules! binary_methods {
-    ($($class:ident),+) => {$(
-        #[pymethods]
-        impl $class {
-            /// Size of the data in bytes.
-            #[getter]
-            fn size(slf: &Bound<'_, Self>) -> PyResult<usize> {
-                Ok(Self::of(slf)?.data.as_slice().len())
+/// A class that always holds its data. The options are attributes, and arguments of all constructors.
+macro_rules! binary_media {
+    (
+        $(#[doc = $doc:literal])*
+        $class:ident as $name:literal over $block:ident, type $kind:literal such as $mime_type:literal;
+        options($($signature:tt)+) { $( $(#[doc = $option_doc:literal])* $option:ident: $type:ty, )+ }
+    ) => {
+        data_class! {
+            $(#[doc = $doc])*
+            $class as $name in "turntree.upp" over $block, type $kind {
+                /// The bytes of the file.
+                data,
+                #[doc = concat!("The media type, such as `", $mime_type, "`.")]
+                mime_type,
+                $( $(#[doc = $option_doc])* $option, )+
+                /// Size of the data in bytes.
+                size = |block| block.data.as_slice().len(),
+            }
+
+            #[new]
+            #[pyo3(signature = (data, mime_type, $($signature)+))]
+            fn new(data: &Bound<'_, PyAny>, mime_type: String, $($option: $type),+) -> PyResult<PyClassInitializer<Self>> {
+                Ok(Self::holding(Self::block(binary(data, "data")?, mime_type, $($option),+)))
+            }
+
+            /// Takes the bytes of a file.
+            #[classmethod]
+            #[pyo3(signature = (data, mime_type, $($signature)+))]
+            fn from_bytes(_class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>, mime_type: String, $($option: $type),+) -> PyResult<Py<Self>> {
+                Py::new(data.py(), Self::new(data, mime_type, $($option),+)?)
+            }
+
+            /// Takes a file as base64 text.
+            #[classmethod]
+            #[pyo3(signature = (data, mime_type, $($signature)+))]
+            fn from_base64(_class: &Bound<'_, PyType>, py: Python<'_>, data: &str, mime_type: String, $($option: $type),+) -> PyResult<Py<PyAny>> {
+                let data = Binary::from_base64(data).map_err(MediaError::from);
+                wrap::<Self>(py, data.map(|data| Self::block(data, mime_type, $($option),+)))
             }
 
             /// The data as base64 text.
@@ -136,20 +156,35 @@ macro_rules! binary_methods {
                 Self::of(slf)?.data.to_python(slf.py())
             }
         }
-    )+};
+
+        impl $class {
+            fn block(data: Binary, mime_type: String, $($option: $type),+) -> $block {
+                $block { data, mime_type, $($option,)+ extra: Extra::new() }
+            }
+        }
+
+        media_methods! {
+            $class;
+            fn from_path(path, $($signature)+)(path: PathBuf, $($option: $type),+) {
+                MediaKind::$class.read(&path).map(|(data, mime_type)| Self::block(data, mime_type, $($option),+))
+            }
+        }
+    };
 }
 
 data_class! {
     /// An image.
     ///
     /// Spec: UPP-1.2 §3, §8.
-    Image as "Image" in "turntree.upp" over ImageBlock {
+    Image as "Image" in "turntree.upp" over ImageBlock, type "image" {
         /// The media type, such as `image/png`.
         mime_type,
         /// Width in pixels, or None.
         width,
         /// Height in pixels, or None.
         height,
+        /// Whether the data is in the block, not at a URL.
+        has_data = ImageBlock::has_data,
     }
 
     #[new]
@@ -190,7 +225,7 @@ data_class! {
 }
 
 media_methods! {
-    Image, "image", Image;
+    Image;
     fn from_path(path)(path: PathBuf) { ImageBlock::from_path(&path) }
 }
 source_methods!(Image, Document);
@@ -199,11 +234,17 @@ data_class! {
     /// A document: PDF or plain text.
     ///
     /// Spec: UPP-1.2 §3, §8.
-    Document as "Document" in "turntree.upp" over DocumentBlock {
+    Document as "Document" in "turntree.upp" over DocumentBlock, type "document" {
         /// The media type: `application/pdf` or `text/plain`.
         mime_type,
         /// The title that the model sees, or None.
         title,
+        /// Whether the data is in the block, not at a URL.
+        has_data = DocumentBlock::has_data,
+        /// Whether it is a PDF.
+        is_pdf = DocumentBlock::is_pdf,
+        /// Whether it is plain text.
+        is_text = DocumentBlock::is_text,
     }
 
     #[new]
@@ -241,18 +282,6 @@ data_class! {
         wrap::<Self>(py, Ok(DocumentBlock::from_bytes(&binary(data, "data")?, mime_type, title)))
     }
 
-    /// Whether it is a PDF.
-    #[getter]
-    fn is_pdf(slf: &Bound<'_, Self>) -> PyResult<bool> {
-        Ok(Self::of(slf)?.is_pdf())
-    }
-
-    /// Whether it is plain text.
-    #[getter]
-    fn is_text(slf: &Bound<'_, Self>) -> PyResult<bool> {
-        Ok(Self::of(slf)?.is_text())
-    }
-
     /// The text. Raises `ValueError` if the source is not plain text.
     fn to_text(slf: &Bound<'_, Self>) -> PyResult<String> {
         Self::of(slf)?.to_text().map(str::to_owned).or_raise(slf.py())
@@ -260,120 +289,33 @@ data_class! {
 }
 
 media_methods! {
-    Document, "document", Document;
+    Document;
     fn from_path(path, title = None)(path: PathBuf, title: Option<String>) { DocumentBlock::from_path(&path, title) }
 }
 
-data_class! {
+binary_media! {
     /// An audio recording.
     ///
     /// Spec: UPP-1.2 §3, §8.
-    Audio as "Audio" in "turntree.upp" over AudioBlock {
-        /// The bytes of the file.
-        data,
-        /// The media type, such as `audio/wav`.
-        mime_type,
+    Audio as "Audio" over AudioBlock, type "audio" such as "audio/wav";
+    options(duration = None) {
         /// Length in seconds, or None.
-        duration,
-    }
-
-    #[new]
-    #[pyo3(signature = (data, mime_type, duration = None))]
-    fn new(data: &Bound<'_, PyAny>, mime_type: String, duration: Option<f64>) -> PyResult<PyClassInitializer<Self>> {
-        Ok(Self::holding(AudioBlock::new(binary(data, "data")?, mime_type, duration)))
-    }
-
-    /// Takes the bytes of an audio file.
-    #[classmethod]
-    #[pyo3(signature = (data, mime_type, duration = None))]
-    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, data: &Bound<'_, PyAny>, mime_type: String, duration: Option<f64>) -> PyResult<Py<PyAny>> {
-        wrap::<Self>(py, Ok(AudioBlock::new(binary(data, "data")?, mime_type, duration)))
-    }
-
-    /// Takes an audio file as base64 text.
-    #[classmethod]
-    #[pyo3(signature = (data, mime_type, duration = None))]
-    fn from_base64(_class: &Bound<'_, PyType>, py: Python<'_>, data: &str, mime_type: String, duration: Option<f64>) -> PyResult<Py<PyAny>> {
-        let data = Binary::from_base64(data).map_err(MediaError::from);
-        wrap::<Self>(py, data.map(|data| AudioBlock::new(data, mime_type, duration)))
+        duration: Option<f64>,
     }
 }
 
-media_methods! {
-    Audio, "audio", Audio;
-    fn from_path(path, duration = None)(path: PathBuf, duration: Option<f64>) { AudioBlock::from_path(&path, duration) }
-}
-binary_methods!(Audio, Video);
-
-data_class! {
+binary_media! {
     /// A video.
     ///
     /// Spec: UPP-1.2 §3, §8.
-    Video as "Video" in "turntree.upp" over VideoBlock {
-        /// The bytes of the file.
-        data,
-        /// The media type, such as `video/mp4`.
-        mime_type,
+    Video as "Video" over VideoBlock, type "video" such as "video/mp4";
+    options(*, duration = None, width = None, height = None) {
         /// Length in seconds, or None.
-        duration,
+        duration: Option<f64>,
         /// Width in pixels, or None.
-        width,
+        width: Option<u32>,
         /// Height in pixels, or None.
-        height,
-    }
-
-    #[new]
-    #[pyo3(signature = (data, mime_type, *, duration = None, width = None, height = None))]
-    fn new(
-        data: &Bound<'_, PyAny>,
-        mime_type: String,
-        duration: Option<f64>,
-        width: Option<u32>,
         height: Option<u32>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let block = VideoBlock::new(binary(data, "data")?, mime_type);
-        Ok(Self::holding(VideoBlock { duration, width, height, ..block }))
-    }
-
-    /// Takes the bytes of a video file.
-    #[classmethod]
-    #[pyo3(signature = (data, mime_type, *, duration = None, width = None, height = None))]
-    fn from_bytes(
-        _class: &Bound<'_, PyType>,
-        py: Python<'_>,
-        data: &Bound<'_, PyAny>,
-        mime_type: String,
-        duration: Option<f64>,
-        width: Option<u32>,
-        height: Option<u32>,
-    ) -> PyResult<Py<PyAny>> {
-        let block = VideoBlock::new(binary(data, "data")?, mime_type);
-        wrap::<Self>(py, Ok(VideoBlock { duration, width, height, ..block }))
-    }
-
-    /// Takes a video file as base64 text.
-    #[classmethod]
-    #[pyo3(signature = (data, mime_type, *, duration = None, width = None, height = None))]
-    fn from_base64(
-        _class: &Bound<'_, PyType>,
-        py: Python<'_>,
-        data: &str,
-        mime_type: String,
-        duration: Option<f64>,
-        width: Option<u32>,
-        height: Option<u32>,
-    ) -> PyResult<Py<PyAny>> {
-        let data = Binary::from_base64(data).map_err(MediaError::from);
-        wrap::<Self>(py, data.map(|data| VideoBlock { duration, width, height, ..VideoBlock::new(data, mime_type) }))
-    }
-}
-
-media_methods! {
-    Video, "video", Video;
-    fn from_path(path, *, duration = None, width = None, height = None)(
-        path: PathBuf, duration: Option<f64>, width: Option<u32>, height: Option<u32>
-    ) {
-        VideoBlock::from_path(&path).map(|block| VideoBlock { duration, width, height, ..block })
     }
 }
 
@@ -385,13 +327,9 @@ fn wrap<C: DataClass>(py: Python<'_>, block: Result<C::Value, MediaError>) -> Py
 fn reading<C: DataClass>(read: impl FnOnce() -> Result<C::Value, MediaError> + Send + 'static) -> Coroutine {
     let task = runtime::spawn_blocking(read);
     Coroutine::new("from_path_async", GcRoots::default(), async move {
-        let read = task.await;
-        gil::require_held(|py| wrap::<C>(py, read.map_err(|error| PyOSError::new_err(error.to_string()))?))
+        let read = task.await.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        gil::require_held(|py| wrap::<C>(py, read))
     })
-}
-
-fn wrong_block(expected: &str, found: &ContentBlock) -> PyErr {
-    PyTypeError::new_err(format!("block must be of type {expected}, not {}", found.kind()))
 }
 
 /// A source from the dict of the specification.
@@ -402,7 +340,5 @@ fn source_from<T: serde::de::DeserializeOwned>(value: &Bound<'_, PyAny>, kinds: 
         let message = format!("source must be a dict whose \"type\" is one of {}", kinds.join(", "));
         return Err(PyTypeError::new_err(message));
     }
-    let raw = to_raw(value, "source")?;
-    turntree_core::json::parse(raw.get(), &limits())
-        .map_err(|error| crate::convert::error::argument(value.py(), &error, "source", raw.get()))
+    read_argument(value, "source")
 }

@@ -4,19 +4,19 @@
 
 use std::sync::Arc;
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::content::{block_from, content_from};
+use super::convert::error::wrong_kind;
 use super::convert::json::{to_raw, to_raw_object};
 use super::data::{Data, DataClass, extract, value_of};
 use super::records::{ToolCall, ToolResult};
-use super::to_python::ToPython;
+use super::to_python::{ToPython, attributes};
 use crate::error::wrong_type;
 use turntree_core::ids::RandomIds;
 use turntree_core::json::schema::{Definitions, JsonSchema};
-use turntree_core::json::{Extra, ParseError, PathSegment, RawJson};
+use turntree_core::json::{Extra, ParseError, RawJson};
 use turntree_core::message::content::ContentBlock;
 use turntree_core::message::{Body, Message as CoreMessage, MessageKind, ToolCall as CoreCall};
 use turntree_core::time::SystemClock;
@@ -69,6 +69,7 @@ impl DataClass for Message {
     }
 }
 
+/// The data class of one kind of message.
 macro_rules! message_class {
     ($class:ident, $kind:expr) => {
         impl DataClass for $class {
@@ -79,12 +80,10 @@ macro_rules! message_class {
             }
 
             fn accept(value: &CoreMessage) -> Result<(), ParseError> {
-                let (wanted, found) = ($kind, value.kind());
-                if wanted == found {
+                if value.kind() == $kind {
                     return Ok(());
                 }
-                let message = format!("must be \"{}\" here, not \"{}\"", wanted.as_str(), found.as_str());
-                Err(ParseError::shape(vec![PathSegment::Key("type".to_owned())], message))
+                Err(wrong_kind("type", $kind.as_str(), value.kind().as_str()))
             }
 
             fn json_schema() -> serde_json::Value {
@@ -127,73 +126,25 @@ impl Options<'_, '_> {
     }
 }
 
-fn of<'a>(slf: &'a Bound<'_, Message>) -> PyResult<&'a CoreMessage> {
-    value_of(slf.as_super())
-}
-
-/// The blocks that match a condition.
-fn blocks<'py>(slf: &Bound<'py, Message>, wanted: fn(&ContentBlock) -> bool) -> PyResult<Bound<'py, PyAny>> {
-    let found: Vec<ContentBlock> = of(slf)?.content().iter().filter(|block| wanted(block)).cloned().collect();
-    found.to_python(slf.py())
-}
-
-#[pymethods]
 impl Message {
-    /// Id of the message: a UUIDv4, or the vendor's id.
-    #[getter]
-    fn id<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        of(slf)?.id.to_python(slf.py())
-    }
-
-    /// Type of the message: "user", "assistant" or `tool_result`.
-    #[getter(r#type)]
-    fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
-        let py = slf.py();
-        Ok(match of(slf)?.kind() {
-            MessageKind::User => intern!(py, "user"),
-            MessageKind::Assistant => intern!(py, "assistant"),
-            MessageKind::ToolResult => intern!(py, "tool_result"),
-        }
-        .clone())
-    }
-
-    /// Time of creation, in UTC.
-    #[getter]
-    fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        of(slf)?.timestamp.to_python(slf.py())
-    }
-
-    /// Metadata by provider name, or None.
-    #[getter]
-    fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        of(slf)?.metadata.to_python(slf.py())
-    }
-
-    /// The content blocks; a block of an unknown type is a dict. Empty for tool results.
-    #[getter]
-    fn content<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        blocks(slf, |_| true)
-    }
-
-    /// All text blocks joined by a blank line.
-    #[getter]
-    fn text(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(of(slf)?.text())
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a CoreMessage> {
+        value_of(slf.as_super())
     }
 }
 
-/// A property for each kind of block.
+/// Attributes for the blocks of one kind.
 macro_rules! blocks_of_kind {
     ($( $(#[doc = $doc:literal])* $name:ident: $kind:ident; )+) => {
-        #[pymethods]
-        impl Message {
-            $(
-                $(#[doc = $doc])*
-                #[getter]
-                fn $name<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                    blocks(slf, |block| matches!(block, ContentBlock::$kind(_)))
-                }
-            )+
+        attributes! {
+            Message {
+                $(
+                    $(#[doc = $doc])*
+                    $name = |message| {
+                        let blocks = message.content().iter();
+                        blocks.filter(|block| matches!(block, ContentBlock::$kind(_))).collect::<Vec<_>>()
+                    },
+                )+
+            }
         }
     };
 }
@@ -209,6 +160,30 @@ blocks_of_kind! {
     video: Video;
     /// The reasoning blocks.
     reasoning: Reasoning;
+}
+
+attributes! {
+    Message {
+        /// Id of the message: a UUIDv4, or the vendor's id.
+        id,
+        /// Time of creation, in UTC.
+        timestamp,
+        /// Metadata by provider name, or None.
+        metadata,
+        /// The content blocks; a block of an unknown type is a dict. Empty for tool results.
+        content = |message| message.content().iter().collect::<Vec<_>>(),
+        /// All text blocks joined by a blank line.
+        text = CoreMessage::text,
+    }
+}
+
+#[pymethods]
+impl Message {
+    /// Type of the message: "user", "assistant" or `tool_result`.
+    #[getter(r#type)]
+    fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
+        Ok(PyString::intern(slf.py(), Self::of(slf)?.kind().as_str()))
+    }
 }
 
 #[pymethods]
@@ -241,20 +216,23 @@ impl AssistantMessage {
         let body = Body::Assistant { content: content_from(content, "content")?, tool_calls };
         Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
     }
+}
 
-    /// The tool calls that the model requests, or None.
-    #[getter]
-    fn tool_calls<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        match &of(slf.as_super())?.body {
-            Body::Assistant { tool_calls, .. } => tool_calls.to_python(slf.py()),
-            _ => Ok(slf.py().None().into_bound(slf.py())),
-        }
+impl AssistantMessage {
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a CoreMessage> {
+        Message::of(slf.as_super())
     }
+}
 
-    /// Whether the model requests tool calls.
-    #[getter]
-    fn has_tool_calls(slf: &Bound<'_, Self>) -> PyResult<bool> {
-        Ok(of(slf.as_super())?.has_tool_calls())
+attributes! {
+    AssistantMessage {
+        /// The tool calls that the model requests, or None.
+        tool_calls = |message| match &message.body {
+            Body::Assistant { tool_calls, .. } => tool_calls.as_ref(),
+            _ => None,
+        },
+        /// Whether the model requests tool calls.
+        has_tool_calls = CoreMessage::has_tool_calls,
     }
 }
 
@@ -271,11 +249,18 @@ impl ToolResultMessage {
         let body = Body::ToolResult { results: list_of::<ToolResult>(results, "results")? };
         Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
     }
+}
 
-    /// One result per call, in the order of the calls.
-    #[getter]
-    fn results<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        of(slf.as_super())?.results().to_vec().to_python(slf.py())
+impl ToolResultMessage {
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a CoreMessage> {
+        Message::of(slf.as_super())
+    }
+}
+
+attributes! {
+    ToolResultMessage {
+        /// One result per call, in the order of the calls.
+        results = |message| message.results().iter().collect::<Vec<_>>(),
     }
 }
 
@@ -326,7 +311,7 @@ fn call_from(item: &Bound<'_, PyAny>) -> PyResult<Option<CoreCall>> {
     }
     let Ok(dict) = item.cast::<PyDict>() else { return Ok(None) };
     let find = |camel: &str, snake: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
-        dict.get_item(camel)?.map_or_else(|| dict.get_item(snake), |found| Ok(Some(found)))
+        dict.get_item(camel)?.map_or_else(|| dict.get_item(snake), |value| Ok(Some(value)))
     };
     let Some(tool_name) = find("toolName", "tool_name")? else { return Ok(None) };
     let tool_call_id = find("toolCallId", "tool_call_id")?;

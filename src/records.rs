@@ -4,14 +4,15 @@
 
 use std::sync::Arc;
 
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use super::bridge::gc::garbage_collected;
-use super::convert::json::{json_to_python, to_raw};
-use super::data::{Data, DataClass, value_of};
-use super::to_python::{ToPython, data_class};
-use crate::error::OrRaise as _;
+use super::content::source;
+use super::convert::json::to_raw;
+use super::data::{Data, DataClass, parse, value_of};
+use super::to_python::{ToPython, attributes, data_class};
 use turntree_core::json::Extra;
 use turntree_core::message::{self, Delta, StreamEvent as CoreEvent};
 
@@ -44,6 +45,8 @@ data_class! {
         tool_call_id,
         /// The result as JSON data.
         result,
+        /// Whether the tool failed.
+        is_error = message::ToolResult::failed,
     }
 
     #[new]
@@ -51,12 +54,6 @@ data_class! {
     fn new(tool_call_id: String, result: &Bound<'_, PyAny>, is_error: bool) -> PyResult<PyClassInitializer<Self>> {
         let result = to_raw(result, "result")?;
         Ok(Self::holding(message::ToolResult { tool_call_id, result, is_error: Some(is_error), extra: Extra::new() }))
-    }
-
-    /// Whether the tool failed.
-    #[getter]
-    fn is_error(slf: &Bound<'_, Self>) -> PyResult<bool> {
-        Ok(Self::of(slf)?.failed())
     }
 }
 
@@ -177,32 +174,23 @@ impl ToPython for message::Turn {
     }
 }
 
+attributes! {
+    Turn {
+        /// The new messages in order, the user's message first.
+        messages,
+        /// Records of the tool executions, in the order in which they finished.
+        tool_executions,
+        /// Tokens of all model calls.
+        usage,
+        /// Number of model calls.
+        cycles,
+        /// The last assistant message.
+        response = message::Turn::response,
+    }
+}
+
 #[pymethods]
 impl Turn {
-    /// The new messages in order, the user's message first.
-    #[getter]
-    fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.messages.to_python(slf.py())
-    }
-
-    /// Records of the tool executions, in the order in which they finished.
-    #[getter]
-    fn tool_executions<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.tool_executions.to_python(slf.py())
-    }
-
-    /// Tokens of all model calls.
-    #[getter]
-    fn usage<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.usage.to_python(slf.py())
-    }
-
-    /// Number of model calls.
-    #[getter]
-    fn cycles(slf: &Bound<'_, Self>) -> PyResult<u32> {
-        Ok(Self::of(slf)?.cycles)
-    }
-
     /// The structured answer: an instance of the requested type, or plain data; None if none was requested.
     #[getter]
     fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -210,12 +198,6 @@ impl Turn {
             Some(data) => Ok(data.bind(slf.py()).clone()),
             None => Self::of(slf)?.data.to_python(slf.py()),
         }
-    }
-
-    /// The last assistant message.
-    #[getter]
-    fn response<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.response().to_python(slf.py())
     }
 }
 
@@ -228,6 +210,8 @@ data_class! {
     StreamEvent as "StreamEvent" in "turntree.upp" over CoreEvent {
         /// Index of the block in the message, or of the call in the response, from 0.
         index,
+        /// The new pieces as a dict, by the specification's names; media as bytes.
+        delta,
     }
 
     #[new]
@@ -238,46 +222,36 @@ data_class! {
         event.set_item("index", index)?;
         event.set_item("delta", delta)?;
         let raw = to_raw(event.as_any(), "delta")?;
-        Ok(Self::holding(super::data::parse::<Self>(py, raw.get())?))
+        Ok(Self::holding(parse::<Self>(py, raw.get())?))
     }
 
     /// Type of the event, such as `text_delta`.
     #[getter(r#type)]
     fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(pyo3::types::PyString::intern(slf.py(), Self::of(slf)?.delta.kind()).into_any())
-    }
-
-    /// The new pieces as a dict, by the specification's names; media as bytes.
-    #[getter]
-    fn delta<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        delta(slf.py(), &Self::of(slf)?.delta)
+        Ok(PyString::intern(slf.py(), Self::of(slf)?.delta.kind()).into_any())
     }
 }
 
-/// The delta as a dict. The frequent kinds are built directly, because a stream has one for each token.
-fn delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
-    let dict = PyDict::new(py);
-    match delta {
-        Delta::Text(piece) | Delta::Reasoning(piece) | Delta::Object(piece) if piece.extra.is_empty() => {
-            dict.set_item(pyo3::intern!(py, "text"), &piece.text)?;
+/// A dict. The frequent kinds are built directly, because a stream has one for each token.
+impl ToPython for Delta {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let dict = PyDict::new(py);
+        match self {
+            Self::Text(piece) | Self::Reasoning(piece) | Self::Object(piece) if piece.extra.is_empty() => {
+                dict.set_item(intern!(py, "text"), &piece.text)?;
+            }
+            Self::Image(piece) | Self::Audio(piece) | Self::Video(piece) => {
+                dict.set_item(intern!(py, "data"), piece.data.to_python(py)?)?;
+            }
+            Self::ToolCall(piece) if piece.extra.is_empty() => {
+                dict.set_item(intern!(py, "toolCallId"), &*piece.tool_call_id)?;
+                dict.set_item(intern!(py, "toolName"), &*piece.tool_name)?;
+                dict.set_item(intern!(py, "argumentsJson"), &piece.arguments_json)?;
+            }
+            other => return source(py, &CoreEvent::new(0, other.clone()))?.get_item("delta"),
         }
-        Delta::Image(piece) | Delta::Audio(piece) | Delta::Video(piece) => {
-            dict.set_item(pyo3::intern!(py, "data"), piece.data.to_python(py)?)?;
-        }
-        Delta::ToolCall(piece) if piece.extra.is_empty() => {
-            dict.set_item(pyo3::intern!(py, "toolCallId"), &*piece.tool_call_id)?;
-            dict.set_item(pyo3::intern!(py, "toolName"), &*piece.tool_name)?;
-            dict.set_item(pyo3::intern!(py, "argumentsJson"), &piece.arguments_json)?;
-        }
-        other => return general_delta(py, other),
+        Ok(dict.into_any())
     }
-    Ok(dict.into_any())
-}
-
-fn general_delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
-    let event = CoreEvent::new(0, delta.clone());
-    let text = serde_json::to_string(&event).or_raise(py)?;
-    json_to_python(py, &text)?.into_bound(py).get_item("delta")
 }
 
 /// A turn as a Python object.

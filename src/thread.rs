@@ -4,7 +4,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use super::content::content_from;
 use super::data::{Data, DataClass, extract, value_of};
 use super::message::message_from;
 use super::records::Turn;
-use super::to_python::ToPython;
+use super::to_python::{ToPython, attributes};
 use crate::error::wrong_type;
 use turntree_core::ids::RandomIds;
 use turntree_core::json::schema::{Definitions, JsonSchema};
@@ -126,17 +127,32 @@ impl Thread {
         value_of(slf.as_super())
     }
 
+    /// Appends messages. Returns the thread, for calls in a chain.
+    fn extend<'py>(
+        slf: &Bound<'py, Self>,
+        messages: impl IntoIterator<Item = Arc<Message>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        Self::of(slf)?.push(messages)?;
+        Ok(slf.clone())
+    }
+
     /// A thread as a Python object.
     pub(crate) fn given(py: Python<'_>, thread: CoreThread) -> PyResult<Py<PyAny>> {
         Self::wrap(py, Arc::new(SharedThread::new(thread)))
     }
 }
 
-fn show_all<'a, 'py>(
-    py: Python<'py>,
-    messages: impl Iterator<Item = &'a Arc<Message>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    messages.cloned().collect::<Vec<_>>().to_python(py)
+attributes! {
+    Thread {
+        /// Id of the thread, a UUIDv4.
+        id = |thread| thread.read().map(|thread| thread.id),
+        /// The messages, oldest first; a new list each time.
+        messages = |thread| thread.read().map(|thread| thread.messages),
+        /// Time of creation, in UTC.
+        created_at = |thread| thread.read().map(|thread| thread.created_at),
+        /// Time of the last change, in UTC.
+        updated_at = |thread| thread.read().map(|thread| thread.updated_at),
+    }
 }
 
 #[pymethods]
@@ -150,78 +166,44 @@ impl Thread {
         Ok(PyClassInitializer::from(Data::new(Arc::new(thread))).add_subclass(Self))
     }
 
-    /// Id of the thread, a UUIDv4.
-    #[getter]
-    fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.read()?.id)
-    }
-
-    /// The messages, oldest first; a new list each time.
-    #[getter]
-    fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        show_all(slf.py(), Self::of(slf)?.read()?.messages.iter())
-    }
-
-    /// Time of creation, in UTC.
-    #[getter]
-    fn created_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.read()?.created_at.to_python(slf.py())
-    }
-
-    /// Time of the last change, in UTC.
-    #[getter]
-    fn updated_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.read()?.updated_at.to_python(slf.py())
-    }
-
     /// Appends the messages of a turn.
     fn append<'py>(slf: &Bound<'py, Self>, turn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-        let turn = extract::<Turn>(turn, "turn")?;
-        Self::of(slf)?.push(turn.messages.iter().cloned())?;
-        Ok(slf.clone())
+        Self::extend(slf, extract::<Turn>(turn, "turn")?.messages.iter().cloned())
     }
 
     /// Appends messages.
     #[pyo3(signature = (*messages))]
     fn push<'py>(slf: &Bound<'py, Self>, messages: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Self>> {
-        let messages = history_from(messages.as_any(), "messages")?;
-        Self::of(slf)?.push(messages)?;
-        Ok(slf.clone())
+        Self::extend(slf, history_from(messages.as_any(), "messages")?)
     }
 
     /// Appends a user message.
     fn user<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-        let body = Body::User { content: content_from(content, "content")? };
-        let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
-        Self::of(slf)?.push([message])?;
-        Ok(slf.clone())
+        Self::extend(slf, [new_message(Body::User { content: content_from(content, "content")? })])
     }
 
     /// Appends an assistant message.
     fn assistant<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-        let body = Body::Assistant { content: content_from(content, "content")?, tool_calls: None };
-        let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
-        Self::of(slf)?.push([message])?;
-        Ok(slf.clone())
+        let content = content_from(content, "content")?;
+        Self::extend(slf, [new_message(Body::Assistant { content, tool_calls: None })])
     }
 
     /// Messages of one type, in order.
     fn filter<'py>(slf: &Bound<'py, Self>, r#type: &str) -> PyResult<Bound<'py, PyAny>> {
         let kinds = [MessageKind::User, MessageKind::Assistant, MessageKind::ToolResult];
-        let wanted = r#type;
-        let Some(kind) = kinds.into_iter().find(|kind| kind.as_str() == wanted) else {
-            let message =
-                format!("type must be \"user\", \"assistant\" or \"tool_result\", not \"{wanted}\"");
-            return Err(pyo3::exceptions::PyValueError::new_err(message));
+        let Some(kind) = kinds.into_iter().find(|kind| kind.as_str() == r#type) else {
+            return Err(PyValueError::new_err(format!(
+                "type must be \"user\", \"assistant\" or \"tool_result\", not \"{type}\"",
+            )));
         };
         let messages = Self::of(slf)?.read()?.messages;
-        show_all(slf.py(), messages.iter().filter(|message| message.kind() == kind))
+        let messages = messages.iter().filter(|message| message.kind() == kind);
+        messages.collect::<Vec<_>>().to_python(slf.py())
     }
 
     /// The last `n` messages; none for 0.
     fn tail<'py>(slf: &Bound<'py, Self>, n: usize) -> PyResult<Bound<'py, PyAny>> {
-        let tail = Self::of(slf)?.read()?.tail(n);
-        show_all(slf.py(), tail.iter())
+        Self::of(slf)?.read()?.tail(n).to_python(slf.py())
     }
 
     /// Messages from `start` to before `end` as a new thread.
@@ -257,6 +239,10 @@ impl Thread {
     }
 }
 
+fn new_message(body: Body) -> Arc<Message> {
+    Arc::new(Message::new(body, &RandomIds, &SystemClock))
+}
+
 /// A history from a thread, an object with a list of `messages`, or a list of messages. Shares the messages if possible.
 ///
 /// # Errors
@@ -265,10 +251,7 @@ pub(crate) fn history_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<His
     if let Ok(thread) = value.cast::<Thread>() {
         return Ok(Thread::of(thread)?.read()?.messages);
     }
-    let list = match value.getattr(pyo3::intern!(value.py(), "messages")) {
-        Ok(messages) => messages,
-        Err(_) => value.clone(),
-    };
+    let list = value.getattr(intern!(value.py(), "messages")).unwrap_or_else(|_| value.clone());
     let items = list.try_iter().map_err(|_| wrong_type(value, what, "a Thread or a list of messages"))?;
     items.enumerate().map(|(place, item)| message_from(&item?, &format!("{what}[{place}]"))).collect()
 }

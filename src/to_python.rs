@@ -35,27 +35,25 @@ impl ToPython for str {
     }
 }
 
-impl ToPython for String {
-    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.as_str().to_python(py)
-    }
+macro_rules! as_target {
+    ($([$($parameter:tt)*] $type:ty),*) => {
+        $(impl<$($parameter)*> ToPython for $type {
+            fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+                (**self).to_python(py)
+            }
+        })*
+    };
 }
 
-impl ToPython for Arc<str> {
-    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        (**self).to_python(py)
-    }
-}
+as_target!([] String, [] Arc<str>, [] InternedStr, [T: ToPython + ?Sized] Box<T>, [T: ToPython + ?Sized] &T);
 
-impl ToPython for InternedStr {
+/// Raises the error.
+impl<T: ToPython> ToPython for PyResult<T> {
     fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        (**self).to_python(py)
-    }
-}
-
-impl<T: ToPython + ?Sized> ToPython for Box<T> {
-    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        (**self).to_python(py)
+        match self {
+            Ok(value) => value.to_python(py),
+            Err(error) => Err(error.clone_ref(py)),
+        }
     }
 }
 
@@ -115,14 +113,44 @@ impl<T: ToPython + Clone> ToPython for imbl::Vector<T> {
     }
 }
 
-/// Defines a Python data class over one type of value. Its attributes are fields of the value.
+/// Adds attributes to a class that has a function `of`: fields of its value, or results of functions.
+///
+/// `attributes! { Image { /** The media type. */ mime_type, /** Bytes. */ size = |block| block.data.len() } }`
+macro_rules! attributes {
+    ($class:ident { $( $(#[doc = $doc:expr])* $name:ident $(= $read:expr)? ),* $(,)? }) => {
+        #[pymethods]
+        impl $class {
+            $(
+                $(#[doc = $doc])*
+                #[getter]
+                fn $name<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                    let value = Self::of(slf)?;
+                    $crate::to_python::ToPython::to_python(
+                        &$crate::to_python::attributes!(@read value $name $($read)?),
+                        slf.py(),
+                    )
+                }
+            )*
+        }
+    };
+    (@read $value:ident $name:ident) => { $value.$name };
+    (@read $value:ident $name:ident $read:expr) => { $crate::to_python::read($value, $read) };
+}
+pub(crate) use attributes;
+
+/// Calls `read`, which may be a closure without types.
+pub(crate) fn read<'a, T, R>(value: &'a T, read: impl FnOnce(&'a T) -> R) -> R {
+    read(value)
+}
+
+/// Defines a Python data class over one type of value, with [`attributes`]. `type` is the class attribute `type`.
 ///
 /// Further methods follow the attributes, as in `#[pymethods]`.
 macro_rules! data_class {
     (
         $(#[doc = $doc:literal])*
-        $class:ident as $name:literal in $module:literal over $value:ty {
-            $( $(#[doc = $field_doc:literal])* $field:ident ),* $(,)?
+        $class:ident as $name:literal in $module:literal over $value:ty $(, type $kind:literal)? {
+            $($attributes:tt)*
         }
         $($methods:tt)*
     ) => {
@@ -159,15 +187,15 @@ macro_rules! data_class {
             }
         }
 
+        $crate::to_python::attributes! { $class { $($attributes)* } }
+
         #[pymethods]
         impl $class {
             $(
-                $(#[doc = $field_doc])*
-                #[getter]
-                fn $field<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                    $crate::to_python::ToPython::to_python(&Self::of(slf)?.$field, slf.py())
-                }
-            )*
+                #[classattr]
+                #[pyo3(name = "type")]
+                const KIND: &'static str = $kind;
+            )?
             $($methods)*
         }
     };

@@ -48,6 +48,12 @@ fn validation_exception<'py>(
     class(py, "ValidationError")?.call1((message, PyList::new(py, [detail])?))
 }
 
+/// The error of a class of which only one kind of value is a member.
+pub(crate) fn wrong_kind(key: &str, expected: &str, actual: &str) -> ParseError {
+    let message = format!("must be \"{expected}\" here, not \"{actual}\"");
+    ParseError::shape(vec![PathSegment::Key(key.to_owned())], message)
+}
+
 /// `turntree.SerializationError`.
 pub(crate) fn serialization(py: Python<'_>, error: &serde_json::Error) -> PyErr {
     error.to_exception(py)

@@ -12,7 +12,9 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet,
     PyString, PyTuple,
 };
+use serde::de::DeserializeOwned;
 
+use crate::convert::error::argument;
 use crate::data::Data;
 use crate::error::{OrRaise as _, value_error, wrong_type};
 use turntree_core::json::{PathSegment, RawJson, RawObject, Reader, Token, check_utf8, pointer};
@@ -384,6 +386,16 @@ pub(crate) fn document_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<St
         Some(bytes) => check_utf8(&bytes).map(str::to_owned).or_raise(value.py()),
         None => document_raw(value, what).map(|raw| raw.get().to_owned()),
     }
+}
+
+/// A value of a crate from plain data.
+///
+/// # Errors
+/// As [`to_raw`]; `turntree.ValidationError`, whose message names the argument.
+pub(crate) fn read_argument<T: DeserializeOwned>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<T> {
+    let raw = document_raw(value, what)?;
+    turntree_core::json::parse(raw.get(), &limits())
+        .map_err(|error| argument(value.py(), &error, what, raw.get()))
 }
 
 /// Limits of documents that Python callers get.

@@ -1,10 +1,10 @@
-//! Output formats of values: dicts with Python types and names, indented JSON, short and HTML reprs.
+//! The dicts of `model_dump`: with Python's types, with Python's names, without `None`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use serde_json::{Map, Value};
 
-use turntree_core::json::{RawObject, Reader, Token};
+use turntree_core::json::snake_case;
 use turntree_core::message::media::Binary;
 
 /// Options of `model_dump`. Only members that the schema names are renamed or converted, so tool arguments and metadata
@@ -127,90 +127,4 @@ fn python_string<'py>(text: &Bound<'py, PyString>, schema: &Value) -> PyResult<B
         return Ok(pyo3::types::PyBytes::new(py, decoded.as_slice()).into_any());
     }
     Ok(text.clone().into_any())
-}
-
-/// `toolCallId` as `tool_call_id`.
-fn snake_case(name: &str) -> String {
-    let mut snake = String::with_capacity(name.len() + 4);
-    for character in name.chars() {
-        if character.is_ascii_uppercase() {
-            snake.push('_');
-        }
-        snake.push(character.to_ascii_lowercase());
-    }
-    snake
-}
-
-/// JSON text with line breaks as in Python's `json.dumps(indent=…)`; the digits of numbers are unchanged.
-pub(crate) fn indented(text: &str, indent: usize) -> String {
-    let mut out = String::with_capacity(text.len() * 2);
-    let mut depth = 0_usize;
-    // Whether the next token starts a new line, and whether a comma precedes it.
-    let (mut first, mut after_key) = (true, true);
-    for token in Reader::new(text) {
-        let closes = matches!(token, Token::ObjectEnd | Token::ArrayEnd);
-        depth -= usize::from(closes && depth > 0);
-        let opens_line = !(after_key || closes && first);
-        if opens_line {
-            if !closes && !first {
-                out.push(',');
-            }
-            out.push('\n');
-            out.extend(std::iter::repeat_n(' ', depth * indent));
-        }
-        (first, after_key) = (false, false);
-        match token {
-            Token::ObjectStart | Token::ArrayStart => {
-                out.push(if token == Token::ObjectStart { '{' } else { '[' });
-                depth += 1;
-                first = true;
-            }
-            Token::ObjectEnd => out.push('}'),
-            Token::ArrayEnd => out.push(']'),
-            Token::Key(key) => {
-                out.push_str(key.quoted().as_str());
-                out.push_str(": ");
-                after_key = true;
-            }
-            Token::String(string) => out.push_str(string.quoted().as_str()),
-            Token::Number(digits) => out.push_str(digits),
-            Token::Bool(truth) => out.push_str(if truth { "true" } else { "false" }),
-            Token::Null => out.push_str("null"),
-        }
-    }
-    out
-}
-
-/// Maximum number of characters of one member in a repr.
-const SHOWN: usize = 60;
-
-fn shortened(text: &str) -> String {
-    if text.chars().count() <= SHOWN {
-        return text.to_owned();
-    }
-    text.chars().take(SHOWN - 1).chain(['…']).collect()
-}
-
-fn members(text: &str) -> Vec<(String, String)> {
-    let object: RawObject = serde_json::from_str(text).unwrap_or_default();
-    object.iter().map(|(key, value)| (snake_case(key), shortened(value.get()))).collect()
-}
-
-/// `UserMessage(id="…", content=[…])`, with long values shortened.
-pub(crate) fn repr(class: &str, text: &str) -> String {
-    let members: Vec<String> =
-        members(text).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-    format!("{class}({})", members.join(", "))
-}
-
-/// An HTML table for notebooks.
-pub(crate) fn html(class: &str, text: &str) -> String {
-    let escape = |text: &str| {
-        text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-    };
-    let mut rows = String::new();
-    for (key, value) in members(text) {
-        rows.extend(["<tr><th>", &escape(&key), "</th><td><code>", &escape(&value), "</code></td></tr>"]);
-    }
-    format!("<table><caption>{}</caption>{rows}</table>", escape(class))
 }

@@ -1,18 +1,20 @@
 //! The Python methods that all data classes share: dump, validation, JSON Schema, pickling, equality, hashing, reprs.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher as _};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use super::dump::{self, Dump};
+use super::dump::Dump;
 use super::handle::Data;
 use super::registry::entry_of;
 use crate::convert::any::tree_to_python;
 use crate::convert::json::{document_raw, document_text, json_to_python};
+use turntree_core::json::canonical::{CanonicalForm, canonical};
+use turntree_core::json::indented;
+use turntree_core::render::ObjectSummary;
 
 #[pymethods]
 impl Data {
@@ -54,7 +56,10 @@ impl Data {
             let plain = Self::model_dump(slf, "json", by_alias, exclude_none)?;
             document_raw(&plain, "value")?.get().clone_into(&mut text);
         }
-        Ok(indent.map_or_else(|| text.clone(), |indent| dump::indented(&text, indent)))
+        Ok(match indent {
+            Some(indent) => indented(&text, indent),
+            None => text,
+        })
     }
 
     /// A value from an instance or from plain data. Keys are the specification's names or Python's names.
@@ -63,14 +68,14 @@ impl Data {
         if obj.is_instance(class)? {
             return Ok(obj.clone().unbind());
         }
-        let face = entry_of(class)?;
+        let entry = entry_of(class)?;
         let text = document_raw(obj, "obj")?;
-        let error = match (face.parse)(class.py(), text.get()) {
+        let error = match (entry.parse)(class.py(), text.get()) {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
         // Try Python's names, as `model_dump(by_alias=False)` writes them.
-        let schema = (face.schema)();
+        let schema = (entry.schema)();
         let plain = json_to_python(class.py(), text.get())?.into_bound(class.py());
         let dump =
             Dump { schema: &schema, python: false, by_alias: true, exclude_none: false, from_names: true };
@@ -78,7 +83,7 @@ impl Data {
         if renamed == text {
             return Err(error);
         }
-        (face.parse)(class.py(), renamed.get())
+        (entry.parse)(class.py(), renamed.get())
     }
 
     /// A value from JSON text.
@@ -153,21 +158,15 @@ impl Data {
     #[pyo3(signature = (_memo = None))]
     fn __deepcopy__(slf: Py<Self>, py: Python<'_>, _memo: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         let class = slf.bind(py).get_type();
-        let face = entry_of(&class)?;
-        if face.frozen {
+        let entry = entry_of(&class)?;
+        if entry.frozen {
             return Ok(slf.into_any());
         }
-        (face.parse)(py, &slf.get().to_json(py)?)
+        (entry.parse)(py, &slf.get().to_json(py)?)
     }
 
-    fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, compare: CompareOp) -> Py<PyAny> {
-        let same = other.cast::<Self>().is_ok_and(|other| self.value.same_as(&*other.get().value));
-        match compare {
-            CompareOp::Eq => same.into_pyobject(py).map(|truth| truth.to_owned().into_any().unbind()),
-            CompareOp::Ne => (!same).into_pyobject(py).map(|truth| truth.to_owned().into_any().unbind()),
-            _ => return py.NotImplemented(),
-        }
-        .unwrap_or_else(|never| match never {})
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| self.value.same_as(&*other.get().value))
     }
 
     fn __hash__(slf: &Bound<'_, Self>) -> PyResult<u64> {
@@ -175,36 +174,22 @@ impl Data {
         if !entry_of(&class)?.frozen {
             return Err(PyTypeError::new_err(format!("unhashable type: '{}'", class.name()?)));
         }
-        let tree: serde_json::Value = serde_json::from_str(&slf.get().to_json(slf.py())?).unwrap_or_default();
+        // Equal values have the same form, in which all numbers are doubles.
         let mut hasher = DefaultHasher::new();
-        hash_tree(&tree, &mut hasher);
+        hasher.write(&canonical(&slf.get().to_json(slf.py())?, CanonicalForm::JavaScript));
         Ok(hasher.finish())
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(dump::repr(&slf.get_type().name()?.to_string(), &slf.get().to_json(slf.py())?))
+        Ok(summary(slf)?.text())
     }
 
     /// The value as HTML, for notebooks.
     fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(dump::html(&slf.get_type().name()?.to_string(), &slf.get().to_json(slf.py())?))
+        Ok(summary(slf)?.html())
     }
 }
 
-/// Hashes a tree; the order of object members does not count.
-fn hash_tree(tree: &serde_json::Value, hasher: &mut DefaultHasher) {
-    match tree {
-        serde_json::Value::Object(members) => {
-            let mut sum = 0_u64;
-            for (key, value) in members {
-                let mut member = DefaultHasher::new();
-                key.hash(&mut member);
-                hash_tree(value, &mut member);
-                sum = sum.wrapping_add(member.finish());
-            }
-            sum.hash(hasher);
-        }
-        serde_json::Value::Array(items) => items.iter().for_each(|item| hash_tree(item, hasher)),
-        scalar => scalar.to_string().hash(hasher),
-    }
+fn summary(value: &Bound<'_, Data>) -> PyResult<ObjectSummary> {
+    Ok(ObjectSummary::of(value.get_type().name()?.to_str()?, &value.get().to_json(value.py())?))
 }

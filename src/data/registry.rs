@@ -12,14 +12,19 @@ use super::handle::{Data, DataClass};
 use crate::convert::error::argument;
 use crate::convert::json::{document_raw, limits};
 use crate::error::OrRaise as _;
+use turntree_core::json::ParseError;
 
 /// Reads a value from JSON text.
 ///
 /// # Errors
 /// `turntree.ValidationError`.
 pub(crate) fn parse<C: DataClass>(py: Python<'_>, text: &str) -> PyResult<C::Value> {
-    let value = turntree_core::json::parse::<C::Value>(text, &limits());
-    value.and_then(|value| C::accept(&value).map(|()| value)).or_raise_in(py, text)
+    parse_checked::<C>(text).or_raise_in(py, text)
+}
+
+fn parse_checked<C: DataClass>(text: &str) -> Result<C::Value, ParseError> {
+    let value = turntree_core::json::parse::<C::Value>(text, &limits())?;
+    C::accept(&value).map(|()| value)
 }
 
 /// A value from an instance of the class or from plain data.
@@ -34,8 +39,7 @@ pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyR
         return Ok(shared);
     }
     let raw = document_raw(value, what)?;
-    let read = turntree_core::json::parse::<C::Value>(raw.get(), &limits())
-        .and_then(|value| C::accept(&value).map(|()| value));
+    let read = parse_checked::<C>(raw.get());
     read.map(Arc::new).map_err(|error| argument(value.py(), &error, what, raw.get()))
 }
 
@@ -55,12 +59,12 @@ pub(crate) struct ClassRegistry(HashMap<usize, ClassEntry>);
 impl ClassRegistry {
     /// Adds a class.
     pub(crate) fn add<C: DataClass>(&mut self, py: Python<'_>) {
-        let face = ClassEntry {
+        let entry = ClassEntry {
             parse: |py, text| C::wrap(py, Arc::new(parse::<C>(py, text)?)),
             schema: C::json_schema,
             frozen: C::FROZEN,
         };
-        self.0.insert(py.get_type::<C>().as_type_ptr() as usize, face);
+        self.0.insert(py.get_type::<C>().as_type_ptr() as usize, entry);
     }
 
     /// Makes the classes available, once per process.
@@ -70,9 +74,9 @@ impl ClassRegistry {
 }
 
 pub(super) fn entry_of(class: &Bound<'_, PyType>) -> PyResult<&'static ClassEntry> {
-    REGISTRY.get(class.py()).and_then(|faces| faces.get(&(class.as_type_ptr() as usize))).ok_or_else(|| {
-        PyTypeError::new_err(format!("{class} is not a data class; use one of its subclasses"))
-    })
+    REGISTRY.get(class.py()).and_then(|entries| entries.get(&(class.as_type_ptr() as usize))).ok_or_else(
+        || PyTypeError::new_err(format!("{class} is not a data class; use one of its subclasses")),
+    )
 }
 
 /// Rebuilds a pickled value.

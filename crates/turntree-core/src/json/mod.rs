@@ -1,9 +1,10 @@
 //! JSON: typed objects that preserve unknown members ([`object`]), raw values that are parsed on demand ([`RawJson`]),
 //! tagged unions ([`tagged`]), parsing with limits and located errors ([`parse`]), writing ([`write()`]), canonical
-//! forms ([`canonical`]), and incomplete documents ([`partial`]).
+//! forms ([`canonical`]), indented text ([`indented`]), and incomplete documents ([`partial`]).
 
 pub mod canonical;
 mod eq;
+mod indent;
 pub mod lossy;
 pub mod object;
 mod parse;
@@ -15,6 +16,7 @@ pub mod tagged;
 pub mod union;
 
 pub use eq::eq_tokens;
+pub use indent::indented;
 pub use object::Extra;
 pub use parse::{ParseError, ParseErrorKind, PathSegment, check_utf8, parse, parse_bytes, pointer};
 pub use partial::{Partial, PartialJson, partial};
@@ -27,6 +29,18 @@ pub use reader::{RawString, Reader, Token};
 /// Only if a `Serialize` of the value fails, for example a map with keys that are not strings.
 pub fn write<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, serde_json::Error> {
     serde_json::to_string(value)
+}
+
+/// A camelCase name in `snake_case`: `toolCallId` as `tool_call_id`.
+pub fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    for character in name.chars() {
+        if character.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(character.to_ascii_lowercase());
+    }
+    snake
 }
 
 #[doc(hidden)]

@@ -141,6 +141,16 @@ impl MediaKind {
         })
     }
 
+    /// Reads a file of this kind: its data, and the media type by extension or first bytes. Blocks.
+    ///
+    /// # Errors
+    /// [`MediaError`] naming the path.
+    pub fn read(self, path: &Path) -> Result<(Binary, String), MediaError> {
+        let content = read(path)?;
+        let media_type = self.media_type_of(path, &content);
+        Ok((Binary::new(content), media_type))
+    }
+
     /// The media type by extension, else by the first bytes, if it belongs to this kind.
     fn media_type_of(self, path: &Path, content: &[u8]) -> String {
         let by_name = self.media_type(&path.to_string_lossy());
@@ -267,9 +277,8 @@ impl ImageBlock {
     /// # Errors
     /// As [`read`].
     pub fn from_path(path: &Path) -> Result<Self, MediaError> {
-        let content = read(path)?;
-        let mime_type = MediaKind::Image.media_type_of(path, &content);
-        Ok(Self::from_bytes(Binary::new(content), mime_type))
+        let (data, mime_type) = MediaKind::Image.read(path)?;
+        Ok(Self::from_bytes(data, mime_type))
     }
 
     /// An image at a URL of any scheme. A `data:` URL is decoded.
@@ -363,9 +372,8 @@ impl DocumentBlock {
     /// # Errors
     /// As [`read`].
     pub fn from_path(path: &Path, title: Option<String>) -> Result<Self, MediaError> {
-        let content = read(path)?;
-        let mime_type = MediaKind::Document.media_type_of(path, &content);
-        Ok(Self::from_bytes(&Binary::new(content), mime_type, title))
+        let (data, mime_type) = MediaKind::Document.read(path)?;
+        Ok(Self::from_bytes(&data, mime_type, title))
     }
 
     /// A PDF at an http or https URL. A `data:` URL is decoded.
@@ -482,9 +490,8 @@ impl AudioBlock {
     /// # Errors
     /// As [`read`].
     pub fn from_path(path: &Path, duration: Option<f64>) -> Result<Self, MediaError> {
-        let content = read(path)?;
-        let mime_type = MediaKind::Audio.media_type_of(path, &content);
-        Ok(Self::new(Binary::new(content), mime_type, duration))
+        let (data, mime_type) = MediaKind::Audio.read(path)?;
+        Ok(Self::new(data, mime_type, duration))
     }
 
     /// The data as a `data:` URL.
@@ -505,9 +512,8 @@ impl VideoBlock {
     /// # Errors
     /// As [`read`].
     pub fn from_path(path: &Path) -> Result<Self, MediaError> {
-        let content = read(path)?;
-        let mime_type = MediaKind::Video.media_type_of(path, &content);
-        Ok(Self::new(Binary::new(content), mime_type))
+        let (data, mime_type) = MediaKind::Video.read(path)?;
+        Ok(Self::new(data, mime_type))
     }
 
     /// The data as a `data:` URL.

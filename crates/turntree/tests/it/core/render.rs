@@ -1,7 +1,7 @@
 //! Conversations as text and HTML, safe for terminals and browsers.
 
 use proptest::prelude::*;
-use turntree::core::render::{EntryKind, Transcript, TranscriptEntry};
+use turntree::core::render::{EntryKind, ObjectSummary, Transcript, TranscriptEntry};
 
 fn transcript_of(text: &str) -> Transcript {
     let entry = TranscriptEntry {
@@ -65,4 +65,15 @@ proptest! {
 
         prop_assert!(shown.chars().all(|character| character == '\n' || !character.is_control()));
     }
+}
+
+#[test]
+fn the_summary_of_an_object_shortens_values_and_escapes_html() {
+    let long = format!(r#"{{"toolName": "<b>", "text": "{}"}}"#, "é".repeat(60));
+
+    let summary = ObjectSummary::of("Call", &long);
+
+    assert_eq!(summary.text(), format!(r#"Call(tool_name="<b>", text="{}…)"#, "é".repeat(58)));
+    assert!(summary.html().contains("<th>tool_name</th><td><code>&quot;&lt;b&gt;&quot;</code></td>"));
+    assert_eq!(ObjectSummary::of("Call", "[1]").text(), "Call()");
 }

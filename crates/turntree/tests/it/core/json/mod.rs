@@ -6,7 +6,8 @@ mod shuffle;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
-use turntree::core::json::{RawJson, parse};
+use turntree::core::json::canonical::normalize;
+use turntree::core::json::{RawJson, indented, parse};
 use turntree::core::limits::Limits;
 use turntree::core::time::Timestamp;
 use turntree::message::{ContentBlock, Message, StreamEvent, Thread};
@@ -197,5 +198,26 @@ fn errors_name_the_member_at_any_position_of_the_tag() {
         let error = parse::<Message>(&text, &Limits::default()).unwrap_err();
         assert_eq!(error.pointer(), pointer, "{error}");
         assert!(error.message.starts_with(words), "{error}");
+    }
+}
+
+#[test]
+fn indented_text_has_a_line_for_each_member_and_element() {
+    let text = r#"{"a":[1.50,{}],"b":[],"\u0063":null}"#;
+
+    assert_eq!(
+        indented(text, 2),
+        "{\n  \"a\": [\n    1.50,\n    {}\n  ],\n  \"b\": [],\n  \"\\u0063\": null\n}"
+    );
+    assert_eq!(indented("[1,2]", 0), "[\n1,\n2\n]");
+    assert_eq!(indented(" 1 ", 2), "1");
+}
+
+proptest! {
+    #![proptest_config(deterministic(128))]
+
+    #[test]
+    fn indented_text_differs_in_spaces_only(value in any_json(), indent in 0..5_usize) {
+        prop_assert_eq!(normalize(&indented(&value, indent)), normalize(&value));
     }
 }
