@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
@@ -182,7 +183,13 @@ impl Message {
     /// Type of the message: "user", "assistant" or `tool_result`.
     #[getter(r#type)]
     fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
-        Ok(PyString::intern(slf.py(), Self::of(slf)?.kind().as_str()))
+        let py = slf.py();
+        Ok(match Self::of(slf)?.kind() {
+            MessageKind::User => intern!(py, "user"),
+            MessageKind::Assistant => intern!(py, "assistant"),
+            MessageKind::ToolResult => intern!(py, "tool_result"),
+        }
+        .clone())
     }
 }
 

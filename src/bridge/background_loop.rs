@@ -3,29 +3,22 @@
 //! It runs in one daemon thread, started at first use. An async tool that calls `run_sync` blocks that loop, so the tools
 //! of the inner call run on a second loop, one for each level of nesting.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::gil::lock;
 use super::imports;
 use super::loop_waker::LoopWaker;
-use super::thread_pool::{self, DepthMark};
+use super::thread_pool::{DepthMark, PerDepth};
 
 /// How long the process waits at exit for a tool that blocks a background loop.
 const PATIENCE_SECONDS: f64 = 2.0;
 
-/// The loops of this process by depth. A forked child has none of their threads and starts new ones.
-static LOOPS: Mutex<Loops> = Mutex::new(Loops { process: 0, helpers: Vec::new() });
+static LOOPS: PerDepth<BackgroundLoop> = PerDepth::new();
 
-struct Loops {
-    process: u32,
-    helpers: Vec<Helper>,
-}
-
-struct Helper {
+struct BackgroundLoop {
     event_loop: Py<PyAny>,
     thread: Py<PyAny>,
     loop_waker: Arc<LoopWaker>,
@@ -36,56 +29,23 @@ struct Helper {
 /// # Errors
 /// The exception of starting a loop or a thread.
 pub(crate) fn loop_waker(py: Python<'_>) -> PyResult<Arc<LoopWaker>> {
-    let depth = thread_pool::depth();
-    loop {
-        let (found, missing) = {
-            let mut loops = lock(&LOOPS);
-            let process = std::process::id();
-            if loops.process != process {
-                loops.process = process;
-                // A loop's finaliser would unregister descriptors from the epoll object shared with the parent.
-                std::mem::forget(std::mem::take(&mut loops.helpers));
-            }
-            (loops.helpers.get(depth).map(|helper| Arc::clone(&helper.loop_waker)), loops.helpers.len())
-        };
-        if let Some(loop_waker) = found {
-            return Ok(loop_waker);
-        }
-        let helper = Helper::start(py, missing)?;
-        let surplus = {
-            let mut loops = lock(&LOOPS);
-            if loops.helpers.len() == missing {
-                loops.helpers.push(helper);
-                None
-            } else {
-                Some(helper)
-            }
-        };
-        if let Some(helper) = surplus {
-            helper.stop(py)?;
-        }
-    }
+    LOOPS.get(
+        |background| Arc::clone(&background.loop_waker),
+        |depth| BackgroundLoop::start(py, depth),
+        |surplus| surplus.stop(py),
+    )
 }
 
 /// Stops all background loops when the process exits.
 pub(crate) fn stop_all(py: Python<'_>) {
-    let helpers = {
-        let mut loops = lock(&LOOPS);
-        let helpers = std::mem::take(&mut loops.helpers);
-        if loops.process != std::process::id() {
-            std::mem::forget(helpers);
-            return;
-        }
-        helpers
-    };
-    for helper in helpers.into_iter().rev() {
-        if let Err(error) = helper.stop(py) {
+    for background in LOOPS.take().into_iter().rev() {
+        if let Err(error) = background.stop(py) {
             error.write_unraisable(py, None);
         }
     }
 }
 
-impl Helper {
+impl BackgroundLoop {
     fn start(py: Python<'_>, depth: usize) -> PyResult<Self> {
         let event_loop = imports::new_event_loop(py)?.call0()?;
         let loop_waker = LoopWaker::of(&event_loop)?;

@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::context::CallerContext;
-use super::pending_call::{PendingCall, TaskSource, is_awaitable, loop_closed_error};
+use super::pending_call::{PendingCall, TaskSource, is_awaitable};
 use super::{gil, imports};
 
 /// Where a tool runs; see the table in the module documentation.
@@ -69,19 +69,15 @@ pub(crate) fn call(
     mode: CallMode,
     caller: &CallerContext,
 ) -> Call {
-    Call { caller: caller.clone(), stage: Stage::New(Some(Invocation { callable, arguments, mode })) }
+    let invocation = Some(Invocation { callable, arguments, mode });
+    Call { pending: PendingCall::new(caller.clone()), invocation }
 }
 
 /// The future of [`call`].
 pub(crate) struct Call {
-    caller: CallerContext,
-    stage: Stage,
-}
-
-enum Stage {
-    New(Option<Invocation>),
-    Running(Arc<PendingCall>),
-    Over,
+    pending: Arc<PendingCall>,
+    /// `None` once the call is made.
+    invocation: Option<Invocation>,
 }
 
 /// A call that has not been made.
@@ -95,81 +91,50 @@ impl Future for Call {
     type Output = PyResult<Py<PyAny>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Stage::New(waiting) = &mut self.stage {
-            let invocation = waiting.take();
-            match start(&self.caller, invocation) {
-                Started::Done(outcome) => {
-                    self.stage = Stage::Over;
-                    return Poll::Ready(outcome);
-                }
-                Started::Pending(pending) => self.stage = Stage::Running(pending),
-            }
+        if let Some(invocation) = self.invocation.take()
+            && let Err(error) = start(&self.pending, invocation)
+        {
+            return Poll::Ready(Err(error));
         }
-        let Stage::Running(pending) = &self.stage else { return Poll::Pending };
-        let polled = pending.poll(context.waker());
-        if polled.is_ready() {
-            self.stage = Stage::Over;
-        }
-        polled
+        self.pending.poll(context.waker())
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if let Stage::Running(pending) = std::mem::replace(&mut self.stage, Stage::Over) {
-            pending.abandon();
-        }
+        self.pending.abandon();
     }
 }
 
-enum Started {
-    Done(PyResult<Py<PyAny>>),
-    Pending(Arc<PendingCall>),
-}
-
-impl From<PyResult<Self>> for Started {
-    fn from(result: PyResult<Self>) -> Self {
-        result.unwrap_or_else(|error| Self::Done(Err(error)))
-    }
-}
-
-fn start(caller: &CallerContext, mut waiting: Option<Invocation>) -> Started {
-    let pending = PendingCall::new(caller.clone());
-    let launched = gil::if_held(|py| {
-        let Some(invocation) = waiting.take() else { return Started::Done(Err(loop_closed_error())) };
-        match invocation.mode {
-            CallMode::Task => pending
-                .start(py, TaskSource::Call(invocation))
-                .map(|()| Started::Pending(Arc::clone(&pending)))
-                .into(),
-            CallMode::Thread => pending
-                .start_in_thread(py, &invocation)
-                .map(|()| Started::Pending(Arc::clone(&pending)))
-                .into(),
-            CallMode::Inline => call_inline(py, &pending, &invocation).into(),
-        }
-    });
-    match (launched, waiting, caller.loop_waker()) {
-        (Some(launched), ..) => launched,
+fn start(pending: &Arc<PendingCall>, invocation: Invocation) -> PyResult<()> {
+    let mut waiting = Some(invocation);
+    let started = gil::if_held(|py| waiting.take().map(|invocation| start_here(py, pending, invocation)));
+    match (started.flatten(), waiting, pending.caller().loop_waker()) {
+        (Some(started), ..) => started,
         // Polled without the GIL: the caller's loop makes the call.
         (None, Some(invocation), Some(loop_waker)) => {
             pending.dispatch(loop_waker, TaskSource::Call(invocation));
-            Started::Pending(pending)
+            Ok(())
         }
-        (None, _, None) => Started::Done(Err(PyRuntimeError::new_err(
+        _ => Err(PyRuntimeError::new_err(
             "a Python tool was called without an event loop from a thread that Python did not start",
-        ))),
-        (None, None, _) => Started::Done(Err(loop_closed_error())),
+        )),
     }
 }
 
-fn call_inline(py: Python<'_>, pending: &Arc<PendingCall>, invocation: &Invocation) -> PyResult<Started> {
-    let value = invocation.run_in(&pending.context_copy(py)?)?;
-    if !is_awaitable(&value) {
-        return Ok(Started::Done(Ok(value.unbind())));
+fn start_here(py: Python<'_>, pending: &Arc<PendingCall>, invocation: Invocation) -> PyResult<()> {
+    match invocation.mode {
+        CallMode::Task => pending.start(py, TaskSource::Call(invocation)),
+        CallMode::Thread => pending.start_in_thread(py, &invocation),
+        CallMode::Inline => {
+            let value = invocation.run_in(&pending.caller().context_copy(py)?)?;
+            if is_awaitable(&value) {
+                return pending.start(py, TaskSource::Await(value.unbind()));
+            }
+            pending.complete(Ok(value.unbind()));
+            Ok(())
+        }
     }
-    pending.start(py, TaskSource::Await(value.unbind()))?;
-    Ok(Started::Pending(Arc::clone(pending)))
 }
 
 impl Invocation {

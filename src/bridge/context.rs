@@ -54,10 +54,10 @@ impl CallerContext {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let py = variable.py();
-        let context = self.context_copy(py)?;
-        context.call_method1(intern!(py, "run"), (variable.getattr(intern!(py, "set"))?, value))?;
-        let locals = TaskLocals::new(self.locals.event_loop(py)).with_context(context);
-        Ok(Self { locals, loop_waker: self.loop_waker.clone() })
+        let copy = self.forked(py)?;
+        let set = variable.getattr(intern!(py, "set"))?;
+        copy.locals.context(py).call_method1(intern!(py, "run"), (set, value))?;
+        Ok(copy)
     }
 
     /// A copy of the context, for each of several parallel tools: a context can be entered only once at a time.

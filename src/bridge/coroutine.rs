@@ -68,8 +68,8 @@ impl Coroutine {
         Self { name, run: Mutex::new(Run::Suspended(run)), task_waker, waker, roots }
     }
 
-    /// Polls once. `Ok(Ok(object))` is yielded to the loop, `Ok(Err(value))` is the result.
-    fn resume(&self, py: Python<'_>) -> PyResult<Result<Py<PyAny>, Py<PyAny>>> {
+    /// Polls once.
+    fn resume(&self, py: Python<'_>) -> PyResult<Resumed> {
         let mut polling = self.check_out()?;
         self.task_waker.start_poll();
         let polled = gil::mark_held(py, || polling.poll(&self.waker));
@@ -77,7 +77,7 @@ impl Coroutine {
             Poll::Pending => match self.task_waker.suspend(py) {
                 Ok(suspension) => {
                     polling.suspend();
-                    Ok(Ok(suspension))
+                    Ok(Resumed::Suspended(suspension))
                 }
                 Err(error) => {
                     gil::mark_held(py, || drop(polling));
@@ -86,7 +86,7 @@ impl Coroutine {
             },
             Poll::Ready(outcome) => {
                 gil::mark_held(py, || drop(polling));
-                outcome.map(Err).map_err(|error| no_stop_iteration(py, error))
+                outcome.map(Resumed::Done).map_err(|error| no_stop_iteration(py, error))
             }
         }
     }
@@ -150,43 +150,67 @@ impl Drop for Polling<'_> {
     }
 }
 
+/// Gives a class the methods of an awaitable. Its `resume` polls once; its `stop` ends the wait.
+macro_rules! awaitable {
+    ($class:ident) => {
+        #[pymethods]
+        impl $class {
+            fn __await__(slf: Py<Self>) -> Py<Self> {
+                slf
+            }
+
+            fn __iter__(slf: Py<Self>) -> Py<Self> {
+                slf
+            }
+
+            fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+                use $crate::bridge::coroutine::Resumed::{Done, Suspended};
+                match self.resume(py)? {
+                    Suspended(suspension) => Ok(Some(suspension)),
+                    // `None` ends the iteration without an exception object.
+                    Done(value) if value.is_none(py) => Ok(None),
+                    Done(value) => Err(::pyo3::exceptions::PyStopIteration::new_err((value,))),
+                }
+            }
+
+            /// Polls once: returns a future for the event loop, or raises `StopIteration` with the result.
+            fn send(&self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                use $crate::bridge::coroutine::Resumed::{Done, Suspended};
+                match self.resume(py)? {
+                    Suspended(suspension) => Ok(suspension),
+                    Done(value) => Err(::pyo3::exceptions::PyStopIteration::new_err((value,))),
+                }
+            }
+
+            /// Stops waiting and raises the exception.
+            #[pyo3(signature = (kind, value=None, traceback=None))]
+            fn throw(
+                &self,
+                py: Python<'_>,
+                kind: Bound<'_, PyAny>,
+                value: Option<Bound<'_, PyAny>>,
+                traceback: Option<Bound<'_, PyAny>>,
+            ) -> PyResult<Py<PyAny>> {
+                self.stop(py)?;
+                Err($crate::bridge::coroutine::thrown(kind, value, traceback))
+            }
+        }
+    };
+}
+pub(super) use awaitable;
+
+/// What one poll of an awaitable returns.
+pub(super) enum Resumed {
+    /// The object that the coroutine yields to the event loop.
+    Suspended(Py<PyAny>),
+    /// The result.
+    Done(Py<PyAny>),
+}
+
+awaitable!(Coroutine);
+
 #[pymethods]
 impl Coroutine {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        match self.resume(py)? {
-            Ok(suspension) => Ok(Some(suspension)),
-            // `None` ends the iteration without an exception object.
-            Err(value) if value.is_none(py) => Ok(None),
-            Err(value) => Err(PyStopIteration::new_err((value,))),
-        }
-    }
-
-    /// Polls once: returns a future for the event loop, or raises `StopIteration` with the result.
-    fn send(&self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        self.resume(py)?.map_err(|value| PyStopIteration::new_err((value,)))
-    }
-
-    /// Stops the Rust future and raises the exception.
-    #[pyo3(signature = (kind, value=None, traceback=None))]
-    fn throw(
-        &self,
-        py: Python<'_>,
-        kind: Bound<'_, PyAny>,
-        value: Option<Bound<'_, PyAny>>,
-        traceback: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.stop(py)?;
-        Err(thrown(kind, value, traceback))
-    }
-
     /// Stops the Rust future.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if matches!(*lock(&self.run), Run::Over) { Ok(()) } else { self.stop(py) }
@@ -224,24 +248,15 @@ impl Coroutine {
     }
 
     fn __clear__(&self) {
-        gil::drop_held(Ending(self));
+        gil::in_destructor(|| self.end());
     }
 }
 
 impl Drop for Coroutine {
     fn drop(&mut self) {
         if !matches!(*lock(&self.run), Run::Over) {
-            gil::drop_held(Ending(self));
+            gil::in_destructor(|| self.end());
         }
-    }
-}
-
-/// Ends a coroutine when dropped, inside [`gil::drop_held`].
-struct Ending<'a>(&'a Coroutine);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.end();
     }
 }
 

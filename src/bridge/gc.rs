@@ -29,40 +29,26 @@ impl<T> Collect for Py<T> {
     }
 }
 
-impl<T: Collect> Collect for Option<T> {
-    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.iter().try_for_each(|value| value.traverse(visit))
-    }
+macro_rules! collect_items {
+    ($($container:ident: $items:ident),*) => {
+        $(impl<T: Collect> Collect for $container<T> {
+            fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+                self.$items().into_iter().try_for_each(|item| item.traverse(visit))
+            }
 
-    fn clear(&self) {
-        self.iter().for_each(Collect::clear);
-    }
+            fn clear(&self) {
+                self.$items().into_iter().for_each(Collect::clear);
+            }
+        })*
+    };
 }
 
-impl<T: Collect> Collect for Vec<T> {
-    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.iter().try_for_each(|value| value.traverse(visit))
-    }
-
-    fn clear(&self) {
-        self.iter().for_each(Collect::clear);
-    }
-}
+collect_items!(Option: as_ref, Vec: iter, OnceLock: get);
 
 /// Only an error can hold Python objects that lead back to the owner, through its traceback.
 impl<T, E: Collect> Collect for Result<T, E> {
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.as_ref().err().map_or(Ok(()), |error| error.traverse(visit))
-    }
-}
-
-impl<T: Collect> Collect for OnceLock<T> {
-    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.get().map_or(Ok(()), |value| value.traverse(visit))
-    }
-
-    fn clear(&self) {
-        self.get().into_iter().for_each(Collect::clear);
     }
 }
 

@@ -105,21 +105,25 @@ pub(crate) fn require_held<R>(work: impl FnOnce(Python<'_>) -> PyResult<R>) -> P
     })
 }
 
-/// Drops `value` from a destructor of a Python object.
+/// Runs `work` in the destructor or in `__clear__` of a Python object.
 ///
-/// Such a destructor runs with the GIL held, possibly while an exception is raised. The drop may run Python code (a
-/// cancelled tool), which must neither see nor replace that exception.
-pub(crate) fn drop_held<T>(value: T) {
-    let mut slot = Some(value);
+/// They run with the GIL held, possibly while an exception is raised. `work` may run Python code (a cancelled tool), which
+/// must neither see nor replace that exception.
+pub(crate) fn in_destructor(work: impl FnOnce()) {
+    let mut work = Some(work);
     Python::try_attach(|py| {
         let in_flight = PyErr::take(py);
-        mark_held(py, || drop(slot.take()));
+        if let Some(work) = work.take() {
+            mark_held(py, work);
+        }
         if let Some(error) = in_flight {
             error.restore(py);
         }
     });
-    // The interpreter is shutting down: the value is dropped without Python.
-    drop(slot);
+    // Not taken if the interpreter is shutting down: runs without Python.
+    if let Some(work) = work {
+        work();
+    }
 }
 
 /// Registers the handlers for exit and fork. Called once, when the extension module is imported.

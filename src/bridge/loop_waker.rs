@@ -18,6 +18,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+#[cfg(unix)]
+use pyo3::exceptions::{PyAttributeError, PyNotImplementedError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -203,25 +205,23 @@ impl LoopWaker {
         };
         #[cfg(unix)]
         {
+            let py = event_loop.py();
             let event_fd = EventFd::new()?;
             let descriptor = event_fd.descriptor();
             let loop_waker = build(WakeMethod::Descriptor(event_fd))?;
-            let listener = Py::new(
-                event_loop.py(),
-                WakeHandler { loop_waker: Arc::clone(&loop_waker), closes_on_drop: true },
-            )?;
-            let py = event_loop.py();
+            let handler = WakeHandler { loop_waker: Arc::clone(&loop_waker), closes_on_drop: true };
+            let handler = Py::new(py, handler)?;
             // The loop keeps the context in which a reader is added. An empty one, or it would keep the first caller's.
             let watched = event_loop.getattr(intern!(py, "add_reader")).and_then(|add_reader| {
                 let empty_context = imports::context_type(py)?.call0()?;
-                empty_context.call_method1(intern!(py, "run"), (add_reader, descriptor, listener))
+                empty_context.call_method1(intern!(py, "run"), (add_reader, descriptor, handler))
             });
             match watched {
                 Ok(_) => return Ok(loop_waker),
+                // The loop cannot watch descriptors.
                 Err(error)
-                    if error.is_instance_of::<pyo3::exceptions::PyNotImplementedError>(event_loop.py()) => {}
-                Err(error) if error.is_instance_of::<pyo3::exceptions::PyAttributeError>(event_loop.py()) => {
-                }
+                    if error.is_instance_of::<PyNotImplementedError>(py)
+                        || error.is_instance_of::<PyAttributeError>(py) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -259,18 +259,8 @@ impl WakeHandler {
 impl Drop for WakeHandler {
     fn drop(&mut self) {
         if self.closes_on_drop {
-            let loop_waker = Arc::clone(&self.loop_waker);
-            gil::drop_held(Closing(loop_waker));
+            gil::in_destructor(|| self.loop_waker.close());
         }
-    }
-}
-
-/// Closes a waker when dropped, inside [`gil::drop_held`].
-struct Closing(Arc<LoopWaker>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.close();
     }
 }
 

@@ -50,9 +50,8 @@ impl PendingCall {
         Arc::new(Self { caller, loop_waker: OnceLock::new(), state: Mutex::default() })
     }
 
-    /// A fresh copy of the caller's context.
-    pub(super) fn context_copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.caller.context_copy(py)
+    pub(super) fn caller(&self) -> &CallerContext {
+        &self.caller
     }
 
     /// Starts a task on the caller's loop, or on the background loop if the caller has none.
@@ -70,15 +69,15 @@ impl PendingCall {
 
     /// Starts the task on the loop's thread. Needs no GIL.
     pub(super) fn dispatch(self: &Arc<Self>, loop_waker: &Arc<LoopWaker>, work: TaskSource) {
-        let boarding = DispatchGuard(Some(Arc::clone(self)));
-        let home = Arc::clone(loop_waker);
+        let guard = DispatchGuard(Some(Arc::clone(self)));
+        let target = Arc::clone(loop_waker);
         loop_waker.call_soon(move |py| {
-            let Some(pending) = boarding.take() else { return };
+            let Some(pending) = guard.take() else { return };
             let started = match work {
                 TaskSource::Call(invocation) if invocation.mode == CallMode::Thread => {
                     pending.start_in_thread(py, &invocation)
                 }
-                work => pending.start_task(py, &home, work),
+                work => pending.start_task(py, &target, work),
             };
             if let Err(error) = started {
                 pending.complete(Err(error));
@@ -88,7 +87,7 @@ impl PendingCall {
 
     /// Calls in a thread of the pool.
     pub(super) fn start_in_thread(self: &Arc<Self>, py: Python<'_>, invocation: &Invocation) -> PyResult<()> {
-        let run = self.context_copy(py)?.getattr(intern!(py, "run"))?;
+        let run = self.caller.context_copy(py)?.getattr(intern!(py, "run"))?;
         let arguments = invocation.positional(py, Some(run))?;
         let future = thread_pool::executor(py)?.call_method(
             intern!(py, "submit"),
@@ -110,7 +109,7 @@ impl PendingCall {
         }
         let Some(event_loop) = loop_waker.event_loop(py) else { return Err(loop_closed_error()) };
         let _ = self.loop_waker.set(Arc::clone(loop_waker));
-        let context = self.context_copy(py)?;
+        let context = self.caller.context_copy(py)?;
         let awaitable = match work {
             TaskSource::Call(invocation) => invocation.run_in(&context)?,
             TaskSource::Await(awaitable) => awaitable.into_bound(py),
@@ -140,8 +139,8 @@ impl PendingCall {
     ) -> PyResult<()> {
         let py = future.py();
         lock(&self.state).handle = Some(handle);
-        let landing = Py::new(py, DoneCallback { pending: Arc::clone(self), on_loop })?;
-        future.call_method1(intern!(py, "add_done_callback"), (landing,))?;
+        let callback = Py::new(py, DoneCallback { pending: Arc::clone(self), on_loop })?;
+        future.call_method1(intern!(py, "add_done_callback"), (callback,))?;
         // Another thread has abandoned the call since the check in `start_task`.
         if lock(&self.state).abandoned {
             future.call_method0(intern!(py, "cancel"))?;
@@ -149,7 +148,7 @@ impl PendingCall {
         Ok(())
     }
 
-    fn complete(&self, outcome: PyResult<Py<PyAny>>) {
+    pub(super) fn complete(&self, outcome: PyResult<Py<PyAny>>) {
         let (handle, unwanted, waker) = {
             let mut state = lock(&self.state);
             let unwanted = if state.abandoned { Some(outcome) } else { state.outcome.replace(outcome) };
@@ -282,6 +281,6 @@ pub(super) fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The error of a call whose loop is gone.
-pub(super) fn loop_closed_error() -> PyErr {
+fn loop_closed_error() -> PyErr {
     PyRuntimeError::new_err("the event loop of this call no longer exists")
 }

@@ -151,8 +151,8 @@ impl Drop for SourceGuard<'_> {
         let Some(source) = self.source.take() else { return };
         let mut state = lock(&self.shared.state);
         // After a panic the source must not be polled again.
-        let keep = matches!(*state, SourceState::CheckedOut(false)) && !std::thread::panicking();
-        if keep {
+        let is_usable = matches!(*state, SourceState::CheckedOut(false)) && !std::thread::panicking();
+        if is_usable {
             *state = SourceState::Idle(source);
         } else {
             *state = SourceState::Closed;
@@ -204,11 +204,7 @@ impl EventSource {
         batch: Option<NonZeroUsize>,
         waker: &Waker,
     ) -> Poll<PyResult<Next>> {
-        let mut out = match self.check_out() {
-            Ok(Some(out)) => out,
-            Ok(None) => return Poll::Ready(Ok(Next::End)),
-            Err(error) => return Poll::Ready(Err(error)),
-        };
+        let Some(mut out) = self.check_out()? else { return Poll::Ready(Ok(Next::End)) };
         let Some(source) = out.source.as_mut() else { return Poll::Ready(Ok(Next::End)) };
         let wanted = batch.map_or(1, NonZeroUsize::get);
         let ended = gil::mark_held(py, || self.fill(source.as_mut(), wanted, waker));
@@ -249,11 +245,7 @@ impl EventSource {
 
     /// Drives the source to its end, independently of the reader.
     pub(super) fn poll_finished(&self, context: &Context<'_>) -> Poll<PyResult<()>> {
-        let mut out = match self.check_out() {
-            Ok(Some(out)) => out,
-            Ok(None) => return Poll::Ready(Ok(())),
-            Err(error) => return Poll::Ready(Err(error)),
-        };
+        let Some(mut out) = self.check_out()? else { return Poll::Ready(Ok(())) };
         let Some(source) = out.source.as_mut() else { return Poll::Ready(Ok(())) };
         let before = source.ready();
         let ended = self.fill(source.as_mut(), usize::MAX, context.waker());
@@ -294,7 +286,7 @@ impl Drop for EventSource {
     fn drop(&mut self) {
         let state = std::mem::replace(&mut *lock(&self.state), SourceState::Closed);
         if let SourceState::Idle(source) = state {
-            gil::drop_held(source);
+            gil::in_destructor(|| drop(source));
         }
     }
 }

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures_util::Stream;
-use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration};
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyTuple;
 
-use super::coroutine::{Coroutine, no_stop_iteration, thrown};
+use super::coroutine::{Coroutine, Resumed, awaitable, no_stop_iteration};
 use super::gc::{Collect as _, GcRoots, garbage_collected};
 use super::gil;
 use super::source::{EventSource, Next};
@@ -152,18 +152,11 @@ impl PyEventStream {
     }
 
     fn __clear__(&self) {
-        gil::drop_held(Clearing(self));
-    }
-}
-
-/// Clears a stream when dropped, inside [`gil::drop_held`].
-struct Clearing<'a>(&'a PyEventStream);
-
-impl Drop for Clearing<'_> {
-    fn drop(&mut self) {
-        self.0.shared.close();
-        self.0.reader.task_waker.clear();
-        self.0.roots.clear();
+        gil::in_destructor(|| {
+            self.shared.close();
+            self.reader.task_waker.clear();
+            self.roots.clear();
+        });
     }
 }
 
@@ -188,57 +181,33 @@ struct NextEvents {
 }
 
 impl NextEvents {
-    /// `Ok(Ok(object))` is yielded to the loop, `Ok(Err(value))` is the result.
-    fn resume(&self, py: Python<'_>) -> PyResult<Result<Py<PyAny>, Py<PyAny>>> {
+    /// Polls once.
+    fn resume(&self, py: Python<'_>) -> PyResult<Resumed> {
         self.reader.check_free()?;
         self.reader.task_waker.start_poll();
         match self.shared.poll_events(py, self.batch, &self.reader.waker) {
-            Poll::Pending => self.reader.task_waker.suspend(py).map(Ok),
-            Poll::Ready(Ok(Next::Value(value))) => Ok(Err(value)),
+            Poll::Pending => self.reader.task_waker.suspend(py).map(Resumed::Suspended),
+            Poll::Ready(Ok(Next::Value(value))) => Ok(Resumed::Done(value)),
             Poll::Ready(Ok(Next::End)) => Err(PyStopAsyncIteration::new_err(())),
             Poll::Ready(Err(error)) => Err(no_stop_iteration(py, error)),
         }
     }
+
+    /// Ends the wait. No event is lost.
+    #[expect(clippy::unnecessary_wraps, reason = "the signature that `awaitable` calls")]
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        self.reader.task_waker.abandon(py);
+        Ok(())
+    }
 }
+
+awaitable!(NextEvents);
 
 #[pymethods]
 impl NextEvents {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        match self.resume(py)? {
-            Ok(suspension) => Ok(Some(suspension)),
-            Err(value) if value.is_none(py) => Ok(None),
-            Err(value) => Err(PyStopIteration::new_err((value,))),
-        }
-    }
-
-    /// Polls once: returns a future for the event loop, or raises `StopIteration` with the event.
-    fn send(&self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        self.resume(py)?.map_err(|value| PyStopIteration::new_err((value,)))
-    }
-
-    /// Stops waiting and raises the exception. No event is lost.
-    #[pyo3(signature = (kind, value=None, traceback=None))]
-    fn throw(
-        &self,
-        kind: Bound<'_, PyAny>,
-        value: Option<Bound<'_, PyAny>>,
-        traceback: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.reader.task_waker.abandon(kind.py());
-        Err(thrown(kind, value, traceback))
-    }
-
     /// Stops waiting.
-    fn close(&self, py: Python<'_>) {
-        self.reader.task_waker.abandon(py);
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.stop(py)
     }
 }
 

@@ -89,8 +89,8 @@ impl TaskWaker {
 
     /// Drops the asyncio future: the task was cancelled or has ended.
     pub(crate) fn clear(&self) {
-        let forgotten = lock(&self.slot).future.take();
-        drop(forgotten);
+        let future = lock(&self.slot).future.take();
+        drop(future);
     }
 
     /// Completes the asyncio future, on the loop's thread. Asyncio then resumes the task in its next iteration.
@@ -123,8 +123,14 @@ impl TaskWaker {
             Err(_) => Ok(()),
         }
     }
+}
 
-    fn notify(self: &Arc<Self>) {
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
         if self.state.swap(NOTIFIED, Ordering::AcqRel) != SUSPENDED {
             return;
         }
@@ -132,15 +138,5 @@ impl TaskWaker {
         if let Some(loop_waker) = loop_waker {
             loop_waker.wake(Arc::clone(self));
         }
-    }
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.notify();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.notify();
     }
 }

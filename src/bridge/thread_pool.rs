@@ -5,7 +5,7 @@
 //! waits for itself.
 
 use std::cell::Cell;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -22,12 +22,64 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The pools of this process by depth. A forked child has none of their threads and starts new ones.
-static POOLS: Mutex<Pools> = Mutex::new(Pools { process: 0, executors: Vec::new() });
+static POOLS: PerDepth<Py<PyAny>> = PerDepth::new();
 
-struct Pools {
+/// Resources with threads, one for each depth. A forked child has none of the threads and starts new ones.
+pub(super) struct PerDepth<T>(Mutex<Resources<T>>);
+
+struct Resources<T> {
     process: u32,
-    executors: Vec<Py<PyAny>>,
+    by_depth: Vec<T>,
+}
+
+impl<T> PerDepth<T> {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(Resources { process: 0, by_depth: Vec::new() }))
+    }
+
+    /// What `share` returns for the resource of this thread's depth. `start` makes a missing resource; `stop` takes one
+    /// that another thread was faster to make. Both are called unlocked, because they may call Python.
+    pub(super) fn get<R>(
+        &self,
+        share: impl Fn(&T) -> R,
+        start: impl Fn(usize) -> PyResult<T>,
+        stop: impl Fn(T) -> PyResult<()>,
+    ) -> PyResult<R> {
+        loop {
+            let missing = {
+                let resources = self.lock();
+                match resources.by_depth.get(depth()) {
+                    Some(resource) => return Ok(share(resource)),
+                    None => resources.by_depth.len(),
+                }
+            };
+            let started = start(missing)?;
+            let mut resources = self.lock();
+            if resources.by_depth.len() == missing {
+                resources.by_depth.push(started);
+            } else {
+                drop(resources);
+                stop(started)?;
+            }
+        }
+    }
+
+    /// Removes all resources of this process.
+    pub(super) fn take(&self) -> Vec<T> {
+        std::mem::take(&mut self.lock().by_depth)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Resources<T>> {
+        let mut resources = lock(&self.0);
+        let process = std::process::id();
+        if resources.process != process {
+            resources.process = process;
+            // Not dropped: a pool would wait for locks of the parent's threads, which stay locked, and a loop would
+            // unregister descriptors from the epoll object that it shares with the parent.
+            std::mem::forget(std::mem::take(&mut resources.by_depth));
+        }
+        resources
+    }
 }
 
 /// Level of nesting of the calling thread.
@@ -51,34 +103,14 @@ impl DepthMark {
 /// # Errors
 /// The exception of starting a `ThreadPoolExecutor`.
 pub(crate) fn executor(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    let depth = depth();
-    loop {
-        let (found, missing) = {
-            let mut pools = lock(&POOLS);
-            let process = std::process::id();
-            if pools.process != process {
-                pools.process = process;
-                // Their threads exist in the parent only. Dropping them here would wait for locks that stay locked.
-                std::mem::forget(std::mem::take(&mut pools.executors));
-            }
-            (pools.executors.get(depth).map(|executor| executor.clone_ref(py)), pools.executors.len())
-        };
-        if let Some(executor) = found {
-            return Ok(executor.into_bound(py));
-        }
-        // Python is not called under the lock. If another thread was faster, this executor, still without threads, is dropped.
-        let started = start(py, missing)?.unbind();
-        let mut pools = lock(&POOLS);
-        if pools.executors.len() == missing {
-            pools.executors.push(started);
-        }
-    }
+    let executor = POOLS.get(|executor| executor.clone_ref(py), |depth| start(py, depth), |_| Ok(()))?;
+    Ok(executor.into_bound(py))
 }
 
-fn start(py: Python<'_>, depth: usize) -> PyResult<Bound<'_, PyAny>> {
+fn start(py: Python<'_>, depth: usize) -> PyResult<Py<PyAny>> {
     let options = PyDict::new(py);
     options.set_item(intern!(py, "max_workers"), MAXIMUM_THREADS)?;
     options.set_item(intern!(py, "thread_name_prefix"), "turntree-tool")?;
     options.set_item(intern!(py, "initializer"), Py::new(py, DepthMark(depth.saturating_add(1)))?)?;
-    imports::thread_pool_executor(py)?.call((), Some(&options))
+    imports::thread_pool_executor(py)?.call((), Some(&options)).map(Bound::unbind)
 }

@@ -164,6 +164,14 @@ def test_frozen_values_hash_and_threads_do_not() -> None:
         hash(upp.Thread())
 
 
+def test_equal_numbers_have_equal_hashes() -> None:
+    one = upp.ToolCall("c", "t", {"x": 1, "y": [10**22]})
+    other = upp.ToolCall("c", "t", {"y": [1e22], "x": 1.0})
+
+    assert one == other
+    assert hash(one) == hash(other)
+
+
 def test_python_names_and_types_on_request() -> None:
     message = upp.AssistantMessage("x", [upp.ToolCall("c", "t", {"keepMe": None})], timestamp=TIME)
 
