@@ -113,28 +113,32 @@ impl<T: ToPython + Clone> ToPython for imbl::Vector<T> {
     }
 }
 
-/// Adds attributes to a class that has a function `of`: fields of its value, or results of functions.
+/// Defines read-only attributes of a class as a table.
 ///
-/// `attributes! { Image { /** The media type. */ mime_type, /** Bytes. */ size = |block| block.data.len() } }`
+/// - `attributes! { Class { name, other = function, } }` reads a field of the value that `Class::of` returns, or calls a
+///   function with that value.
+/// - `attributes! { Class(slf) { name = expression; } }` evaluates an expression. `slf` is the instance in it.
 macro_rules! attributes {
     ($class:ident { $( $(#[doc = $doc:expr])* $name:ident $(= $read:expr)? ),* $(,)? }) => {
+        $crate::to_python::attributes! { $class(slf) { $(
+            $(#[doc = $doc])*
+            $name = $crate::to_python::attributes!(@read Self::of(slf)?, $name $(, $read)?);
+        )* } }
+    };
+    ($class:ident($slf:ident) { $( $(#[doc = $doc:expr])* $name:ident = $value:expr; )* }) => {
         #[pymethods]
         impl $class {
             $(
                 $(#[doc = $doc])*
                 #[getter]
-                fn $name<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                    let value = Self::of(slf)?;
-                    $crate::to_python::ToPython::to_python(
-                        &$crate::to_python::attributes!(@read value $name $($read)?),
-                        slf.py(),
-                    )
+                fn $name<'py>($slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                    $crate::to_python::ToPython::to_python(&$value, $slf.py())
                 }
             )*
         }
     };
-    (@read $value:ident $name:ident) => { $value.$name };
-    (@read $value:ident $name:ident $read:expr) => { $crate::to_python::read($value, $read) };
+    (@read $value:expr, $name:ident) => { $value.$name };
+    (@read $value:expr, $name:ident, $read:expr) => { $crate::to_python::read($value, $read) };
 }
 pub(crate) use attributes;
 
@@ -201,20 +205,3 @@ macro_rules! data_class {
     };
 }
 pub(crate) use data_class;
-
-/// Defines read-only attributes of a class as a table: `name = value;`. `$slf` is the instance in the values.
-macro_rules! attributes {
-    ($class:ident($slf:ident) { $( $(#[doc = $doc:literal])* $name:ident = $value:expr; )* }) => {
-        #[pymethods]
-        impl $class {
-            $(
-                $(#[doc = $doc])*
-                #[getter]
-                fn $name<'py>($slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                    $crate::to_python::ToPython::to_python(&$value, $slf.py())
-                }
-            )*
-        }
-    };
-}
-pub(crate) use attributes;
