@@ -130,11 +130,15 @@ impl HttpModel {
     }
 
     /// Builds a request to one of the vendor's APIs, with key and headers.
-    async fn address(&self, ask: ApiRequest, expect: ResponseType) -> Result<(HttpRequest, Keys), UppError> {
+    async fn address(
+        &self,
+        request: ApiRequest,
+        expect: ResponseType,
+    ) -> Result<(HttpRequest, Keys), UppError> {
         let endpoint = self.dialect.endpoint();
         let base_url = self.config.base_url.as_deref().unwrap_or(&endpoint.base_url);
-        let mut http = HttpRequest::post(request_url(base_url, &ask.path), ask.body)
-            .header("Content-Type", ask.content_type)
+        let mut http = HttpRequest::post(request_url(base_url, &request.path), request.body)
+            .header("Content-Type", request.content_type)
             .response_type(expect);
         // A recorded exchange needs no key, and a key strategy may use the network.
         let credentials = match &self.config.transport {
@@ -162,7 +166,7 @@ impl HttpModel {
     }
 
     /// Adds what the response does not contain: the requested model and the cost of the call.
-    fn complete_answer(&self, request: &ModelRequest, response: &mut ModelResponse) {
+    fn complete_response(&self, request: &ModelRequest, response: &mut ModelResponse) {
         if response.usage.cost.is_none() {
             let prices = self.prices.clone().unwrap_or_else(Prices::current);
             response.usage.cost = pricing::cost_of(
@@ -191,28 +195,28 @@ impl HttpModel {
         let decode = |body: &str| {
             self.dialect.decode(body, &request, Sources { ids: &*self.ids, clock: &*self.clock })
         };
-        let mut answer = self.send(prepared, None, decode).await?;
-        self.complete_answer(&request, &mut answer);
-        Ok(answer)
+        let mut response = self.send(prepared, None, decode).await?;
+        self.complete_response(&request, &mut response);
+        Ok(response)
     }
 
     /// Sends a request to another API of the vendor (embeddings, images).
     pub(super) async fn exchange<T>(
         &self,
-        ask: ApiRequest,
+        request: ApiRequest,
         read: impl FnOnce(&str) -> Result<T, UppError>,
     ) -> Result<T, UppError> {
-        let prepared = self.address(ask, ResponseType::Json).await?;
+        let prepared = self.address(request, ResponseType::Json).await?;
         self.send(prepared, Some(MAX_VECTORS_OR_PICTURES), read).await
     }
 
     /// As [`Self::exchange`], for a response of server-sent events.
     pub(super) async fn listen<S: BodyDecoder<Error = StreamError>>(
         self,
-        ask: ApiRequest,
+        request: ApiRequest,
         sink: S,
     ) -> Result<impl futures_util::Stream<Item = Result<S::Item, UppError>> + Send, UppError> {
-        let prepared = self.address(ask, ResponseType::EventStream).await?;
+        let prepared = self.address(request, ResponseType::EventStream).await?;
         self.receive(prepared, sink).await
     }
 
@@ -228,13 +232,13 @@ impl HttpModel {
             .send(http, &self.config.retries(), &cancel)
             .await
             .map_err(|error| keys.hide(self.http_error(error)))?;
-        let answer = simdutf8::compat::from_utf8(&response.body)
+        let value = simdutf8::compat::from_utf8(&response.body)
             .map_err(|error| {
                 UppError::invalid_response(self.dialect.provider(), "Failed to read response body: not UTF-8")
                     .with_cause(error)
             })
             .and_then(read);
-        answer.map_err(|error| {
+        value.map_err(|error| {
             let request_id = error.request_id.clone().or_else(|| response.request_id().map(str::to_owned));
             let status_code = error.status_code.or(Some(response.status.as_u16()));
             keys.hide(UppError { status_code, request_id, ..error })
@@ -250,8 +254,8 @@ impl HttpModel {
         let sink = ResponseSink(ResponseReader::new(&*self.dialect, &request, ids, clock));
         let model = self.clone();
         Ok(self.receive(prepared, sink).await?.map(move |mut item| {
-            if let Ok(ModelEvent::Done(answer)) = &mut item {
-                model.complete_answer(&request, answer);
+            if let Ok(ModelEvent::Done(value)) = &mut item {
+                model.complete_response(&request, value);
             }
             item
         }))
@@ -292,9 +296,9 @@ impl HttpModel {
 
     fn status_error(&self, refusal: &StatusError) -> UppError {
         let body = String::from_utf8_lossy(&refusal.body);
-        let told = self.dialect.error_of_body(refusal.status.as_u16(), &body);
+        let reported = self.dialect.error_of_body(refusal.status.as_u16(), &body);
         let longest = self.config.retries().retry_after_max;
-        let error = of_status(self.dialect.provider(), refusal, told);
+        let error = of_status(self.dialect.provider(), refusal, reported);
         UppError { retry_after: error.retry_after.map(|wait| wait.min(longest.as_secs_f64())), ..error }
     }
 
@@ -326,22 +330,24 @@ pub fn describe(provider: &str, error: &HttpError) -> UppError {
             (ErrorCode::InvalidResponse, error.to_string())
         }
         HttpError::Cancelled => (ErrorCode::Cancelled, "Request was cancelled".to_owned()),
-        HttpError::Host(_) => (ErrorCode::ProviderError, format!("code of the application failed: {error}")),
+        HttpError::Host(_) => {
+            (ErrorCode::ProviderError, format!("the code of the application failed: {error}"))
+        }
         _ => (ErrorCode::NetworkError, error.to_string()),
     };
     UppError::new(code, provider, message)
 }
 
-/// Converts an error status; `told` is what the dialect read from the body.
-fn of_status(provider: &str, refusal: &StatusError, told: Option<(ErrorCode, String)>) -> UppError {
+/// Converts an error status; `reported` is the error that the dialect read from the body.
+fn of_status(provider: &str, refusal: &StatusError, reported: Option<(ErrorCode, String)>) -> UppError {
     let status = refusal.status.as_u16();
-    let told =
-        told.unwrap_or_else(|| VendorError::of_status(status, &String::from_utf8_lossy(&refusal.body)));
+    let reported =
+        reported.unwrap_or_else(|| VendorError::of_status(status, &String::from_utf8_lossy(&refusal.body)));
     UppError {
         status_code: Some(status),
         retry_after: refusal.retry_after.as_ref().map(Duration::as_secs_f64),
         request_id: refusal.request_id.clone(),
-        ..UppError::new(told.0, provider, told.1)
+        ..UppError::new(reported.0, provider, reported.1)
     }
 }
 

@@ -46,10 +46,10 @@ pub fn set_omission_observer(observer: Box<dyn OmissionObserver>) -> Result<(), 
 pub(super) fn report(history: &History, producer: ModelIdentity<'_>) {
     let Some(observer) = OBSERVER.get().filter(|observer| observer.is_enabled()) else { return };
     for message in history {
-        for (namespace, facts) in message.metadata.iter().flat_map(RawObject::iter) {
+        for (namespace, members) in message.metadata.iter().flat_map(RawObject::iter) {
             let origin = Provenance::of(message, namespace);
             let is_own = namespace == producer.provider && producer.made(origin);
-            if !is_own && is_opaque(facts.get()) {
+            if !is_own && is_opaque(members.get()) {
                 observer.omitted(&Omission {
                     made_by: namespace.to_owned(),
                     made_by_model: origin.names().next().unwrap_or_default().into_owned(),

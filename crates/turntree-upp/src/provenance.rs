@@ -154,11 +154,11 @@ pub(super) fn record_requested_model(response: &mut ModelResponse, producer: Mod
     if origin.model.is_some() && producer.made(origin) {
         return;
     }
-    let Some(mut facts) = RawObject::from_raw(namespace) else { return };
-    facts.insert(REQUESTED_MODEL, RawJson::from_str_value(model_id));
+    let Some(mut members) = RawObject::from_raw(namespace) else { return };
+    members.insert(REQUESTED_MODEL, RawJson::from_str_value(model_id));
     let message = Arc::make_mut(&mut response.message);
-    if let (Some(metadata), Ok(facts)) = (&mut message.metadata, RawJson::from_value(&facts)) {
-        metadata.insert(provider, facts);
+    if let (Some(metadata), Ok(members)) = (&mut message.metadata, RawJson::from_value(&members)) {
+        metadata.insert(provider, members);
     }
 }
 

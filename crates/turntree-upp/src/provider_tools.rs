@@ -31,13 +31,13 @@ const TOOLS: &str = "tools";
 /// # Ok::<_, serde_json::Error>(())
 /// ```
 pub fn tool(provider: &str, name: &str, definition: RawJson) -> ToolDefinition {
-    let facts: RawObject = [(MARK, definition)].into_iter().collect();
-    let facts = RawJson::from_value(&facts).unwrap_or_default();
+    let members: RawObject = [(MARK, definition)].into_iter().collect();
+    let members = RawJson::from_value(&members).unwrap_or_default();
     ToolDefinition {
         name: name.to_owned(),
         description: String::new(),
         parameters: RawJson::empty_object(),
-        metadata: Some([(provider, facts)].into_iter().collect()),
+        metadata: Some([(provider, members)].into_iter().collect()),
         extra: Extra::new(),
     }
 }
@@ -50,7 +50,7 @@ pub fn is_native(tool: &ToolDefinition) -> bool {
 /// The vendors that own a tool, each with its definition.
 fn owners(tool: &ToolDefinition) -> impl Iterator<Item = (&str, RawJson)> {
     let namespaces = tool.metadata.iter().flat_map(RawObject::iter);
-    namespaces.filter_map(|(provider, facts)| Some((provider, RawObject::from_raw(facts)?.remove(MARK)?)))
+    namespaces.filter_map(|(provider, members)| Some((provider, RawObject::from_raw(members)?.remove(MARK)?)))
 }
 
 /// Moves provider tools from `tools` to the parameters, where dialects expect them.
@@ -71,7 +71,7 @@ pub fn settle<'a>(
     let mut native: Vec<RawJson> = match request.params.get(TOOLS).filter(|tools| !tools.is_null()) {
         None => Vec::new(),
         Some(tools) => tools.to().map_err(|_| {
-            UppError::invalid_request(provider, "params.tools: a list of the vendor's own tools is needed")
+            UppError::invalid_request(provider, "params.tools: expected a list of provider tools")
         })?,
     };
     let mut functions = Vec::new();

@@ -112,13 +112,13 @@ pub fn model(reference: &str, config: ProviderConfig) -> Result<Arc<dyn Model>, 
 }
 
 fn unsupported(provider: &str, modality: Modality) -> UppError {
-    let words = match modality {
+    let kind = match modality {
         Modality::Llm => "LLM",
         other => other.as_str(),
     };
     let error = UppError::invalid_request(
         provider,
-        format!("Provider '{provider}' does not support {words} modality"),
+        format!("Provider '{provider}' does not support {kind} modality"),
     );
     UppError { modality, ..error }
 }
@@ -164,6 +164,6 @@ fn built_in() -> Factories {
 }
 
 fn needs_address(provider: &str) -> UppError {
-    let message = format!("{provider} has no address of its own: give base_url in the configuration");
+    let message = format!("{provider} has no default URL; set base_url in the configuration");
     UppError::invalid_request(provider, message)
 }

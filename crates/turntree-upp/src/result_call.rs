@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::{Modality, UppError};
 use super::middleware::call::Outcome;
-use super::middleware::context::Called;
+use super::middleware::context::CalledModel;
 use super::middleware::{CallContext, MiddlewareStack, Request, Response};
 use super::result_stream::{ResultStream, Step, Steps};
 use super::telemetry::{ErrorOutcome, MediaOperation, ResultOutcome};
@@ -75,7 +75,7 @@ where
     for<'a> ResultOutcome<'a, Q::Result>: SpanOutcome,
 {
     fn context(&self, streaming: bool) -> Arc<CallContext> {
-        let called = Called {
+        let called = CalledModel {
             modality: Q::MODALITY,
             model_id: Arc::clone(&self.model_id),
             provider: Arc::clone(&self.provider),

@@ -111,7 +111,7 @@ def test_results_have_the_face_of_data(loopback):
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
-        ([], "nothing to embed"),
+        ([], "the list is empty"),
         (["a", ""], r"inputs\[1\] is empty"),
         (Image.from_url("https://h/a.png"), "image input"),
     ],

@@ -19,7 +19,7 @@ use crate::types::structure::Structure;
 use turntree_core::message::{StreamEvent, ToolDefinition, Turn};
 use turntree_core::time::{Clock, SystemClock, Timestamp};
 use turntree_upp::llm::capability_check;
-use turntree_upp::middleware::context::Called;
+use turntree_upp::middleware::context::CalledModel;
 use turntree_upp::middleware::{CallContext, Emitted, MiddlewareStack, Response};
 use turntree_upp::{ErrorCode, Modality, ModelRequest, ModelResponse, UppError};
 
@@ -44,7 +44,7 @@ impl ModelMiddlewareLayer {
             tools: Arc::clone(&setup.tools),
             structure: setup.structure.clone(),
         };
-        let called = Called {
+        let called = CalledModel {
             modality: Modality::Llm,
             model_id: model.model_id().into(),
             provider: model.provider().into(),

@@ -120,8 +120,9 @@ impl Serialize for Texts<'_> {
         let mut texts = serializer.serialize_seq(Some(self.0.len()))?;
         for input in self.0 {
             let text = input.as_text();
-            texts
-                .serialize_element(text.ok_or_else(|| serde::ser::Error::custom("only texts are taken"))?)?;
+            texts.serialize_element(
+                text.ok_or_else(|| serde::ser::Error::custom("only texts are supported"))?,
+            )?;
         }
         texts.end()
     }
@@ -131,7 +132,7 @@ impl Serialize for Texts<'_> {
 pub(crate) fn no_vectors(provider: &str, members: &Extra) -> UppError {
     match members.get("error") {
         Some(error) => VendorError::of_json(error).into_error(provider),
-        None => UppError::invalid_response(provider, format!("the answer of {provider} holds no vectors")),
+        None => UppError::invalid_response(provider, format!("the response of {provider} has no embeddings")),
     }
 }
 

@@ -122,14 +122,14 @@ fn form(provider: &str, model_id: &str, request: &ImageRequest) -> Result<ImageB
 
 /// The data of an image, and a file name by its type.
 fn upload(provider: &str, what: &str, image: &ImageBlock) -> Result<(String, Bytes), UppError> {
-    let wrong = |words: String| UppError::invalid_request(provider, format!("{what}: {words}"));
+    let wrong = |message: String| UppError::invalid_request(provider, format!("{what}: {message}"));
     let bytes = match &image.source {
         ImageSource::Bytes(source) => source.data.clone(),
         ImageSource::Base64(source) => {
             Binary::from_base64(&source.data).map_err(|error| wrong(error.to_string()))?
         }
         ImageSource::Url(_) | ImageSource::Unknown(_) => {
-            return Err(wrong("its data is at a URL; fetch it and give the bytes".to_owned()));
+            return Err(wrong("its data is at a URL; download it and pass the bytes".to_owned()));
         }
     };
     let extension = match image.mime_type.as_str() {
@@ -176,7 +176,7 @@ json_object! {
     }
 }
 
-/// What the decoder needs to know of the request.
+/// The properties of the request that the decoder needs.
 #[derive(Debug, Clone)]
 struct DecodeContext {
     provider: &'static str,
@@ -188,7 +188,7 @@ struct DecodeContext {
 impl DecodeContext {
     fn image(&self, place: usize, item: Item) -> Result<GeneratedImage, UppError> {
         let image = self.block(item.b64_json, item.url).ok_or_else(|| {
-            let message = format!("data[{place}]: there is neither b64_json nor url");
+            let message = format!("data[{place}]: expected b64_json or url");
             UppError::invalid_response(self.provider, message)
         })?;
         let metadata = namespaced(self.provider, metadata_members(&item.extra, &[]));
@@ -219,7 +219,7 @@ impl DecodeContext {
         if let Some(error) = members.get("error") {
             return VendorError::of_json(error).into_error(self.provider);
         }
-        let message = format!("the answer of {} holds no images", self.provider);
+        let message = format!("the response of {} has no images", self.provider);
         UppError::invalid_response(self.provider, message)
     }
 }
@@ -255,7 +255,7 @@ impl ImageDecoder for Decoder {
             return Ok(());
         }
         let image = self.context.block(frame.b64_json, frame.url).ok_or_else(|| {
-            UppError::invalid_response(self.context.provider, format!("the event {kind} holds no image"))
+            UppError::invalid_response(self.context.provider, format!("the event {kind} has no image"))
         })?;
         let metadata = namespaced(self.context.provider, metadata_members(&frame.extra, &[]));
         if is_preview {

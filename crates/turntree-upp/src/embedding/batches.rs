@@ -117,13 +117,13 @@ fn check(model: &dyn EmbeddingModel, inputs: &[EmbeddingInput]) -> Result<(), Up
     let provider = model.provider();
     let wrong = |message: String| Err(UppError::invalid_request(provider, message));
     if inputs.is_empty() {
-        return wrong("there is nothing to embed; give at least one text".to_owned());
+        return wrong("inputs: the list is empty; pass at least one text".to_owned());
     }
     let takes_images = model.limits().image_input;
     for (place, input) in inputs.iter().enumerate() {
         match input {
             EmbeddingInput::Text(text) if text.is_empty() => {
-                return wrong(format!("inputs[{place}] is empty; leave it out or give it a text"));
+                return wrong(format!("inputs[{place}] is empty; remove it or pass a text"));
             }
             EmbeddingInput::Image(_) if !takes_images => {
                 return wrong(format!("inputs[{place}]: Provider '{provider}' does not support image input"));
@@ -160,7 +160,8 @@ fn numbered_batch(
     embeddings.sort_by_key(|embedding| embedding.index);
     let numbered = embeddings.iter().zip(0_u64..).all(|(embedding, place)| embedding.index == place);
     if !numbered {
-        let message = format!("{provider} numbered its vectors otherwise than the {expected} inputs");
+        let message =
+            format!("the indexes of the vectors from {provider} do not match the {expected} inputs");
         return Err(UppError::invalid_response(provider, message));
     }
     for embedding in embeddings.iter_mut().filter(|_| start > 0) {
@@ -232,23 +233,24 @@ fn merged(mut calls: Vec<RawObject>) -> Option<RawObject> {
         }
     }
     let namespaces = names.into_iter();
-    Some(namespaces.filter_map(|(name, facts)| Some((name, RawJson::from_value(&facts).ok()?))).collect())
+    Some(namespaces.filter_map(|(name, members)| Some((name, RawJson::from_value(&members).ok()?))).collect())
 }
 
 fn merged_namespace(calls: &[RawObject], namespace: &str) -> RawObject {
-    let said: Vec<RawObject> = calls
+    let calls_of_provider: Vec<RawObject> = calls
         .iter()
         .map(|call| call.get(namespace).and_then(RawObject::from_raw).unwrap_or_default())
         .collect();
-    let mut facts = RawObject::new();
-    for (name, value) in said.iter().flat_map(RawObject::iter) {
-        if facts.get(name).is_some() {
+    let mut members = RawObject::new();
+    for (name, value) in calls_of_provider.iter().flat_map(RawObject::iter) {
+        if members.get(name).is_some() {
             continue;
         }
-        let all: Vec<RawJson> = said.iter().map(|call| call.get(name).cloned().unwrap_or_default()).collect();
+        let all: Vec<RawJson> =
+            calls_of_provider.iter().map(|call| call.get(name).cloned().unwrap_or_default()).collect();
         let agreed = all.iter().all(|other| other == value);
-        let fact = if agreed { value.clone() } else { RawJson::from_value(&all).unwrap_or_default() };
-        facts.insert(name, fact);
+        let merged_value = if agreed { value.clone() } else { RawJson::from_value(&all).unwrap_or_default() };
+        members.insert(name, merged_value);
     }
-    facts
+    members
 }

@@ -40,7 +40,7 @@ pub enum VectorError {
     #[error("the vector is {0}")]
     Base64(#[from] turntree_core::message::media::Base64Error),
     /// The length is not a multiple of four bytes.
-    #[error("the vector has {0} bytes, which are no whole number of 32-bit floats")]
+    #[error("the vector has {0} bytes; expected a multiple of 4 (32-bit floats)")]
     Length(usize),
     /// A number is infinite or NaN.
     #[error("the vector's number {0} is not finite")]

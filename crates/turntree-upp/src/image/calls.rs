@@ -13,7 +13,7 @@ use crate::result_stream::ResultStream;
 /// A running call: previews and finished images, then the result.
 pub type ImageStream = ResultStream<ImageEvent, ImageResult>;
 
-/// What the caller wants.
+/// The operation that the caller requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Generate,
@@ -117,10 +117,10 @@ fn check(model: &dyn ImageModel, request: &ImageRequest, operation: Operation) -
         return wrong(format!("Provider '{provider}' does not support {what} with model '{model_id}'"));
     }
     if request.prompt.trim().is_empty() {
-        return wrong("the prompt is empty; say what to draw".to_owned());
+        return wrong("the prompt is empty; describe the image".to_owned());
     }
     if operation == Operation::Edit && request.source.is_none() {
-        return wrong("there is no picture to change; give an image".to_owned());
+        return wrong("there is no image to edit; pass an image".to_owned());
     }
     Ok(())
 }

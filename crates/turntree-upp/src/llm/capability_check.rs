@@ -1,4 +1,4 @@
-//! Refuses requests that the model does not support, before anything is sent.
+//! Rejects requests that the model does not support, before anything is sent.
 //!
 //! Spec: UPP-1.2 §10
 

@@ -77,27 +77,27 @@ pub fn into_messages(
     ids: &dyn IdSource,
     clock: &dyn Clock,
 ) -> Result<Vec<Arc<Message>>, UppError> {
-    let (mut messages, mut said) = (Vec::new(), Vec::new());
+    let (mut messages, mut content) = (Vec::new(), Vec::new());
     let user = |content| Arc::new(Message::new(Body::User { content }, ids, clock));
     for input in inputs {
         match input {
-            Input::Text(text) => said.push(ContentBlock::text(text)),
+            Input::Text(text) => content.push(ContentBlock::text(text)),
             Input::Block(ContentBlock::Reasoning(_) | ContentBlock::Unknown(_)) => {
-                let words = "Invalid inference input: a user cannot send this block; \
+                let message_text = "Invalid inference input: a user cannot send this block; \
                              send text, an image, a document, audio, video or binary data";
-                return Err(UppError::invalid_request(provider, words));
+                return Err(UppError::invalid_request(provider, message_text));
             }
-            Input::Block(block) => said.push(block),
+            Input::Block(block) => content.push(block),
             Input::Message(message) => {
-                if !said.is_empty() {
-                    messages.push(user(std::mem::take(&mut said)));
+                if !content.is_empty() {
+                    messages.push(user(std::mem::take(&mut content)));
                 }
                 messages.push(message);
             }
         }
     }
-    if !said.is_empty() {
-        messages.push(user(said));
+    if !content.is_empty() {
+        messages.push(user(content));
     }
     Ok(messages)
 }

@@ -119,8 +119,8 @@ async fn until(
 }
 
 fn cancelled_call(context: &CallContext) -> UppError {
-    let words = if context.streaming { "Stream cancelled" } else { "the request was cancelled" };
-    let error = UppError::new(ErrorCode::Cancelled, &*context.provider, words);
+    let message = if context.streaming { "Stream cancelled" } else { "the request was cancelled" };
+    let error = UppError::new(ErrorCode::Cancelled, &*context.provider, message);
     UppError { modality: context.modality, ..error }
 }
 

@@ -1,4 +1,4 @@
-//! What hooks can read and change of a call.
+//! The data of a call that hooks can read and change.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -57,7 +57,7 @@ impl From<Arc<ImageResult>> for Response {
     }
 }
 
-/// One call of a model, as middleware sees it.
+/// One call of a model, for its middleware.
 ///
 /// Spec: UPP-1.2 §17
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub struct CallContext {
     clock: Arc<dyn Clock>,
     request: Mutex<Request>,
     outcome: Mutex<Outcome>,
-    pub(super) given: Given,
+    pub(super) original: OriginalConversation,
 }
 
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ struct Outcome {
 
 /// The conversation as the caller passed it: history, then inputs. See [`super::turn_start`].
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct OriginalConversation {
     pub(super) messages: History,
     pub(super) history: usize,
     /// Messages that middleware has inserted before the history.
@@ -97,7 +97,7 @@ pub(super) struct Given {
 
 /// Model and mode of a call.
 #[derive(Debug, Clone)]
-pub struct Called {
+pub struct CalledModel {
     /// The kind of model.
     pub modality: Modality,
     /// The vendor's name of the model.
@@ -110,28 +110,34 @@ pub struct Called {
 
 impl CallContext {
     /// The context of a language model call; the first `history` messages of the request are not new.
-    pub fn llm(called: Called, request: ModelRequest, history: usize, clock: Arc<dyn Clock>) -> Self {
-        let given = Given { messages: request.messages.clone(), history, stored: Mutex::default() };
-        Self::with_request(called, Request::Llm(request), given, clock)
+    pub fn llm(called: CalledModel, request: ModelRequest, history: usize, clock: Arc<dyn Clock>) -> Self {
+        let original =
+            OriginalConversation { messages: request.messages.clone(), history, stored: Mutex::default() };
+        Self::with_request(called, Request::Llm(request), original, clock)
     }
 
     /// The context of an embedding call.
-    pub fn embedding(called: Called, request: EmbeddingRequest, clock: Arc<dyn Clock>) -> Self {
+    pub fn embedding(called: CalledModel, request: EmbeddingRequest, clock: Arc<dyn Clock>) -> Self {
         Self::of_request(called, Request::Embedding(request), clock)
     }
 
     /// The context of an image call.
-    pub fn image(called: Called, request: ImageRequest, clock: Arc<dyn Clock>) -> Self {
+    pub fn image(called: CalledModel, request: ImageRequest, clock: Arc<dyn Clock>) -> Self {
         Self::of_request(called, Request::Image(request), clock)
     }
 
     /// The context of a call without a conversation.
-    pub(crate) fn of_request(called: Called, request: Request, clock: Arc<dyn Clock>) -> Self {
-        Self::with_request(called, request, Given::default(), clock)
+    pub(crate) fn of_request(called: CalledModel, request: Request, clock: Arc<dyn Clock>) -> Self {
+        Self::with_request(called, request, OriginalConversation::default(), clock)
     }
 
-    fn with_request(called: Called, request: Request, given: Given, clock: Arc<dyn Clock>) -> Self {
-        let Called { modality, model_id, provider, streaming } = called;
+    fn with_request(
+        called: CalledModel,
+        request: Request,
+        original: OriginalConversation,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let CalledModel { modality, model_id, provider, streaming } = called;
         let start_time = clock.now();
         Self {
             modality,
@@ -143,7 +149,7 @@ impl CallContext {
             clock,
             request: Mutex::new(request),
             outcome: Mutex::default(),
-            given,
+            original,
         }
     }
 
@@ -203,12 +209,12 @@ impl CallContext {
         self.outcome().end_time
     }
 
-    /// Stores a response; the last one counts.
+    /// Stores a response. Replaces an earlier one.
     pub fn set_response(&self, response: Response) {
         self.outcome().response = Some(response);
     }
 
-    /// Stores the end time; the first call counts.
+    /// Stores the end time, unless it is stored already.
     pub(super) fn finish(&self) {
         let now = self.clock.now();
         self.outcome().end_time.get_or_insert(now);

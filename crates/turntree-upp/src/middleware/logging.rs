@@ -95,12 +95,12 @@ impl Logging {
         }
     }
 
-    fn write(&self, level: Level, words: &str, data: &RawObject) {
+    fn write(&self, level: Level, message: &str, data: &RawObject) {
         if level < self.level {
             return;
         }
         let separator = if self.prefix.is_empty() { "" } else { " " };
-        (self.sink)(level, &format!("{}{separator}{words}", self.prefix), data);
+        (self.sink)(level, &format!("{}{separator}{message}", self.prefix), data);
     }
 
     fn contents_of(&self, data: &mut RawObject, name: &str, value: Option<RawJson>) {
@@ -111,7 +111,7 @@ impl Logging {
 }
 
 /// Modality, provider, model and mode of a call.
-fn facts(context: &CallContext) -> RawObject {
+fn call_data(context: &CallContext) -> RawObject {
     let mut data = RawObject::new();
     data.insert("modality", RawJson::from_str_value(context.modality.as_str()));
     data.insert("provider", RawJson::from_str_value(&context.provider));
@@ -156,12 +156,12 @@ impl Middleware for Logging {
     }
 
     fn on_start<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        self.write(Level::Info, &format!("{} starts", model_of(context)), &facts(context));
+        self.write(Level::Info, &format!("{} starts", model_of(context)), &call_data(context));
         done()
     }
 
     fn on_request<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        let mut data = facts(context);
+        let mut data = call_data(context);
         match context.request() {
             Request::Llm(request) => {
                 put(&mut data, "messages", &request.messages.len());
@@ -178,12 +178,12 @@ impl Middleware for Logging {
                 self.contents_of(&mut data, "contents", Some(RawJson::from_str_value(&request.prompt)));
             }
         }
-        self.write(Level::Debug, &format!("{} is asked", model_of(context)), &data);
+        self.write(Level::Debug, &format!("{} receives a request", model_of(context)), &data);
         done()
     }
 
     fn on_response<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        let mut data = facts(context);
+        let mut data = call_data(context);
         match context.response() {
             Some(Response::Llm(response)) => {
                 data.insert("stopReason", RawJson::from_str_value(response.stop_reason.as_str()));
@@ -197,28 +197,28 @@ impl Middleware for Logging {
             Some(Response::Image(result)) => put(&mut data, "images", &result.images.len()),
             None => {}
         }
-        self.write(Level::Debug, &format!("{} has answered", model_of(context)), &data);
+        self.write(Level::Debug, &format!("{} returned a response", model_of(context)), &data);
         done()
     }
 
     fn on_turn<'a>(&'a self, turn: &'a Arc<Turn>, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        let mut data = facts(context);
+        let mut data = call_data(context);
         put(&mut data, "cycles", &turn.cycles);
         put(&mut data, "inputTokens", &turn.usage.input_tokens);
         put(&mut data, "outputTokens", &turn.usage.output_tokens);
-        self.write(Level::Info, &format!("{} made a turn", model_of(context)), &data);
+        self.write(Level::Info, &format!("{} completed a turn", model_of(context)), &data);
         done()
     }
 
     fn on_end<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        let mut data = facts(context);
+        let mut data = call_data(context);
         put_duration(&mut data, context);
         self.write(Level::Info, &format!("{} ends", model_of(context)), &data);
         done()
     }
 
     fn on_error<'a>(&'a self, error: &'a UppError, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        let mut data = facts(context);
+        let mut data = call_data(context);
         put_duration(&mut data, context);
         data.insert("code", RawJson::from_str_value(error.code.as_str()));
         put(&mut data, "statusCode", &error.status_code);
@@ -228,14 +228,14 @@ impl Middleware for Logging {
     }
 
     fn on_abort<'a>(&'a self, _error: &'a UppError, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        let mut data = facts(context);
+        let mut data = call_data(context);
         put_duration(&mut data, context);
         self.write(Level::Warning, &format!("{} was aborted", model_of(context)), &data);
         done()
     }
 
     fn on_stream_event(&self, event: StreamEvent, context: &Arc<CallContext>) -> Result<Emitted, UppError> {
-        let mut data = facts(context);
+        let mut data = call_data(context);
         put(&mut data, "index", &event.index);
         self.contents_of(&mut data, "contents", RawJson::from_value(&event).ok());
         self.write(Level::Debug, &format!("event {}", event.delta.kind()), &data);
@@ -248,7 +248,7 @@ impl Middleware for Logging {
         params: &'a RawJson,
         context: &'a Arc<CallContext>,
     ) -> HookFuture<'a> {
-        let mut data = facts(context);
+        let mut data = call_data(context);
         data.insert("toolName", RawJson::from_str_value(&tool.name));
         self.contents_of(&mut data, "contents", Some(params.clone()));
         self.write(Level::Info, &format!("tool '{}' is called", tool.name), &data);
@@ -261,10 +261,10 @@ impl Middleware for Logging {
         result: &'a RawJson,
         context: &'a Arc<CallContext>,
     ) -> HookFuture<'a> {
-        let mut data = facts(context);
+        let mut data = call_data(context);
         data.insert("toolName", RawJson::from_str_value(&tool.name));
         self.contents_of(&mut data, "contents", Some(result.clone()));
-        self.write(Level::Info, &format!("tool '{}' has answered", tool.name), &data);
+        self.write(Level::Info, &format!("tool '{}' returned", tool.name), &data);
         done()
     }
 }

@@ -51,7 +51,7 @@ impl Documents {
 }
 
 impl ParsedObject {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the state is kept by the address of its owner")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the address of the owner is the key of the state")]
     fn documents(&self, context: &CallContext) -> Arc<Documents> {
         context.state.of(self)
     }

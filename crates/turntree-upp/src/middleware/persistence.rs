@@ -49,9 +49,9 @@ impl fmt::Debug for Persistence {
     }
 }
 
-/// The messages of the request, as this middleware left them.
+/// The messages of the request after this middleware.
 #[derive(Default)]
-struct Asked(Mutex<History>);
+struct SentMessages(Mutex<History>);
 
 impl Persistence {
     /// Stores the conversation of `adapter`.
@@ -81,21 +81,21 @@ impl Persistence {
             request.messages = messages;
             context.set_request(Request::Llm(request.clone()));
         }
-        let asked: Arc<Asked> = context.state.of(self);
-        *asked.0.lock().unwrap_or_else(PoisonError::into_inner) = request.messages;
+        let sent: Arc<SentMessages> = context.state.of(self);
+        *sent.0.lock().unwrap_or_else(PoisonError::into_inner) = request.messages;
         Ok(())
     }
 
     async fn append(&self, turn: &Turn, context: &CallContext) -> Result<(), UppError> {
-        let asked: Arc<Asked> = context.state.of(self);
-        let asked = asked.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sent: Arc<SentMessages> = context.state.of(self);
+        let sent = sent.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let _alone = self.writing.lock().await;
         let stored = self.adapter.load().await.map_err(|error| self.failed("load", error, context))?;
         let mut thread = stored.unwrap_or_else(|| self.new_thread());
-        let said = asked.iter().chain(turn.messages.iter());
+        let messages = sent.iter().chain(turn.messages.iter());
         let mut seen: HashSet<&str> = HashSet::new();
-        let said = said.filter(|message| seen.insert(message.id.as_str()));
-        let new: Vec<_> = unseen(said, thread.messages.iter()).cloned().collect();
+        let messages = messages.filter(|message| seen.insert(message.id.as_str()));
+        let new: Vec<_> = unseen(messages, thread.messages.iter()).cloned().collect();
         if new.is_empty() {
             return Ok(());
         }
@@ -110,8 +110,8 @@ impl Persistence {
 
     /// Converts an error of the store into an error of the call, with the original as its cause.
     fn failed(&self, what: &str, error: UppError, context: &CallContext) -> UppError {
-        let words = format!("persistence could not {what} \"{}\": {}", self.adapter.id(), error.message);
-        let failed = UppError::new(ErrorCode::ProviderError, &*context.provider, words);
+        let message = format!("persistence could not {what} \"{}\": {}", self.adapter.id(), error.message);
+        let failed = UppError::new(ErrorCode::ProviderError, &*context.provider, message);
         UppError { modality: context.modality, ..failed.with_cause(error) }
     }
 }

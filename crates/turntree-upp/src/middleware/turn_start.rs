@@ -15,7 +15,7 @@ pub const TURN_START: &str = "llm:turnStartIndex";
 impl CallContext {
     /// Marks messages that middleware has inserted before the conversation as older than this call.
     pub fn add_history(&self, messages: impl IntoIterator<Item = Arc<Message>>) {
-        self.given.stored.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
+        self.original.stored.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
     }
 
     /// The position of the first new message in `messages`, the conversation as it is sent.
@@ -24,12 +24,12 @@ impl CallContext {
     /// older. If none is left, it is the value of [`TURN_START`]; else the first input that is left; else there are as
     /// many new messages as there were inputs.
     pub fn turn_start(&self, messages: &History) -> usize {
-        let given = &self.given;
-        if messages.ptr_eq(&given.messages) {
-            return given.history;
+        let original = &self.original;
+        if messages.ptr_eq(&original.messages) {
+            return original.history;
         }
-        let stored = given.stored.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = given.messages.iter().take(given.history).chain(stored.iter());
+        let stored = original.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = original.messages.iter().take(original.history).chain(stored.iter());
         let old: HashSet<&str> = old.map(|message| message.id.as_str()).collect();
         if let Some(last) = messages.iter().rposition(|message| old.contains(message.id.as_str())) {
             return last.saturating_add(1);
@@ -37,7 +37,7 @@ impl CallContext {
         if let Some(index) = self.state.number(TURN_START) {
             return index.min(messages.len());
         }
-        let inputs = given.messages.skip(given.history);
+        let inputs = original.messages.skip(original.history);
         let new: HashSet<&str> = inputs.iter().map(|message| message.id.as_str()).collect();
         if let Some(first) = messages.iter().position(|message| new.contains(message.id.as_str())) {
             return first;

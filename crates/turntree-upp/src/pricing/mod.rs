@@ -160,19 +160,19 @@ pub(super) fn cost_of(
     response: &ModelResponse,
 ) -> Option<f64> {
     #[derive(Deserialize, Default)]
-    struct Facts {
+    struct PricedMembers {
         #[serde(default)]
         model: Option<String>,
         #[serde(default)]
         service_tier: Option<String>,
     }
     let ModelIdentity { provider, model_id } = producer;
-    let facts = response.message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
-    let facts: Facts = facts.and_then(|raw| raw.to().ok()).unwrap_or_default();
+    let members = response.message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
+    let members: PricedMembers = members.and_then(|raw| raw.to().ok()).unwrap_or_default();
     // The vendor bills the model that answered. A gateway's own name for it matches no row.
-    let answered = facts.model.as_deref().filter(|model| !model.is_empty());
+    let answered = members.model.as_deref().filter(|model| !model.is_empty());
     let price = prices.find(provider, answered.unwrap_or(model_id))?;
-    let is_usual = facts.service_tier.as_deref().is_none_or(is_usual_tier) && has_list_price(request);
+    let is_usual = members.service_tier.as_deref().is_none_or(is_usual_tier) && has_list_price(request);
     is_usual.then(|| price.cost(&response.usage, cache_apart)).flatten()
 }
 

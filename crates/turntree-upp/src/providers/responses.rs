@@ -30,7 +30,7 @@ pub const KEY_VARIABLE: &str = "OPENRESPONSES_API_KEY";
 pub fn responses(host: impl Into<String>) -> Result<ResponsesDialect, UppError> {
     let host = host.into();
     if host.trim().is_empty() {
-        let message = "responses needs a host: give its prefix, as https://host/v1";
+        let message = "responses needs a host; pass its prefix, such as https://host/v1";
         return Err(UppError::invalid_request(PROVIDER, message));
     }
     let endpoint = Endpoint { base_url: host.into(), ..Endpoint::vendor(PROVIDER, "", &[KEY_VARIABLE]) };

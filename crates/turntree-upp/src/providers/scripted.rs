@@ -314,9 +314,7 @@ struct Performance {
 fn exhausted(count: usize) -> UppError {
     UppError::invalid_request(
         PROVIDER,
-        format!(
-            "the script is at its end: it has {count} replies and was asked for one more; add a reply, or give a function"
-        ),
+        format!("the script has only {count} replies; add a reply, or use a function"),
     )
 }
 

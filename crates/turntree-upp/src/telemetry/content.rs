@@ -59,7 +59,7 @@ const fn role(message: &Message) -> &'static str {
 }
 
 fn parts(message: &Message) -> Vec<Value> {
-    let said = message.content().iter().map(part);
+    let content = message.content().iter().map(part);
     let calls = message.tool_calls().iter().map(|call| {
         let arguments = parsed(&call.arguments);
         json!({ "type": "tool_call", "id": call.tool_call_id, "name": call.tool_name, "arguments": arguments })
@@ -68,7 +68,7 @@ fn parts(message: &Message) -> Vec<Value> {
         let response = parsed(&result.result);
         json!({ "type": "tool_call_response", "id": result.tool_call_id, "response": response })
     });
-    said.chain(calls).chain(results).collect()
+    content.chain(calls).chain(results).collect()
 }
 
 fn part(block: &ContentBlock) -> Value {

@@ -36,7 +36,10 @@ pub(super) fn response(
         return Err(error);
     }
     let Some(choice @ Choice { message: Some(received), finish_reason, .. }) = choice else {
-        return Err(UppError::invalid_response(provider, format!("{provider} answered without a choice")));
+        return Err(UppError::invalid_response(
+            provider,
+            format!("the response of {provider} has no choices"),
+        ));
     };
     let mut stored = MetadataCollector::default();
     stored.update(options, &completion, Some(choice));
@@ -192,6 +195,6 @@ fn tool_calls(
 }
 
 pub(super) fn unreadable_arguments(provider: &str, error: serde_json::Error) -> UppError {
-    UppError::invalid_response(provider, "the arguments of a tool call are neither a text nor an object")
+    UppError::invalid_response(provider, "the arguments of a tool call are neither a string nor an object")
         .with_cause(error)
 }

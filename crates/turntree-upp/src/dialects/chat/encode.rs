@@ -13,7 +13,7 @@ use super::content::{Picture, UserContent, refused_from_user};
 use super::{CallIds, ChatOptions, Replay, StructureForm};
 use crate::dialects::common::{
     BlockLocation, BodyWriter, Concatenated, ResultText, StructureSchema, stream_options, system_text,
-    tool_fact,
+    tool_metadata_value,
 };
 use crate::error::UppError;
 use crate::provenance::{ModelIdentity, Provenance};
@@ -132,12 +132,12 @@ fn native_tools(provider: &str, params: &RawObject) -> Result<Vec<RawJson>, UppE
     match params.get("tools").filter(|tools| !tools.is_null()) {
         None => Ok(Vec::new()),
         Some(tools) => tools.to().map_err(|_| {
-            UppError::invalid_request(provider, "params.tools: a list of the vendor's own tools is needed")
+            UppError::invalid_request(provider, "params.tools: expected a list of provider tools")
         }),
     }
 }
 
-/// Refuses unsupported content before anything is written.
+/// Rejects unsupported content before anything is written.
 fn check(options: &ChatOptions, history: &History) -> Result<(), UppError> {
     let provider = &*options.endpoint.provider;
     for (message_place, message) in history.iter().enumerate() {
@@ -160,7 +160,7 @@ fn refused_from_assistant(options: &ChatOptions, block: &ContentBlock) -> Option
     match block {
         ContentBlock::Text(_) | ContentBlock::Reasoning(_) => None,
         ContentBlock::Image(_) if options.images_in_answers => None,
-        _ => Some("assistant messages hold text and tool calls here; move it into a user message"),
+        _ => Some("assistant messages support only text and tool calls here; move it into a user message"),
     }
 }
 
@@ -187,7 +187,7 @@ impl Serialize for Conversation<'_> {
                     if let Some(bridge) = options.after_results.filter(|_| was_after_results) {
                         messages.serialize_element(&TextMessage { role: "assistant", content: bridge })?;
                     }
-                    let mark = || message_fact(message, &options.endpoint.provider, CACHE_CONTROL);
+                    let mark = || message_metadata_value(message, &options.endpoint.provider, CACHE_CONTROL);
                     let content = UserContent {
                         blocks: content,
                         documents: options.documents,
@@ -210,8 +210,8 @@ impl Serialize for Conversation<'_> {
 }
 
 /// A value of a message's metadata under a provider's name.
-fn message_fact(message: &Message, provider: &str, fact: &str) -> Option<RawJson> {
-    message.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)?.remove(fact)
+fn message_metadata_value(message: &Message, provider: &str, name: &str) -> Option<RawJson> {
+    message.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)?.remove(name)
 }
 
 #[derive(Serialize)]
@@ -272,8 +272,8 @@ impl<'a> Assistant<'a> {
             Replay::Member(name) => (name, false),
             Replay::RequiredWithCalls(name) => (name, !self.message.tool_calls().is_empty()),
         };
-        let stored =
-            message_fact(self.message, &self.options.endpoint.provider, name).filter(RawJson::is_string);
+        let stored = message_metadata_value(self.message, &self.options.endpoint.provider, name)
+            .filter(RawJson::is_string);
         let thoughts = self.thoughts();
         match stored {
             Some(stored) => map.serialize_entry(name, &stored),
@@ -290,7 +290,7 @@ impl<'a> Assistant<'a> {
             return Ok(());
         }
         let producer = ModelIdentity { provider: &self.options.endpoint.provider, model_id: self.model_id };
-        let stored = message_fact(self.message, producer.provider, NAME).filter(RawJson::is_array);
+        let stored = message_metadata_value(self.message, producer.provider, NAME).filter(RawJson::is_array);
         // Signatures and encrypted parts are only for the model that created them.
         let stored = stored.filter(|_| producer.made(Provenance::of(self.message, producer.provider)));
         stored.map_or(Ok(()), |details| map.serialize_entry(NAME, &details))
@@ -419,14 +419,14 @@ impl Serialize for Tools<'_> {
         let mut list = serializer.serialize_seq(Some(self.native.len() + self.ours.len()))?;
         self.native.iter().try_for_each(|tool| list.serialize_element(tool))?;
         for tool in self.ours {
-            let mark = || tool_fact(tool, &self.options.endpoint.provider, CACHE_CONTROL);
+            let mark = || tool_metadata_value(tool, &self.options.endpoint.provider, CACHE_CONTROL);
             list.serialize_element(&Tool {
                 kind: "function",
                 function: Function {
                     name: &tool.name,
                     description: &tool.description,
                     parameters: &tool.parameters,
-                    strict: tool_fact(tool, &self.options.endpoint.provider, "strict"),
+                    strict: tool_metadata_value(tool, &self.options.endpoint.provider, "strict"),
                 },
                 cache_control: self.options.cache_control.then(mark).flatten(),
             })?;

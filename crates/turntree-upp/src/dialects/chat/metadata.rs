@@ -102,8 +102,8 @@ pub(super) fn thinking_of_details(message: &ChatMessage<'_>) -> String {
 
 impl ReasoningDetail {
     fn of(mut members: RawObject) -> Self {
-        let words = |name: &str| members.get(name).and_then(RawJson::as_string);
-        let (kind, text, summary) = (words("type").unwrap_or_default(), words("text"), words("summary"));
+        let string = |name: &str| members.get(name).and_then(RawJson::as_string);
+        let (kind, text, summary) = (string("type").unwrap_or_default(), string("text"), string("summary"));
         // Placeholders preserve the vendor's order of members.
         for name in ["text", "summary"] {
             if members.get(name).is_some_and(RawJson::is_string) {
@@ -140,9 +140,9 @@ impl ReasoningDetail {
     }
 
     fn into_object(mut self) -> RawObject {
-        for (name, words) in [("text", self.text), ("summary", self.summary)] {
-            if let Some(words) = words {
-                self.members.insert(name, RawJson::from_str_value(&words));
+        for (name, message) in [("text", self.text), ("summary", self.summary)] {
+            if let Some(message) = message {
+                self.members.insert(name, RawJson::from_str_value(&message));
             }
         }
         self.members

@@ -159,8 +159,8 @@ impl ChatStreamDecoder {
 
     fn call(&mut self, piece: &Call<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
         if self.calls.len() > MOST_ITEMS {
-            let words = format!("the answer has more than {MOST_ITEMS} tool calls");
-            return Err(UppError::invalid_response(&*self.options.endpoint.provider, words));
+            let message = format!("the response has more than {MOST_ITEMS} tool calls");
+            return Err(UppError::invalid_response(&*self.options.endpoint.provider, message));
         }
         let nothing = Function::default();
         let function = piece.function.as_ref().unwrap_or(&nothing);

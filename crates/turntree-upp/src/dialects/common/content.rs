@@ -108,7 +108,7 @@ impl BlockLocation<'_> {
         UppError::invalid_request(
             *provider,
             format!(
-                "messages[{place}] (id {id}), content[{block_place}]: {provider} cannot take this {kind} block; {remedy}"
+                "messages[{place}] (id {id}), content[{block_place}]: {provider} does not support this {kind} block; {remedy}"
             ),
         )
     }
@@ -143,8 +143,8 @@ pub fn system_text<'a>(provider: &str, system: &'a System) -> Result<std::borrow
 }
 
 /// A value of a tool's metadata under a provider's name, such as `strict` or `cache_control`.
-pub fn tool_fact(tool: &ToolDefinition, provider: &str, fact: &str) -> Option<RawJson> {
-    tool.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)?.remove(fact)
+pub fn tool_metadata_value(tool: &ToolDefinition, provider: &str, name: &str) -> Option<RawJson> {
+    tool.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)?.remove(name)
 }
 
 /// Reads the body of a response.
@@ -193,6 +193,6 @@ pub const END_OF_STREAM: &str = "[DONE]";
 pub fn cut_short(provider: &str) -> UppError {
     UppError::invalid_response(
         provider,
-        format!("the stream from {provider} ended before the answer was whole; send the request again"),
+        format!("the stream from {provider} ended before the response was complete; send the request again"),
     )
 }

@@ -61,10 +61,10 @@ struct Upstream {
 
 impl Upstream {
     fn message(&self, wrappers: u8) -> Option<String> {
-        let words = self.raw.as_ref().and_then(text)?;
-        let vendors = RawJson::from_text(words.clone()).ok();
+        let message = self.raw.as_ref().and_then(text)?;
+        let vendors = RawJson::from_text(message.clone()).ok();
         let vendors = vendors.and_then(|raw| VendorError::of_json_within(&raw, wrappers).message);
-        vendors.or_else(|| Some(words).filter(|words| words.chars().count() < SHOWN_UPSTREAM))
+        vendors.or_else(|| Some(message).filter(|message| message.chars().count() < SHOWN_UPSTREAM))
     }
 }
 
@@ -164,16 +164,16 @@ impl VendorError {
         let kind = self.kind.or(self.code);
         let message = self.message.unwrap_or_else(|| match kind {
             Some(kind) => format!("{provider} reported an error: {kind}"),
-            None => format!("{provider} reported an error without saying which"),
+            None => format!("{provider} reported an unknown error"),
         });
         UppError::new(code, provider, message)
     }
 
     fn is_about_quota(&self) -> bool {
-        let words = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
         ["quota", "billing", "credit", "insufficient balance", "spending limit"]
             .iter()
-            .any(|sign| words.contains(sign))
+            .any(|sign| message.contains(sign))
     }
 }
 
@@ -329,9 +329,9 @@ fn is_about_context_length(message: &str) -> bool {
         "exceed the maximum number of tokens",
         "reduce the length of the messages",
     ];
-    let words = message.to_ascii_lowercase();
-    SIGNS.iter().any(|sign| words.contains(sign))
-        || (words.contains("input token count") && words.contains("exceeds"))
+    let text = message.to_ascii_lowercase();
+    SIGNS.iter().any(|sign| text.contains(sign))
+        || (text.contains("input token count") && text.contains("exceeds"))
 }
 
 fn status_text(status: u16) -> String {

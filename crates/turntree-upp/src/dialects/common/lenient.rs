@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Count {
 #[serde(untagged)]
 pub enum Cost {
     /// The amount.
-    Told(f64),
+    Reported(f64),
     /// Any other value.
     Other(IgnoredAny),
 }
@@ -65,7 +65,7 @@ impl Cost {
     /// The amount in US dollars, if reported.
     pub fn dollars(self) -> Option<f64> {
         match self {
-            Self::Told(sum) if sum.is_finite() && sum >= 0.0 => Some(sum),
+            Self::Reported(sum) if sum.is_finite() && sum >= 0.0 => Some(sum),
             _ => None,
         }
     }
@@ -146,12 +146,12 @@ pub struct LenientText<'a>(Form<'a>);
 #[derive(Debug)]
 enum Form<'a> {
     Borrowed(&'a str),
-    Made(Box<Words>),
+    Owned(Box<OwnedText>),
 }
 
 /// An owned text, because it had escapes or came in parts.
 #[derive(Debug, Default)]
-struct Words {
+struct OwnedText {
     text: String,
     thinking: String,
 }
@@ -167,7 +167,7 @@ impl<'a> LenientText<'a> {
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Form::Borrowed(text) => text,
-            Form::Made(words) => &words.text,
+            Form::Owned(text) => &text.text,
         }
     }
 
@@ -180,7 +180,7 @@ impl<'a> LenientText<'a> {
     pub fn thinking(&self) -> &str {
         match &self.0 {
             Form::Borrowed(_) => "",
-            Form::Made(words) => &words.thinking,
+            Form::Owned(text) => &text.thinking,
         }
     }
 
@@ -188,12 +188,12 @@ impl<'a> LenientText<'a> {
     pub fn into_text(self) -> Cow<'a, str> {
         match self.0 {
             Form::Borrowed(text) => Cow::Borrowed(text),
-            Form::Made(words) => Cow::Owned(words.text),
+            Form::Owned(text) => Cow::Owned(text.text),
         }
     }
 
     fn made(text: impl Into<String>, thinking: String) -> Self {
-        Self(Form::Made(Box::new(Words { text: text.into(), thinking })))
+        Self(Form::Owned(Box::new(OwnedText { text: text.into(), thinking })))
     }
 }
 

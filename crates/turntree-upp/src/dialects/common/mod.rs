@@ -14,7 +14,7 @@ mod response;
 pub use body::{BodyWriter, Concatenated, ResultText, StructureSchema, stream_options};
 pub use content::{
     BlockLocation, DataUrl, END_OF_STREAM, MediaBytes, audio_format, cut_short, read_body, read_frame,
-    read_line, system_text, tool_fact,
+    read_line, system_text, tool_metadata_value,
 };
 pub use error::{VendorError, code_of_kind, code_of_status};
 pub use lenient::{BoundedVec, Cost, Count, LenientText, MOST_ITEMS};

@@ -108,7 +108,7 @@ pub(super) struct Head {
 
 /// A text with the vendor's signatures and the byte offset at which each of them ends.
 #[derive(Default)]
-struct Words {
+struct SignedText {
     text: String,
     signatures: Vec<(usize, String)>,
 }
@@ -121,8 +121,8 @@ struct SignedCall {
 }
 
 enum Block {
-    Thought(Words),
-    Text(Words),
+    Thought(SignedText),
+    Text(SignedText),
     Media {
         block: ContentBlock,
         signature: Option<String>,
@@ -170,7 +170,7 @@ impl Assembly {
             // A draft image of the model's reasoning.
             Part { inline_data: Some(_), .. } if signature.is_none() => Ok(()),
             Part { text: Some(text), inline_data: None, .. } => {
-                self.words(text.as_str(), is_thought, signature, context, events);
+                self.add_text(text.as_str(), is_thought, signature, context, events);
                 Ok(())
             }
             _ if raw.get() == "{}" => Ok(()),
@@ -186,7 +186,7 @@ impl Assembly {
     }
 
     /// Appends to the last block if it is of the same kind, since the vendor splits texts anywhere.
-    fn words(
+    fn add_text(
         &mut self,
         piece: &str,
         is_thought: bool,
@@ -205,16 +205,16 @@ impl Assembly {
                 // A signature without a text, before or after another kind of part.
                 (true, Some(signature)) => return self.verbatim(signed_nothing(&signature), events),
                 (false, signature) => {
-                    let words = Words::default();
-                    self.blocks.push(if is_thought { Block::Thought(words) } else { Block::Text(words) });
-                    return self.words(piece, is_thought, signature, context, events);
+                    let text = SignedText::default();
+                    self.blocks.push(if is_thought { Block::Thought(text) } else { Block::Text(text) });
+                    return self.add_text(piece, is_thought, signature, context, events);
                 }
             }
         }
         let index = self.next_index().saturating_sub(1);
-        let Some(Block::Thought(words) | Block::Text(words)) = self.blocks.last_mut() else { return };
-        words.text.push_str(piece);
-        words.signatures.extend(signature.map(|signature| (words.text.len(), signature)));
+        let Some(Block::Thought(text) | Block::Text(text)) = self.blocks.last_mut() else { return };
+        text.text.push_str(piece);
+        text.signatures.extend(signature.map(|signature| (text.text.len(), signature)));
         if piece.is_empty() {
             return;
         }
@@ -341,7 +341,7 @@ impl Assembly {
             .blocks
             .iter()
             .filter_map(|block| match block {
-                Block::Text(words) => Some(words.text.as_str()),
+                Block::Text(text) => Some(text.text.as_str()),
                 _ => None,
             })
             .collect();
@@ -391,21 +391,21 @@ struct ResponseBuilder {
 impl ResponseBuilder {
     fn add(&mut self, block: Block) {
         match block {
-            Block::Thought(words) => {
-                self.is_plain &= words.signatures.is_empty();
-                self.reasoning.push(ContentBlock::reasoning(words.text));
-                self.place(0, entry("thought", words.signatures));
+            Block::Thought(text) => {
+                self.is_plain &= text.signatures.is_empty();
+                self.reasoning.push(ContentBlock::reasoning(text.text));
+                self.place(0, entry("thought", text.signatures));
             }
-            Block::Text(words) => {
+            Block::Text(text) => {
                 // Only a single signature at the end of the last text has a member of its own.
-                let is_at_end = |(end, _): &(usize, String)| *end == words.text.len();
+                let is_at_end = |(end, _): &(usize, String)| *end == text.text.len();
                 self.is_plain &= self.text_signature.is_none()
-                    && words.signatures.len() <= 1
-                    && words.signatures.iter().all(is_at_end);
-                let last = words.signatures.last().map(|(_, signature)| signature.clone());
+                    && text.signatures.len() <= 1
+                    && text.signatures.iter().all(is_at_end);
+                let last = text.signatures.last().map(|(_, signature)| signature.clone());
                 self.text_signature = last.or(self.text_signature.take());
-                self.rest.push(ContentBlock::text(words.text));
-                self.place(1, entry("text", words.signatures));
+                self.rest.push(ContentBlock::text(text.text));
+                self.place(1, entry("text", text.signatures));
             }
             Block::Media { block, signature } => {
                 self.is_plain &= signature.is_none();
@@ -446,7 +446,7 @@ impl ResponseBuilder {
 
     fn into_response(self, head: Head, context: &DecodeContext, sources: Sources<'_>) -> ModelResponse {
         let stop_reason = stop_reason(&head, !self.calls.is_empty());
-        let facts = ResponseMetadata {
+        let members = ResponseMetadata {
             finish_reason: head.finish_reason,
             model: head.model,
             reported: head.reported,
@@ -456,7 +456,7 @@ impl ResponseBuilder {
             parts: (!self.is_plain).then_some(self.order),
         };
         let mut metadata = RawObject::new();
-        metadata.insert(context.provider, RawJson::from_value(&facts).unwrap_or_default());
+        metadata.insert(context.provider, RawJson::from_value(&members).unwrap_or_default());
         let mut content = self.reasoning;
         content.extend(self.rest);
         let tool_calls = (!self.calls.is_empty()).then_some(self.calls);

@@ -61,7 +61,7 @@ impl EmbeddingDialect for GeminiEmbeddings {
         let mut bytes = br#"{"requests":["#.to_vec();
         for (place, input) in request.inputs.iter().enumerate() {
             let text = input.as_text().ok_or_else(|| {
-                UppError::invalid_request(self.provider, format!("inputs[{place}]: only texts are taken"))
+                UppError::invalid_request(self.provider, format!("inputs[{place}]: only texts are supported"))
             })?;
             let mut one = BodyWriter::new(self.provider, &request.params);
             one.member("model", &resource)?;

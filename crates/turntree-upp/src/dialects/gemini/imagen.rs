@@ -94,7 +94,7 @@ impl ImageDialect for Imagen {
             }),
             (true, Some(reason)) => Err(UppError::new(ErrorCode::ContentFiltered, self.provider, reason)),
             (true, None) => {
-                let message = "the answer holds no images; change the prompt, or send the request again";
+                let message = "the response has no images; change the prompt, or send the request again";
                 Err(UppError::new(ErrorCode::ProviderError, self.provider, message))
             }
         }

@@ -106,7 +106,7 @@ impl GeminiDialect {
     }
 }
 
-/// What the decoder needs to know of the request.
+/// The properties of the request that the decoder needs.
 #[derive(Debug, Clone)]
 struct DecodeContext {
     provider: &'static str,
@@ -119,7 +119,7 @@ struct DecodeContext {
 
 impl DecodeContext {
     fn broken(&self, what: impl std::fmt::Display) -> UppError {
-        let message = format!("the answer breaks the generateContent format: {what}");
+        let message = format!("invalid generateContent response: {what}");
         UppError::invalid_response(self.provider, message)
     }
 }

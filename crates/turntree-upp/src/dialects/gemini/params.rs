@@ -56,7 +56,7 @@ impl Params {
         for name in ["generationConfig", "generation_config"] {
             let Some(config) = params.get(name).filter(|config| !config.is_null()) else { continue };
             split.generation = RawObject::from_raw(config).ok_or_else(|| {
-                UppError::invalid_request(provider, format!("params.{name}: an object is needed"))
+                UppError::invalid_request(provider, format!("params.{name}: expected an object"))
             })?;
         }
         for (name, value) in params.iter() {

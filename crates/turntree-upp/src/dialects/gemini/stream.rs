@@ -73,7 +73,7 @@ impl Decoder {
         if self.has_candidate || self.head.block_reason.is_some() {
             return Ok(());
         }
-        Err(self.context.broken("it has no \"candidates\", and no reason why"))
+        Err(self.context.broken("it has neither \"candidates\" nor a block reason"))
     }
 
     fn candidate(&mut self, candidate: Candidate<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {

@@ -48,10 +48,7 @@ impl<'a> Tools<'a> {
         let native = match params.take("tools", "tools") {
             None => Vec::new(),
             Some(tools) => tools.to().map_err(|_| {
-                UppError::invalid_request(
-                    provider,
-                    "params.tools: a list of the vendor's own tools is needed",
-                )
+                UppError::invalid_request(provider, "params.tools: expected a list of provider tools")
             })?,
         };
         let mut declarations: Vec<Declaration<'a>> = request
@@ -70,9 +67,7 @@ impl<'a> Tools<'a> {
             if request.tools.iter().any(|tool| tool.name == JSON_RESPONSE) {
                 return Err(UppError::invalid_request(
                     provider,
-                    format!(
-                        "tools: \"{JSON_RESPONSE}\" is the name of the structured answer; rename the tool"
-                    ),
+                    format!("tools: \"{JSON_RESPONSE}\" is reserved for structured output; rename the tool"),
                 ));
             }
             declarations.push(Declaration {

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::metadata::{StoredMetadata, StoredOrderEntry};
 use super::{JSON_RESPONSE, MessagesDialect, MessagesOptions};
 use crate::dialects::common::{
-    BlockLocation, BodyWriter, MediaBytes, ResultText, StructureSchema, system_text, tool_fact,
+    BlockLocation, BodyWriter, MediaBytes, ResultText, StructureSchema, system_text, tool_metadata_value,
 };
 use crate::error::UppError;
 use crate::provenance::ModelIdentity;
@@ -354,7 +354,7 @@ fn write_tools(
 }
 
 fn own_tool<'a>(options: &MessagesOptions, tool: &'a ToolDefinition) -> Tool<'a> {
-    let mark = || tool_fact(tool, options.provider, "cache_control");
+    let mark = || tool_metadata_value(tool, options.provider, "cache_control");
     Tool {
         name: &tool.name,
         description: &tool.description,
@@ -368,7 +368,7 @@ fn native_tools(provider: &str, params: &RawObject) -> Result<Vec<RawJson>, UppE
         None => Ok(Vec::new()),
         Some(tools) if tools.is_null() => Ok(Vec::new()),
         Some(tools) => tools.to().map_err(|_| {
-            UppError::invalid_request(provider, "params.tools: a list of the vendor's own tools is needed")
+            UppError::invalid_request(provider, "params.tools: expected a list of provider tools")
         }),
     }
 }
@@ -382,7 +382,7 @@ fn answer_tool<'a>(
     if request.tools.iter().any(|tool| tool.name == JSON_RESPONSE) {
         return Err(UppError::invalid_request(
             provider,
-            format!("tools: \"{JSON_RESPONSE}\" is the name of the structured answer; rename the tool"),
+            format!("tools: \"{JSON_RESPONSE}\" is reserved for structured output; rename the tool"),
         ));
     }
     Ok(Tool {

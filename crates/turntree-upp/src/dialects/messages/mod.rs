@@ -122,7 +122,7 @@ impl MessagesDialect {
         self.betas.iter().any(|beta| beta == STRUCTURED_OUTPUTS_BETA)
     }
 
-    /// What the decoder needs to know of a request.
+    /// The properties of a request that the decoder needs.
     fn context(&self, request: &ModelRequest) -> DecodeContext {
         let structure = match (&request.structure, self.structures_natively()) {
             (None, _) => Structure::None,
@@ -133,7 +133,7 @@ impl MessagesDialect {
     }
 }
 
-/// What the decoder needs to know of the request.
+/// The properties of the request that the decoder needs.
 #[derive(Debug, Clone, Copy)]
 struct DecodeContext {
     provider: &'static str,
@@ -158,7 +158,7 @@ impl DecodeContext {
     }
 
     fn broken(self, what: impl std::fmt::Display) -> UppError {
-        UppError::invalid_response(self.provider, format!("the answer breaks the messages format: {what}"))
+        UppError::invalid_response(self.provider, format!("invalid Messages response: {what}"))
     }
 }
 

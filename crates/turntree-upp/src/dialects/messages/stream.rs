@@ -186,7 +186,8 @@ impl Decoder {
         raw: Option<&RawValue>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let raw = raw.ok_or_else(|| self.context.broken("a block starts without \"content_block\""))?;
+        let raw =
+            raw.ok_or_else(|| self.context.broken("a content_block_start event has no \"content_block\""))?;
         let kind: Kind<'_> = self.read(Some(raw))?;
         let state = match kind.kind.as_ref().map_or("", BorrowedText::as_str) {
             "tool_use" => self.call(self.read(Some(raw))?),
@@ -227,7 +228,7 @@ impl Decoder {
         raw: Option<&RawValue>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let raw = raw.ok_or_else(|| self.context.broken("a block grows without \"delta\""))?;
+        let raw = raw.ok_or_else(|| self.context.broken("a content_block_delta event has no \"delta\""))?;
         let delta: Delta<'_> = match serde_json::from_str(raw.get()) {
             Ok(delta) => delta,
             Err(error) if self.read::<Kind<'_>>(Some(raw))?.is_known_delta() => {

@@ -1,11 +1,11 @@
-//! What the decoder needs to know of vendor and request.
+//! The properties of the vendor and of the request that the decoder needs.
 
 use std::borrow::Cow;
 
 use crate::dialects::common::VendorError;
 use crate::error::UppError;
 
-/// What the decoder needs to know of vendor and request.
+/// The properties of the vendor and of the request that the decoder needs.
 #[derive(Debug, Clone)]
 pub(super) struct DecodeContext {
     pub(super) provider: Cow<'static, str>,
@@ -16,7 +16,7 @@ pub(super) struct DecodeContext {
 
 impl DecodeContext {
     pub(super) fn broken(&self, what: impl std::fmt::Display) -> UppError {
-        let message = format!("the answer breaks the responses format: {what}");
+        let message = format!("invalid Responses response: {what}");
         UppError::invalid_response(self.provider.as_ref(), message)
     }
 

@@ -10,7 +10,7 @@ use super::metadata::{StoredCall, StoredMetadata, StoredOrderEntry};
 use super::options::{Documents, Media, ResponsesOptions};
 use crate::dialects::common::{
     BlockLocation, BodyWriter, Concatenated, DataUrl, MediaBytes, ResultText, StructureSchema, audio_format,
-    stream_options, system_text, tool_fact,
+    stream_options, system_text, tool_metadata_value,
 };
 use crate::error::UppError;
 use crate::provenance::ModelIdentity;
@@ -199,7 +199,7 @@ fn input<'a>(
     if let Some(system) = request.system.as_deref() {
         let text = system_text(&options.endpoint.provider, system)?;
         if !text.is_empty() {
-            items.push(said_by("system", Content::Text(text)));
+            items.push(message_item("system", Content::Text(text)));
         }
     }
     let producer = ModelIdentity { provider: &options.endpoint.provider, model_id };
@@ -208,17 +208,17 @@ fn input<'a>(
     for (place, message) in request.messages.iter().enumerate() {
         match &message.body {
             Body::User { content } => {
-                items.push(said_by("user", user(options, place, message, content)?));
+                items.push(message_item("user", user(options, place, message, content)?));
             }
             Body::Assistant { .. } => {
                 let stored_metadata = StoredMetadata::of(message, producer);
-                let said = Assistant::new(
+                let assistant = Assistant::new(
                     options,
                     message,
                     stored_metadata,
                     is_stored && !options.reasoning_needs_content,
                 );
-                items.extend(said.into_items());
+                items.extend(assistant.into_items());
             }
             Body::ToolResult { results } => {
                 let outputs = results.iter().enumerate();
@@ -229,7 +229,7 @@ fn input<'a>(
     Ok(items)
 }
 
-const fn said_by<'a>(role: &'static str, content: Content<'a>) -> Item<'a> {
+const fn message_item<'a>(role: &'static str, content: Content<'a>) -> Item<'a> {
     Item::Message { role, content, id: None, status: None, phase: None }
 }
 
@@ -489,7 +489,7 @@ impl Serialize for Tools<'_> {
                 name: &tool.name,
                 description: &tool.description,
                 parameters: &tool.parameters,
-                strict: tool_fact(tool, self.provider, "strict"),
+                strict: tool_metadata_value(tool, self.provider, "strict"),
             })?;
         }
         self.native.iter().try_for_each(|tool| list.serialize_element(tool))?;
@@ -507,7 +507,7 @@ fn write_tools(
     }
     let native = match request.params.get("tools").filter(|tools| !tools.is_null()) {
         Some(tools) if options.native_tools => tools.to().map_err(|_| {
-            let message = "params.tools: a list of the vendor's own tools is needed";
+            let message = "params.tools: expected a list of provider tools";
             UppError::invalid_request(options.endpoint.provider.as_ref(), message)
         })?,
         _ => Vec::new(),

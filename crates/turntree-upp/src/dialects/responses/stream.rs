@@ -181,7 +181,8 @@ impl Decoder {
     }
 
     fn added(&mut self, frame: &Frame<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
-        let item = frame.item.ok_or_else(|| self.context.broken("an item is added without \"item\""))?;
+        let item =
+            frame.item.ok_or_else(|| self.context.broken("an output_item.added event has no \"item\""))?;
         let place = self.place(frame.output_index.unwrap_or_default(), events);
         let kind: ItemKind<'_> =
             serde_json::from_str(item.get()).map_err(|error| self.context.broken(error))?;
@@ -233,7 +234,8 @@ impl Decoder {
     }
 
     fn done(&mut self, frame: &Frame<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
-        let item = frame.item.ok_or_else(|| self.context.broken("an item is done without \"item\""))?;
+        let item =
+            frame.item.ok_or_else(|| self.context.broken("an output_item.done event has no \"item\""))?;
         let item = read_item(item.get(), &self.context)?;
         let place = self.place(frame.output_index.unwrap_or_default(), events);
         self.settle(place, &item, events);

@@ -22,8 +22,8 @@ struct Buffer {
     subscribers: u64,
 }
 
-/// What a subscriber finds at its position.
-pub(super) enum Found {
+/// The item at the position of a subscriber.
+pub(super) enum StreamItem {
     Event(Arc<StreamEvent>),
     End(End),
 }
@@ -72,13 +72,13 @@ impl Channel {
     }
 
     /// The item at `place`; waits for it under `key`.
-    pub(super) fn poll(&self, place: usize, key: u64, context: &Context<'_>) -> Poll<Found> {
+    pub(super) fn poll(&self, place: usize, key: u64, context: &Context<'_>) -> Poll<StreamItem> {
         let mut buffer = self.lock();
         if let Some(event) = buffer.events.get(place) {
-            return Poll::Ready(Found::Event(Arc::clone(event)));
+            return Poll::Ready(StreamItem::Event(Arc::clone(event)));
         }
         if let Some(end) = &buffer.end {
-            return Poll::Ready(Found::End(end.clone()));
+            return Poll::Ready(StreamItem::End(end.clone()));
         }
         let replaced = buffer.waiting.insert(key, context.waker().clone());
         drop(buffer);
@@ -89,8 +89,8 @@ impl Channel {
     /// The end of the stream; waits for it under `key`.
     pub(super) fn poll_end(&self, key: u64, context: &Context<'_>) -> Poll<End> {
         match self.poll(usize::MAX, key, context) {
-            Poll::Ready(Found::End(end)) => Poll::Ready(end),
-            Poll::Ready(Found::Event(_)) | Poll::Pending => Poll::Pending,
+            Poll::Ready(StreamItem::End(end)) => Poll::Ready(end),
+            Poll::Ready(StreamItem::Event(_)) | Poll::Pending => Poll::Pending,
         }
     }
 }

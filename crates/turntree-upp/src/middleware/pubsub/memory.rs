@@ -136,9 +136,9 @@ impl MemoryPubsub {
         let mut streams = self.lock();
         let awaited = match streams.by_id.get(&id) {
             Some(Slot::Begun(channel)) if !channel.is_over() => {
-                let words =
+                let message =
                     format!("a stream \"{id}\" is running already; give each stream an id of its own");
-                return Err(UppError::invalid_request(&**provider, words));
+                return Err(UppError::invalid_request(&**provider, message));
             }
             Some(Slot::Awaited(channel)) => channel.upgrade(),
             Some(Slot::Begun(_)) | None => None,

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
 
-use super::channel::{Channel, Found};
+use super::channel::{Channel, StreamItem};
 use crate::error::UppError;
 use turntree_core::message::{StreamEvent, Turn};
 
@@ -78,15 +78,15 @@ impl Stream for Subscription {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let found = ready!(self.channel.poll(self.place, self.key, context));
         Poll::Ready(match found {
-            Found::Event(event) => {
+            StreamItem::Event(event) => {
                 self.place += 1;
                 Some(Ok(event))
             }
-            Found::End(Err(error)) if !self.reported => {
+            StreamItem::End(Err(error)) if !self.reported => {
                 self.reported = true;
                 Some(Err(error))
             }
-            Found::End(_) => None,
+            StreamItem::End(_) => None,
         })
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn response(
     let mut run = ResponseAccumulator::new(request.structure.is_some());
     run.line(line, sources.ids, &mut Vec::new())?;
     if run.is_empty() {
-        return Err(UppError::invalid_response(PROVIDER, "ollama answered without a message"));
+        return Err(UppError::invalid_response(PROVIDER, "the response of ollama has no message"));
     }
     Ok(run.into_response(sources))
 }

@@ -58,7 +58,7 @@ fn sort(params: &RawObject) -> (RawObject, RawObject) {
     (of_request, options)
 }
 
-/// Refuses unsupported content before anything is written.
+/// Rejects unsupported content before anything is written.
 fn check(history: &History) -> Result<(), UppError> {
     const REMEDY: &str = "send text or an image instead";
     for (message_place, message) in history.iter().enumerate() {
@@ -90,15 +90,15 @@ impl Serialize for Conversation<'_> {
         let mut names: HashMap<&str, &str> = HashMap::new();
         let mut messages = serializer.serialize_seq(None)?;
         if let Some(system) = self.system {
-            messages.serialize_element(&Said::new("system", system.into()))?;
+            messages.serialize_element(&AssistantMessage::new("system", system.into()))?;
         }
         for message in self.history {
             match &message.body {
-                Body::User { content } => messages.serialize_element(&Said::of_user(content))?,
+                Body::User { content } => messages.serialize_element(&AssistantMessage::of_user(content))?,
                 Body::Assistant { content, .. } => {
                     let calls = message.tool_calls();
                     names.extend(calls.iter().map(|call| (&*call.tool_call_id, &*call.tool_name)));
-                    messages.serialize_element(&Said::of_assistant(content, calls))?;
+                    messages.serialize_element(&AssistantMessage::of_assistant(content, calls))?;
                 }
                 Body::ToolResult { results } => {
                     for result in results {
@@ -112,7 +112,7 @@ impl Serialize for Conversation<'_> {
 }
 
 #[derive(Serialize)]
-struct Said<'a> {
+struct AssistantMessage<'a> {
     role: &'static str,
     content: Cow<'a, str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -121,7 +121,7 @@ struct Said<'a> {
     tool_calls: Vec<Call<'a>>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> AssistantMessage<'a> {
     fn new(role: &'static str, content: Cow<'a, str>) -> Self {
         Self { role, content, images: Vec::new(), tool_calls: Vec::new() }
     }
@@ -165,15 +165,15 @@ fn without_thoughts(text: Cow<'_, str>) -> Cow<'_, str> {
     if !text.contains(OPEN) {
         return text;
     }
-    let mut said = String::with_capacity(text.len());
+    let mut visible = String::with_capacity(text.len());
     let mut rest = &*text;
     while let Some((before, after)) = rest.split_once(OPEN) {
         let Some((_thoughts, after)) = after.split_once(CLOSE) else { break };
-        said.push_str(before);
+        visible.push_str(before);
         rest = after;
     }
-    said.push_str(rest);
-    said.trim().to_owned().into()
+    visible.push_str(rest);
+    visible.trim().to_owned().into()
 }
 
 #[derive(Serialize)]

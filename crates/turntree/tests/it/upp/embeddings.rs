@@ -229,7 +229,7 @@ fn invalid_inputs_are_refused_before_the_first_request() {
     );
     let image = EmbeddingInput::Image(Box::new(image.unwrap()));
     for (inputs, words) in [
-        (vec![], "nothing to embed"),
+        (vec![], "the list is empty"),
         (vec!["a".into(), "".into()], "inputs[1] is empty"),
         (vec![image.clone()], "does not support image input"),
     ] {

@@ -10,7 +10,7 @@ use turntree::core::json::{RawJson, RawObject};
 use turntree::core::time::SystemClock;
 use turntree::message::message::History;
 use turntree::message::{Message, StreamEvent, Thread, TokenUsage, Turn};
-use turntree::upp::middleware::context::Called;
+use turntree::upp::middleware::context::CalledModel;
 use turntree::upp::middleware::hooks::HookFuture;
 use turntree::upp::middleware::turn_start::TURN_START;
 use turntree::upp::middleware::{
@@ -89,7 +89,7 @@ fn turn(messages: Vec<Arc<Message>>) -> Arc<Turn> {
 }
 
 fn call(streaming: bool, history: &[Arc<Message>], inputs: &[Arc<Message>]) -> Arc<CallContext> {
-    let called = Called {
+    let called = CalledModel {
         modality: turntree::upp::Modality::Llm,
         model_id: "m".into(),
         provider: "test".into(),
