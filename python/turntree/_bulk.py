@@ -1,4 +1,4 @@
-"""Bulk conversion: files and streams of many documents. The work is done in Rust; here files are opened."""
+"""Bulk conversion of files and streams with many documents. This module opens the files; Rust converts them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = ["BinaryReader", "BinaryWriter", "DocumentIssue", "Report", "convert_j
 
 
 class BinaryReader(Protocol):
-    """What can be read from: a file opened with ``"rb"``, ``sys.stdin.buffer``, ``io.BytesIO``, an S3 object."""
+    """A binary source: a file opened with ``"rb"``, ``sys.stdin.buffer``, ``io.BytesIO``, an S3 object."""
 
     def read(self, size: int, /) -> bytes:
-        """Give at most `size` bytes; none at the end."""
+        """Return at most `size` bytes; an empty result at the end."""
         ...
 
 
 class BinaryWriter(Protocol):
-    """What can be written to: a file opened with ``"wb"``, ``sys.stdout.buffer``, ``io.BytesIO``."""
+    """A binary target: a file opened with ``"wb"``, ``sys.stdout.buffer``, ``io.BytesIO``."""
 
     def write(self, data: bytes, /) -> object:
-        """Take bytes."""
+        """Write bytes."""
         ...
 
 
@@ -51,36 +51,37 @@ def convert_jsonl(
     overwrite: bool = True,
     max_document_bytes: int | None = None,
 ) -> Report:
-    """Convert a file of one JSON document a line, on every core, in order.
+    """Convert a file with one JSON document per line, on all cores. Preserves the order.
 
-    Memory is bounded by the largest document and the number of jobs, not by the file. A path as `dst` is written whole
-    or not at all: until the end the file has another name, and an error or Ctrl-C leaves nothing behind. Other Python
-    threads run meanwhile; callbacks are called on the calling thread.
+    The memory depends on the largest document and on `jobs`, not on the size of the file. If `dst` is a path, the file
+    is written completely or not at all: it has a temporary name until the end, and is removed after an error or Ctrl-C.
+    The conversion releases the GIL. Callbacks are called on the calling thread.
 
     Args:
-        src: A path, or a binary file object. gzip is recognised by content, zstandard by the name ``*.zst``.
+        src: A path, or a binary file object. gzip is detected by the content, zstandard by the suffix ``.zst``.
         dst: A path, or a binary file object. A path that ends in ``.gz`` or ``.zst`` is compressed.
-        from_: "pydantic-ai", "ui-messages", "ui-stream", "thread-protocol" or "thread-protocol-canonical"; None tells
-            it by the first document.
+        from_: "pydantic-ai", "ui-messages", "ui-stream", "thread-protocol" or "thread-protocol-canonical"; None
+            detects the format by the first document.
         to: One of the same names.
-        jobs: Threads that convert. Default: one a core that this process may use.
-        on_error: "raise" ends with the first document that fails; "skip" leaves it out and lists it in the report; a
-            function ``(issue, text)`` is given what is wrong and what was read: when it gives None the document is left
-            out, text or plain data are written in its place, and what it raises ends the conversion.
-        progress: Called about twenty times a second with the `Report` so far.
-        profile: "full" keeps all it takes to give a history back equal, "portable" only what others understand.
-        overwrite: Whether a file at `dst` may be replaced.
-        max_document_bytes: Longest line. Default: 1 GiB.
+        jobs: The number of threads. Default: one per core that this process may use.
+        on_error: "raise" raises the error of the first document that fails; "skip" skips the document and adds the
+            error to the report; a function ``(issue, text)`` receives the error and the input. If the function returns
+            None, the document is skipped; a text or plain data is written instead of it; an exception ends the
+            conversion.
+        progress: Called about 20 times per second with the `Report` so far.
+        profile: "full" stores the data for an exact round trip, "portable" only standard data.
+        overwrite: If True, an existing file at `dst` is replaced.
+        max_document_bytes: The maximum length of a line in bytes. Default: 1 GiB.
 
     Raises:
-        ValidationError: A document could not be converted; names line and place.
-        OSError: Reading or writing failed; `FileExistsError` where `dst` is there and `overwrite` is False.
-        ValueError: An argument is wrong, or the format cannot be told.
-        ImportError: zstandard is needed and not installed.
+        ValidationError: A document cannot be converted; the message names the line and the path.
+        OSError: Reading or writing failed; `FileExistsError` if `dst` exists and `overwrite` is False.
+        ValueError: An argument is invalid, or the format cannot be detected.
+        ImportError: The file requires zstandard, which is not installed.
     """
     with ExitStack() as stack:
-        source, name = opened(src, stack)
-        target, finish = created(dst, stack, overwrite=overwrite)
+        source, name = open_source(src, stack)
+        target, finish = open_target(dst, stack, overwrite=overwrite)
         report = _convert_lines(
             source,
             target,
@@ -102,12 +103,12 @@ def convert_jsonl(
 
 
 def is_path(value: object) -> bool:
-    """Whether a value names a file."""
+    """Return True if a value is the path of a file."""
     return isinstance(value, str | os.PathLike)
 
 
-def opened(src: object, stack: ExitStack) -> tuple[Any, str | None]:
-    """A source as the native module takes it, and what to call it in errors."""
+def open_source(src: object, stack: ExitStack) -> tuple[Any, str | None]:
+    """Return a source for the native module, and its name for errors."""
     if not is_path(src):
         return src, getattr(src, "name", None) if isinstance(getattr(src, "name", None), str) else None
     path = os.fspath(cast("str", src))
@@ -116,10 +117,10 @@ def opened(src: object, stack: ExitStack) -> tuple[Any, str | None]:
     return path, path
 
 
-def created(
+def open_target(
     dst: object, stack: ExitStack, *, overwrite: bool, durable: bool = True
 ) -> tuple[Any, Callable[[], object]]:
-    """A target as the native module takes it, and what to call when all is written."""
+    """Return a target for the native module, and a function to call at the end."""
     if not is_path(dst):
         return dst, lambda: None
     path = os.fspath(cast("str", dst))
@@ -139,7 +140,7 @@ def created(
 
 
 def zstandard() -> Any:
-    """The module that reads and writes zstandard: Python's own since 3.14, else the package."""
+    """Return the module for zstandard: that of the standard library since Python 3.14, else the package."""
     for name in ("compression.zstd", "zstandard"):
         try:
             return importlib.import_module(name)
@@ -149,32 +150,33 @@ def zstandard() -> Any:
 
 
 class ZstandardFile(io.RawIOBase):
-    """What a file of zstandard holds, all its frames, with an error where it is cut short.
+    """The decompressed content of a zstandard file with any number of frames. Raises an error if it is cut short.
 
-    (The reader of the package zstandard takes the end of the file for the end of the data.)
+    The reader of the package zstandard does not detect that a file is cut short.
     """
 
-    _READ = 16 * 1024
+    _READ_SIZE = 16 * 1024
 
     def __init__(self, path: str) -> None:
         module = zstandard()
         self._path = path
-        # Python's own module has decompressors; those of the package make what is one.
-        made = module.ZstdDecompressor
-        self._new: Callable[[], Any] = made if hasattr(made, "eof") else lambda: made().decompressobj()
+        # In the standard library, ZstdDecompressor is a decompressor; in the package, it is a factory of them.
+        factory = module.ZstdDecompressor
+        self._new: Callable[[], Any] = factory if hasattr(factory, "eof") else lambda: factory().decompressobj()
         self._error: type[Exception] = module.ZstdError
         self._frame: Any = None
         self._ready = memoryview(b"")
         self._file = Path(path).open("rb")  # noqa: SIM115 - closed by close()
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer as far as data are at hand."""
+        """Read into a buffer and return the number of bytes."""
         while not self._ready:
-            data = (self._frame.unused_data if self._frame and self._frame.eof else b"") or self._file.read(self._READ)
+            unused = self._frame.unused_data if self._frame and self._frame.eof else b""
+            data = unused or self._file.read(self._READ_SIZE)
             if not data:
                 if self._frame and not self._frame.eof:
                     raise OSError(f"{self._path}: the zstandard data are cut short; fetch the file again")

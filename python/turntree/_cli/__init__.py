@@ -1,6 +1,6 @@
-"""The command ``turntree``: what users type, and what becomes of it. Everything that loops over data is in Rust.
+"""The command ``turntree``: argument parsing and output. The work on documents is done in Rust.
 
-Exit status: 0 all is well, 1 problems were found, 2 the command was used wrongly, 130 interrupted.
+Exit status: 0 success, 1 problems were found, 2 invalid arguments, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from turntree._cli import _convert, _doctor, _read
-from turntree._cli._terminal import CliError, complain
+from turntree._cli import _convert, _doctor, _show, _validate
+from turntree._cli._terminal import CliError, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,41 +22,41 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and give its exit status.
+    """Run the command and return its exit status.
 
     Args:
-        arguments: What follows the name of the command. Default: those of this process.
+        arguments: The arguments of the command. Default: those of this process.
     """
     parser = _parser()
     options = parser.parse_args(arguments)
-    # A process that is asked to end takes its half files with it, as on Ctrl-C.
-    before = signal.signal(signal.SIGTERM, _terminated)
+    # SystemExit removes unfinished files, as KeyboardInterrupt does.
+    previous_handler = signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
         status = int(options.run(options))
         sys.stdout.flush()
     except CliError as error:
-        complain(str(error))
+        print_error(str(error))
         return error.status
     except BrokenPipeError:
-        # Whoever read has read enough. Python would complain of it once more at exit.
+        # The reader closed the pipe. Without this, Python prints an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        complain("interrupted; nothing half done was kept")
+        print_error("interrupted; unfinished files were removed")
         return 130
     except (OSError, ValueError, TypeError, ImportError) as error:
-        complain(_words(error))
+        print_error(_message_of(error))
         return 1
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
     return status
 
 
-def _terminated(number: int, _frame: FrameType | None) -> NoReturn:
+def _exit_on_signal(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _words(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)
@@ -67,12 +67,12 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="turntree",
-        description="Converts, checks and shows conversations.",
-        epilog="Without files, or with the file -, a command reads standard input.",
+        description="Converts, validates and shows conversations.",
+        epilog="Without a file, or with the file -, a command reads standard input.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"turntree {__version__}")
     commands: Any = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (_convert, _read, _doctor):
+    for module in (_convert, _validate, _show, _doctor):
         module.add(commands)
     return parser

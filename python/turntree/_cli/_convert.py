@@ -1,4 +1,4 @@
-"""``turntree convert``."""
+"""The command ``turntree convert``."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turntree._bulk import created, opened
-from turntree._cli._files import PACKED, STANDARD, WHOLE, Input, find
-from turntree._cli._terminal import CliError, Progress, complain, counted
+from turntree._bulk import open_source, open_target
+from turntree._cli._files import COMPRESSED, DOCUMENT, STANDARD_STREAM, InputFile, input_files
+from turntree._cli._terminal import CliError, Progress, document_count, print_error
 from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SAID = 20
-"""How many failures are told one by one."""
+MAX_PRINTED_FAILURES = 20
+"""The maximum number of failures that are printed one by one."""
 
 EPILOG = """\
-Files ending in .jsonl or .ndjson hold one document a line, .json and .sse files one document,
-.parquet files documents in a column. What stands in other files, and in standard input,
-is told by its first line. gzip and zstandard are taken away, and put on where the name
-of the output ends in .gz or .zst. Files are written whole or not at all.
+Files that end in .jsonl or .ndjson have one document per line, .json and .sse files have one
+document, and .parquet files have documents in a column. For other files and for standard input,
+the first line determines the format. gzip and zstandard are decompressed. The output is
+compressed if its name ends in .gz or .zst. A file is written completely, or not at all.
 """
 
 
@@ -35,22 +35,33 @@ def add(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "convert",
         help="convert conversations from one format to another",
-        description="Converts conversations from one format to another, on every core.",
+        description="Converts conversations from one format to another, on all cores.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="files or directories; - is standard input")
-    parser.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a directory for several")
-    parser.add_argument("--from", dest="from_", choices=readable, help="the format that is read (told by content)")
-    parser.add_argument("--to", choices=writable, default="thread-protocol", help="the format (thread-protocol)")
-    parser.add_argument("--profile", choices=("full", "portable"), default="full", help="how much to keep (full)")
-    parser.add_argument("--documents", choices=("lines", "whole", "auto"), help="where one document of a file ends")
+    parser.add_argument("-o", "--output", metavar="PATH", help="output file, or directory for several files")
+    parser.add_argument("--from", dest="from_", choices=readable, help="input format (default: from the content)")
+    parser.add_argument(
+        "--to", choices=writable, default="thread-protocol", help="output format (default: thread-protocol)"
+    )
+    parser.add_argument(
+        "--profile",
+        choices=("full", "portable"),
+        default="full",
+        help="full stores the data for an exact round trip, portable only standard data (default: full)",
+    )
+    parser.add_argument(
+        "--documents", choices=("lines", "whole", "auto"), help="one document per line, or one per file"
+    )
     parser.add_argument("--column", metavar="NAME", help="the column of a .parquet file")
-    parser.add_argument("--on-error", choices=("stop", "skip"), default="stop", help="what to do on failure (stop)")
+    parser.add_argument(
+        "--on-error", choices=("stop", "skip"), default="stop", help="what to do after an error (default: stop)"
+    )
     add_jobs(parser)
-    parser.add_argument("--force", action="store_true", help="overwrite files that are there")
-    parser.add_argument("--no-sync", action="store_true", help="do not wait for the disk: faster for many small files")
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
+    parser.add_argument("--no-sync", action="store_true", help="do not sync to disk: faster for many small files")
     parser.add_argument("--quiet", action="store_true", help="show no progress and no summary")
     parser.set_defaults(run=run)
 
@@ -63,93 +74,97 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
             raise argparse.ArgumentTypeError(f"must be a number from 1, not {text!r}")
         return int(text)
 
-    parser.add_argument("--jobs", metavar="N", type=jobs, help="threads that convert (one a core)")
+    parser.add_argument("--jobs", metavar="N", type=jobs, help="number of threads (default: one per core)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Convert; give the exit status."""
-    files = find(options.files, options.output)
+    """Convert the files and return the exit status."""
+    files = input_files(options.files, options.output)
     pairs = _targets(files, options)
-    work = _Work(options, files)
-    with work.progress:
-        alone = [(file, target) for file, target in pairs if not is_small(file, options)]
-        together = [(file, target) for file, target in pairs if is_small(file, options)]
-        if len(together) == 1 or (together and STANDARD in [target for _, target in together]):
-            alone, together = pairs, []
-        if together:
-            work.together(together)
-        for file, target in alone:
-            work.alone(file, target)
-    return work.end()
+    conversion = _Conversion(options, files)
+    with conversion.progress:
+        single = [(file, target) for file, target in pairs if not is_small(file, options)]
+        small = [(file, target) for file, target in pairs if is_small(file, options)]
+        if len(small) == 1 or (small and STANDARD_STREAM in [target for _, target in small]):
+            single, small = pairs, []
+        if small:
+            conversion.convert_small_files(small)
+        for file, target in single:
+            conversion.convert_file(file, target)
+    return conversion.summarize()
 
 
-def is_small(file: Input, options: argparse.Namespace) -> bool:
-    """Whether a file is one document, so that many are converted side by side."""
-    return (options.documents or file.kind) == "whole" and not file.is_standard and not file.is_zstandard
+def is_small(file: InputFile, options: argparse.Namespace) -> bool:
+    """Return True if a file is one document. Such files are converted in parallel."""
+    return (options.documents or file.kind) == "whole" and not file.is_standard_input and not file.is_zstandard
 
 
-def _targets(files: list[Input], options: argparse.Namespace) -> list[tuple[Input, str]]:
-    """Where each file goes; complains before anything is done."""
+def _targets(files: list[InputFile], options: argparse.Namespace) -> list[tuple[InputFile, str]]:
+    """Return each file with its target.
+
+    Raises:
+        CliError: A target is missing, exists, or is the target of two files.
+    """
     output: str | None = options.output
-    several = len(files) > 1 or files[0].was_found
-    if output is None or output == STANDARD:
+    several = len(files) > 1 or files[0].from_directory
+    if output is None or output == STANDARD_STREAM:
         if several:
-            raise CliError("several files need a directory to go to; name it with --output", 2)
-        return [(files[0], STANDARD)]
+            raise CliError("several input files require an output directory; pass it with --output", 2)
+        return [(files[0], STANDARD_STREAM)]
     if not several and not (Path(output).is_dir() or output.endswith("/")):
         pairs = [(files[0], output)]
     else:
-        if any(file.is_standard for file in files):
-            raise CliError("standard input has no name to have in a directory; name a file with --output", 2)
-        inside = [_renamed(str(Path(file.path).relative_to(file.base)), options.to) for file in files]
-        pairs = [(file, str(Path(output, name))) for file, name in zip(files, inside, strict=True)]
+        if any(file.is_standard_input for file in files):
+            raise CliError("standard input cannot be converted into a directory; pass a file with --output", 2)
+        names = [_output_name(str(Path(file.path).relative_to(file.base)), options.to) for file in files]
+        pairs = [(file, str(Path(output, name))) for file, name in zip(files, names, strict=True)]
     targets = [target for _, target in pairs]
     if len(set(targets)) < len(targets):
-        twice = Counter(targets).most_common(1)[0][0]
-        raise CliError(f"two files would become {twice}; convert their directories apart", 2)
+        duplicate = Counter(targets).most_common(1)[0][0]
+        raise CliError(f"two input files have the target {duplicate}; convert their directories separately", 2)
     if not options.force:
         for target in targets:
-            # A device or a pipe is written to as it is.
-            place = Path(target)
-            if place.is_file() or place.is_dir() or (place.is_symlink() and not place.exists()):
+            # Devices and pipes are written to.
+            path = Path(target)
+            if path.is_file() or path.is_dir() or (path.is_symlink() and not path.exists()):
                 raise CliError(f"{target} exists already; choose another name, or overwrite it with --force", 2)
     return pairs
 
 
-def _renamed(name: str, to: str) -> str:
-    """The name of a file of one document in another format: streams are .sse, everything else is .json."""
-    stem, packed = name, ""
-    for ending in PACKED:
-        if name.endswith(ending):
-            stem, packed = name.removesuffix(ending), ending
-    if not stem.endswith(WHOLE):
+def _output_name(name: str, to: str) -> str:
+    """Return the name of a one-document file in another format: .sse for streams, .json for other formats."""
+    stem, compression = name, ""
+    for suffix in COMPRESSED:
+        if name.endswith(suffix):
+            stem, compression = name.removesuffix(suffix), suffix
+    if not stem.endswith(DOCUMENT):
         return name
-    return str(Path(stem).with_suffix(".sse" if to == "ui-stream" else ".json")) + packed
+    return str(Path(stem).with_suffix(".sse" if to == "ui-stream" else ".json")) + compression
 
 
-class _Work:
-    """One run of the command."""
+class _Conversion:
+    """One run of the command: its options, progress and counts."""
 
-    def __init__(self, options: argparse.Namespace, files: list[Input]) -> None:
+    def __init__(self, options: argparse.Namespace, files: list[InputFile]) -> None:
         self.options = options
         sizes = [file.size for file in files]
-        self.progress = Progress(sum(sizes) if all(sizes) else 0, wanted=not options.quiet)
-        self.said = 0
+        self.progress = Progress(sum(sizes) if all(sizes) else 0, enabled=not options.quiet)
+        self.failures = 0
         self.documents = self.failed = self.bytes = 0
 
-    def failure(self, issue: DocumentIssue, _text: bytes = b"") -> None:
-        """Tell of a document that is left out."""
-        if self.said < SAID:
-            self.progress.issue(issue)
-        self.said += 1
+    def report_failure(self, issue: DocumentIssue, _text: bytes = b"") -> None:
+        """Print an error of a document that is skipped, up to the maximum number."""
+        if self.failures < MAX_PRINTED_FAILURES:
+            self.progress.print_issue(issue)
+        self.failures += 1
 
-    def together(self, pairs: Sequence[tuple[Input, str]]) -> None:
-        """Convert many files of one document."""
+    def convert_small_files(self, pairs: Sequence[tuple[InputFile, str]]) -> None:
+        """Convert files of one document each, in parallel."""
         options = self.options
-        given = [(file.path, target, bool(options.force), target.endswith(".gz")) for file, target in pairs]
+        jobs = [(file.path, target, bool(options.force), target.endswith(".gz")) for file, target in pairs]
         self._count(
             _convert_files(
-                given,
+                jobs,
                 from_=options.from_,
                 to=options.to,
                 jobs=options.jobs,
@@ -160,26 +175,26 @@ class _Work:
             )
         )
 
-    def alone(self, file: Input, target: str) -> None:
-        """Convert one file."""
+    def convert_file(self, file: InputFile, target: str) -> None:
+        """Convert one file of any kind."""
         options = self.options
         if (options.documents or file.kind) == "table":
-            from turntree._cli._table import convert_table
+            from turntree._cli._parquet import convert_parquet
 
-            self._count(convert_table(file, target, options, self.failure, self.progress))
+            self._count(convert_parquet(file, target, options, self.report_failure, self.progress))
             return
         if options.column is not None:
             raise CliError(f"{file.path}: --column is for .parquet files", 2)
-        if target != STANDARD:
+        if target != STANDARD_STREAM:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            source, name = (sys.stdin.buffer, "standard input") if file.is_standard else opened(file.path, stack)
-            whereto = sys.stdout.buffer if target == STANDARD else target
+            source = sys.stdin.buffer if file.is_standard_input else open_source(file.path, stack)[0]
+            output = sys.stdout.buffer if target == STANDARD_STREAM else target
             durable = not options.no_sync
-            written, finish = created(whereto, stack, overwrite=bool(options.force), durable=durable)
+            destination, finish = open_target(output, stack, overwrite=bool(options.force), durable=durable)
             report = _convert_lines(
                 source,
-                written,
+                destination,
                 from_=options.from_,
                 to=options.to,
                 jobs=options.jobs,
@@ -190,14 +205,14 @@ class _Work:
                 gzip=target.endswith(".gz"),
                 overwrite=bool(options.force),
                 durable=durable,
-                name=name,
+                name=file.display_name,
                 max_bytes=None,
             )
             finish()
         self._count(report)
 
     def _on_error(self) -> Any:
-        return "raise" if self.options.on_error == "stop" else self.failure
+        return "raise" if self.options.on_error == "stop" else self.report_failure
 
     def _count(self, report: Report) -> None:
         self.progress.add(report)
@@ -205,15 +220,15 @@ class _Work:
         self.failed += report.failed
         self.bytes += report.bytes_in
 
-    def end(self) -> int:
-        """Sum up; give the exit status."""
-        if self.said > SAID:
-            complain(f"… and {self.said - SAID} more")
+    def summarize(self) -> int:
+        """Print the summary and return the exit status."""
+        if self.failures > MAX_PRINTED_FAILURES:
+            print_error(f"… and {self.failures - MAX_PRINTED_FAILURES} more")
         if self.failed:
-            complain(f"{self.failed} of {self.documents + self.failed} documents were left out")
-        if self.progress.shown:
-            seconds = time.monotonic() - self.progress.began
+            print_error(f"{self.failed} of {self.documents + self.failed} documents were skipped")
+        if self.progress.is_visible:
+            seconds = time.monotonic() - self.progress.start_time
             size, rate = self.bytes / 1e6, self.bytes / 1e6 / max(seconds, 1e-6)
-            done = f"{counted(self.documents)}, {size:.1f} MB in {seconds:.1f} s ({rate:.0f} MB/s)"
-            print(done, file=sys.stderr)
+            summary = f"{document_count(self.documents)}, {size:.1f} MB in {seconds:.1f} s ({rate:.0f} MB/s)"
+            print(summary, file=sys.stderr)
         return 1 if self.failed else 0

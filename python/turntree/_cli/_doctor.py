@@ -1,4 +1,4 @@
-"""``turntree doctor``: what a bug report should say."""
+"""The command ``turntree doctor``: the versions for a bug report."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ OPTIONAL = {
     "ipython": "notebooks",
     "opentelemetry-api": "traces",
 }
-"""Packages that turntree uses when they are there, and what for."""
+"""Optional packages, and their purpose."""
 
 
 def add(commands: Any) -> None:
     """Add the command to a parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "doctor",
-        help="say which versions are installed",
-        description="Says which versions of turntree, Python and optional packages are installed.",
+        help="show the installed versions",
+        description="Shows the installed versions of turntree, Python and optional packages.",
         allow_abbrev=False,
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the versions; give the exit status."""
-    found = facts()
+    """Print the versions and return the exit status."""
+    values = environment()
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(values))
     else:
-        optional = found.pop("optional")
-        width = max(map(len, [*found, *optional]))
-        for name, value in found.items():
+        optional = values.pop("optional")
+        width = max(map(len, [*values, *optional]))
+        for name, value in values.items():
             print(f"{name.ljust(width)}  {value}")
         for name, version in optional.items():
             print(f"{name.ljust(width)}  {version or 'not installed'} ({OPTIONAL[name]})")
     return 0
 
 
-def facts() -> dict[str, Any]:
-    """What is installed."""
+def environment() -> dict[str, Any]:
+    """Return the versions of turntree, Python and optional packages, and their paths."""
     import turntree
     from turntree import _core
 
@@ -66,7 +66,7 @@ def facts() -> dict[str, Any]:
         "native module": str(Path(str(_core.__file__))),
         "executable": sys.executable,
         "files ending in .zst": "yes" if util.find_spec("compression") or util.find_spec("zstandard") else "no",
-        "optional": {name: found.version if (found := _distribution(name)) else None for name in OPTIONAL},
+        "optional": {name: package.version if (package := _distribution(name)) else None for name in OPTIONAL},
     }
 
 

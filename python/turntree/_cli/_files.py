@@ -1,4 +1,4 @@
-"""Which files a command means, and how each of them is read."""
+"""The input files of a command: directories, file kinds and compression."""
 
 from __future__ import annotations
 
@@ -17,54 +17,59 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
     from typing import BinaryIO
 
-STANDARD = "-"
+STANDARD_STREAM = "-"
 """The name of standard input and output."""
 
 LINES = (".jsonl", ".ndjson")
-WHOLE = (".json", ".sse")
-TABLES = (".parquet",)
-PACKED = (".gz", ".zst")
+DOCUMENT = (".json", ".sse")
+TABLE = (".parquet",)
+COMPRESSED = (".gz", ".zst")
 
 
 @dataclass(frozen=True)
-class Input:
+class InputFile:
     """A file to read.
 
     Attributes:
-        path: Where it is; "-" is standard input.
-        base: The directory that was named, or the file's own: where its relative path begins.
-        was_found: Whether it was found in a directory that was named, and not named itself.
+        path: The path; "-" is standard input.
+        base: The directory in the arguments, or the directory of the file. The relative path starts there.
+        from_directory: True if the arguments have the file's directory instead of the file.
     """
 
     path: str
     base: str
-    was_found: bool = False
+    from_directory: bool = False
 
     @property
     def kind(self) -> str:
-        """What its name says: "lines", "whole", "table", or "auto" where it says nothing."""
+        """The kind according to the name: "lines", "whole", "table", or "auto" if the name is ambiguous."""
         name = self.path
-        for packed in PACKED:
-            name = name.removesuffix(packed)
-        for kind, suffixes in (("lines", LINES), ("whole", WHOLE), ("table", TABLES)):
+        for suffix in COMPRESSED:
+            name = name.removesuffix(suffix)
+        for kind, suffixes in (("lines", LINES), ("whole", DOCUMENT), ("table", TABLE)):
             if name.endswith(suffixes):
                 return kind
         return "auto"
 
     @property
-    def is_standard(self) -> bool:
-        """Whether it is standard input."""
-        return self.path == STANDARD
+    def is_standard_input(self) -> bool:
+        """True for standard input."""
+        return self.path == STANDARD_STREAM
+
+    @property
+    def display_name(self) -> str:
+        """The name for messages."""
+        return "standard input" if self.is_standard_input else self.path
 
     @property
     def is_zstandard(self) -> bool:
-        """Whether its name says that it is compressed with zstandard."""
+        """True if the name has the suffix of zstandard."""
         return self.path.endswith(".zst")
 
     @property
     def size(self) -> int:
-        """Bytes that will be read, or 0 where that cannot be known."""
-        if self.is_standard or self.path.endswith((*PACKED, *TABLES)):
+        """The number of bytes to read, or 0 if it is unknown."""
+        if self.is_standard_input or self.path.endswith((*COMPRESSED, *TABLE)):
             return 0
         try:
             return Path(self.path).stat().st_size
@@ -72,64 +77,67 @@ class Input:
             return 0
 
 
-def find(names: list[str], without: str | None = None) -> list[Input]:
-    """The files that names mean: a directory means every file of a known name in it and below, in order.
+def input_files(arguments: list[str], output: str | None = None) -> list[InputFile]:
+    """Return the input files, in order. A directory stands for all files below it with a known suffix.
 
     Args:
-        names: Files and directories.
-        without: A directory that is left out where it lies in one of these: what will be written is not read.
+        arguments: Files and directories. An empty list stands for standard input.
+        output: The output directory, which is not read if it is below one of the directories.
+
+    Raises:
+        CliError: A directory cannot be read or has no such file, or standard input is used twice.
     """
-    found: list[Input] = []
-    for name in names or [STANDARD]:
-        if name != STANDARD and Path(name).is_dir():
-            inside = sorted(_inside(name, None if without is None else Path(without).resolve()))
-            if not inside:
-                known = ", ".join((*LINES, *WHOLE, *TABLES))
-                raise CliError(f"{name}: no file in it is named {known}, with or without .gz or .zst")
-            found += [Input(path, name, was_found=True) for path in inside]
+    files: list[InputFile] = []
+    for name in arguments or [STANDARD_STREAM]:
+        if name != STANDARD_STREAM and Path(name).is_dir():
+            paths = sorted(_files_below(name, None if output is None else Path(output).resolve()))
+            if not paths:
+                known = ", ".join((*LINES, *DOCUMENT, *TABLE))
+                raise CliError(f"{name}: no file in it ends in {known}, with or without .gz or .zst")
+            files += [InputFile(path, name, from_directory=True) for path in paths]
         else:
-            found.append(Input(name, str(Path(name).parent)))
-    if sum(file.is_standard for file in found) > 1:
-        raise CliError("standard input can be read once only; name - once", 2)
-    return found
+            files.append(InputFile(name, str(Path(name).parent)))
+    if sum(file.is_standard_input for file in files) > 1:
+        raise CliError("standard input can be read only once; pass - once", 2)
+    return files
 
 
-def _inside(directory: str, without: Path | None) -> Iterator[str]:
-    def unreadable(error: OSError) -> NoReturn:
-        # A directory that is passed over in silence would be a loss that nobody hears of.
-        raise CliError(f"{error.filename}: {error.strerror}; nothing was done") from None
+def _files_below(directory: str, excluded: Path | None) -> Iterator[str]:
+    def raise_error(error: OSError) -> NoReturn:
+        # Without a handler, os.walk skips a directory that it cannot read.
+        raise CliError(f"{error.filename}: {error.strerror}; no file was converted") from None
 
-    # Links to directories are not followed, so there are no loops.
-    for place, directories, names in os.walk(directory, onerror=unreadable):
-        kept = [name for name in directories if not name.startswith(".")]
-        directories[:] = sorted(name for name in kept if without is None or Path(place, name).resolve() != without)
+    # os.walk does not follow links to directories, so there are no loops.
+    for parent, directories, names in os.walk(directory, onerror=raise_error):
+        visible = [name for name in directories if not name.startswith(".")]
+        directories[:] = sorted(name for name in visible if Path(parent, name).resolve() != excluded)
         for name in names:
-            path = Path(place, name)
-            # A pipe would be waited for; a link that leads nowhere is an error that should be seen.
-            is_other = path.exists() and not path.is_file()
-            if not name.startswith(".") and not is_other and Input(str(path), directory).kind != "auto":
+            path = Path(parent, name)
+            # Reading a pipe could block. A broken link is included, so that its error is reported.
+            is_special = path.exists() and not path.is_file()
+            if not name.startswith(".") and not is_special and InputFile(str(path), directory).kind != "auto":
                 yield str(path)
 
 
-def open_input(file: Input, stack: ExitStack) -> BinaryIO:
-    """A file as lines or as a whole, without compression."""
-    if file.is_standard:
+def open_input(file: InputFile, stack: ExitStack) -> BinaryIO:
+    """Open a file for reading, decompressed."""
+    if file.is_standard_input:
         return sys.stdin.buffer
     if file.is_zstandard:
-        from turntree._bulk import opened
+        from turntree._bulk import open_source
 
-        return cast("BinaryIO", opened(file.path, stack)[0])
-    plain = stack.enter_context(io.BufferedReader(io.FileIO(file.path)))
-    if plain.peek(2)[:2] != b"\x1f\x8b":
-        return plain
+        return cast("BinaryIO", open_source(file.path, stack)[0])
+    reader = stack.enter_context(io.BufferedReader(io.FileIO(file.path)))
+    if reader.peek(2)[:2] != b"\x1f\x8b":
+        return reader
     import gzip
 
-    return cast("BinaryIO", stack.enter_context(gzip.open(plain)))
+    return cast("BinaryIO", stack.enter_context(gzip.open(reader)))
 
 
 @contextmanager
-def said(file: Input) -> Generator[None]:
-    """Say in one sentence that a file that is read is damaged."""
+def read_errors(file: InputFile) -> Generator[None]:
+    """Convert errors of decompression to a `CliError` that names the file."""
     import gzip
     import zlib
 
@@ -139,6 +147,6 @@ def said(file: Input) -> Generator[None]:
         raise CliError(f"{file.path}: the gzip data are damaged or cut short; fetch the file again") from error
     except OSError as error:
         if error.errno is None:
-            # It names the file already.
+            # An error of our own, whose message names the file.
             raise CliError(str(error)) from error
         raise

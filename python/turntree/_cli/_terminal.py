@@ -1,4 +1,4 @@
-"""Standard error: complaints, and a line of progress where somebody watches."""
+"""Output to the terminal: errors and the progress line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CliError(Exception):
-    """Ends the command with one sentence.
+    """Ends the command with an error message.
 
     Attributes:
         status: The exit status.
@@ -28,46 +28,46 @@ class CliError(Exception):
         self.status = status
 
 
-def plain(text: str) -> str:
-    """Text on one line, without what a terminal would obey: it may stand in the documents of strangers."""
+def printable(text: str) -> str:
+    """Return text as one line, without control characters: untrusted documents may contain terminal commands."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def complain(message: str) -> None:
-    """Say on standard error what is wrong."""
-    with suppress(OSError):  # nobody listens any more
-        print(f"turntree: {plain(message)}", file=sys.stderr, flush=True)
+def print_error(message: str) -> None:
+    """Print an error message to standard error."""
+    with suppress(OSError):  # standard error may be closed
+        print(f"turntree: {printable(message)}", file=sys.stderr, flush=True)
 
 
 def wants_colours(choice: str) -> bool:
-    """Whether standard output is to be coloured."""
+    """Return True if standard output has colours."""
     if choice != "auto":
         return choice == "always"
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def counted(documents: int) -> str:
-    """A number of documents in words."""
+def document_count(documents: int) -> str:
+    """Return a number with the noun "document" in singular or plural."""
     return f"{documents} document{'' if documents == 1 else 's'}"
 
 
-BAR = 20
-"""How many characters the bar of progress has."""
+BAR_WIDTH = 20
+"""The number of characters of the progress bar."""
 
 
 class Progress:
-    """One line on standard error that tells how far things are; nothing where nobody watches.
+    """A line on standard error that shows the progress, if standard error is a terminal.
 
     Args:
-        total: Bytes that will be read, or 0 where nobody knows.
-        wanted: Whether to show it at all.
+        total: The number of bytes to read, or 0 if it is unknown.
+        enabled: If False, nothing is shown.
     """
 
-    def __init__(self, total: int, *, wanted: bool = True) -> None:
+    def __init__(self, total: int, *, enabled: bool = True) -> None:
         self.total = total
-        self.shown = wanted and sys.stderr.isatty()
-        self.before = [0, 0, 0]
-        self.began = time.monotonic()
+        self.is_visible = enabled and sys.stderr.isatty()
+        self.finished = [0, 0, 0]
+        self.start_time = time.monotonic()
         self._last = 0.0
         self._width = 0
 
@@ -80,55 +80,55 @@ class Progress:
         self.clear()
 
     def __call__(self, report: Report) -> None:
-        """Show where a conversion is."""
+        """Show the progress of a conversion, at most ten times per second."""
         now = time.monotonic()
-        if not self.shown or now - self._last < 0.1:
+        if not self.is_visible or now - self._last < 0.1:
             return
         self._last = now
         counts = (report.documents, report.failed, report.bytes_in)
-        documents, failed, read = (before + now for before, now in zip(self.before, counts, strict=True))
-        rate = read / 1e6 / max(now - self.began, 1e-6)
-        parts = [counted(documents), f"{rate:.0f} MB/s"]
+        documents, failed, read = (before + current for before, current in zip(self.finished, counts, strict=True))
+        rate = read / 1e6 / max(now - self.start_time, 1e-6)
+        parts = [document_count(documents), f"{rate:.0f} MB/s"]
         if failed:
             parts.append(f"{failed} failed")
         if self.total:
             share = min(read / self.total, 1.0)
             parts.insert(0, f"{share:4.0%}")
-            done = int(BAR * share)
-            bar = f"[{'#' * done}{'.' * (BAR - done)}] "
-            # Where there is no room for everything, the numbers say more than the bar.
-            if len("  ".join(parts)) + len(bar) <= self._room():
+            done = int(BAR_WIDTH * share)
+            bar = f"[{'#' * done}{'.' * (BAR_WIDTH - done)}] "
+            # A narrow terminal shows the numbers without the bar.
+            if len("  ".join(parts)) + len(bar) <= self._available_width():
                 parts[0] = bar + parts[0]
         self._write("  ".join(parts))
 
     def add(self, report: Report) -> None:
-        """Count a conversion that is over."""
-        self.before = [
-            self.before[0] + report.documents,
-            self.before[1] + report.failed,
-            self.before[2] + report.bytes_in,
+        """Add the counts of a finished conversion."""
+        self.finished = [
+            self.finished[0] + report.documents,
+            self.finished[1] + report.failed,
+            self.finished[2] + report.bytes_in,
         ]
 
-    def issue(self, issue: DocumentIssue) -> None:
-        """Say what is wrong with a document, above the line."""
+    def print_issue(self, issue: DocumentIssue) -> None:
+        """Print an error of a document, above the progress line."""
         self.clear()
-        complain(str(issue))
+        print_error(str(issue))
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._width:
             self._write("")
 
     def _write(self, text: str) -> None:
-        # A line that is wider than the terminal would go on in the next one, and stay there.
-        text = text[: self._room()]
+        # The terminal wraps a longer line, and the first part could not be removed.
+        text = text[: self._available_width()]
         sys.stderr.write("\r" + text.ljust(self._width) + ("\r" if not text else ""))
         sys.stderr.flush()
         self._width = len(text)
 
     @staticmethod
-    def _room() -> int:
-        """How many characters go on a line of the terminal, which may change while one looks at it."""
+    def _available_width() -> int:
+        """Return the maximum length of a line. The user may resize the terminal at any time."""
         try:
             columns = os.get_terminal_size(sys.stderr.fileno()).columns
         except OSError:

@@ -106,7 +106,7 @@ def test_failures_stop_or_are_left_out(tmp_path):
 
     fails(1, "in.jsonl: line 2: /0/parts/0: ", "convert", source, "-o", target)
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
-    done = fails(1, "1 of 3 documents were left out", "convert", source, "-o", target, "--on-error", "skip")
+    done = fails(1, "1 of 3 documents were skipped", "convert", source, "-o", target, "--on-error", "skip")
     assert "line 2: /0/parts/0: " in done.stderr.decode()
     assert target.read_text(encoding="utf-8").splitlines() == THREADS[:2]
 

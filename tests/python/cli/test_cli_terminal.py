@@ -75,7 +75,7 @@ def test_a_stream_shows_documents_rate_failures_and_a_last_line():
     assert any("standard input: line 4: /0/parts/0: " in line for line in said)
     assert any(line.endswith("  1 failed") for line in said)
     last = seen.rstrip("\n").split("\n")
-    assert last[-2].endswith("turntree: 1 of 5 documents were left out")
+    assert last[-2].endswith("turntree: 1 of 5 documents were skipped")
     assert last[-1].startswith("4 documents, ")
     assert last[-1].endswith(" MB/s)")
     assert "%" not in seen  # nobody knows how much will come

@@ -1,0 +1,93 @@
+"""The commands ``turntree show`` and ``turntree tree``."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from io import TextIOWrapper
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from turntree._cli._files import InputFile, input_files, open_input, read_errors
+from turntree._cli._terminal import CliError, print_error, wants_colours
+from turntree._core import _formats, _render
+from turntree.exceptions import ValidationError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+
+def add(commands: Any) -> None:
+    """Add the commands to a parser."""
+    show: argparse.ArgumentParser = commands.add_parser(
+        "show",
+        help="show a conversation",
+        description="Shows threads, histories, sessions and trees as a transcript.",
+        allow_abbrev=False,
+    )
+    _add_arguments(show)
+    show.add_argument("--html", action="store_true", help="print a self-contained HTML page; all text is escaped")
+    show.set_defaults(run=run, what="all")
+
+    tree: argparse.ArgumentParser = commands.add_parser(
+        "tree",
+        help="draw the branches of a session or a tree",
+        description="Draws the branches of a session or a tree.",
+        allow_abbrev=False,
+    )
+    _add_arguments(tree)
+    tree.set_defaults(run=run, what="tree", html=False)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    readable, _ = _formats()
+    parser.add_argument("files", nargs="*", metavar="FILE", help="files; - is standard input")
+    parser.add_argument("--from", dest="from_", choices=readable, help="input format (default: from the content)")
+    parser.add_argument("--line", type=int, metavar="N", help="only this line of a .jsonl file, from 1")
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="use of colours (default: auto)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the documents and return the exit status."""
+    output: Any = sys.stdout
+    if isinstance(output, TextIOWrapper):
+        # Characters that the terminal's encoding lacks become question marks instead of an exception.
+        output.reconfigure(errors="replace")
+    style = "html" if options.html else "ansi" if wants_colours(options.color) else "text"
+    status, shown = 0, 0
+    for file in input_files(options.files):
+        for name, document in _documents(file, options.line):
+            try:
+                text = _render(document, style=style, what=options.what, from_=options.from_, name=name)
+            except ValidationError as error:
+                print_error(f"{name}: {error}")
+                status = 1
+                continue
+            except ValueError as error:
+                print_error(str(error))
+                status = 1
+                continue
+            output.write(("\n" if shown and style != "html" else "") + text)
+            shown += 1
+    return status
+
+
+def _documents(file: InputFile, line: int | None) -> Iterator[tuple[str, bytes]]:
+    """Yield the documents of a file, with their names for errors. Only one line of a file is in memory at a time."""
+    name = file.display_name
+    if file.kind == "table":
+        raise CliError(f"{name}: cannot show a .parquet file; convert it first", 2)
+    with ExitStack() as stack, read_errors(file):
+        source = open_input(file, stack)
+        if line is not None:
+            text = next(islice(source, line - 1, line), b"") if line > 0 else b""
+            if not text.strip():
+                raise CliError(f"{name}: there is no document in line {line}", 1)
+            yield f"{name}:{line}", text
+        elif file.kind == "lines":
+            yield from ((f"{name}:{number}", text) for number, text in enumerate(source, 1) if text.strip())
+        else:
+            yield name, source.read()
