@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from turntree import _core
 from turntree._agent_hooks import native_hooks, strategy_of
-from turntree._execution import LoopStrategy, Performer, PlanStrategy, ReactStrategy, checked, loop, native_execution
+from turntree._strategies import (
+    LoopStrategy,
+    PlanStrategy,
+    ReactStrategy,
+    StrategyRunner,
+    checked,
+    loop,
+    native_execution,
+)
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree.exceptions import ApprovalRequired
 from turntree.upp._structure import structure_of
@@ -30,8 +38,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from turntree._agent_hooks import AgentStrategy
-    from turntree._execution import CustomStrategy, ExecutionStrategy
     from turntree._session import Session
+    from turntree._strategies import CustomStrategy, ExecutionStrategy
     from turntree._types import History, Input, Middleware
     from turntree.upp._tool_use import ToolUseStrategy
     from turntree.upp.native._tool import NativeTool
@@ -182,7 +190,7 @@ class Agent:
             params=options.get("params"),
             config=options.get("config"),
             execution=native_execution(execution, 10 if limit is None else limit),
-            execute=None if is_ours else Performer(self, hooks, execution),
+            execute=None if is_ours else StrategyRunner(self, hooks, execution),
             max_iterations=limit,
             tools=list[Any](tools),
             system=options.get("system"),
@@ -196,7 +204,7 @@ class Agent:
             max_sub_agent_depth=depth,
         )
         if middleware:
-            self._native.belong_to(_Owner(self))
+            self._native.set_owner(_Owner(self))
 
     @property
     def id(self) -> str:

@@ -1,4 +1,4 @@
-"""Columns of Arrow, Parquet and everything that is made of them."""
+"""Conversion of Arrow columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["convert_arrow"]
 
 ColumnT = TypeVar("ColumnT")
 
-# A chunk whose offsets have 32 bits is converted in parts, so that the result has room to be larger.
+# A chunk with 32-bit offsets is converted in parts, because the result may be larger than the input.
 _PART_BYTES = 512 * 1024 * 1024
 
 
@@ -29,30 +29,28 @@ def convert_arrow(
     progress: Callable[[Report], object] | None = None,
     profile: Literal["full", "portable"] = "full",
 ) -> ColumnT:
-    """Convert a column of JSON documents, on every core, in order. Needs pyarrow.
+    """Convert a column of JSON documents, on all cores. Preserves the order. Requires pyarrow.
 
-    The column is read where it lies and the result is given away without a copy, both through the Arrow C data
-    interface. Other Python threads run meanwhile.
+    Input and output are not copied: both use the Arrow C data interface. The conversion releases the GIL.
 
     Args:
-        column: A ``pyarrow.Array`` or ``pyarrow.ChunkedArray`` of strings or binary, of any of their types; or any
-            object with ``__arrow_c_array__`` or ``__arrow_c_stream__``, as a Polars series.
-        from_: "pydantic-ai", "ui-messages", "ui-stream", "thread-protocol" or "thread-protocol-canonical"; None tells
-            it by the first document.
+        column: A ``pyarrow.Array`` or ``pyarrow.ChunkedArray`` of any string or binary type, or an object with
+            ``__arrow_c_array__`` or ``__arrow_c_stream__``, such as a Polars series.
+        from_: "pydantic-ai", "ui-messages", "ui-stream", "thread-protocol" or "thread-protocol-canonical"; None
+            detects the format by the first document.
         to: One of the same names.
-        jobs: Threads that convert. Default: one a core that this process may use.
-        on_error: "raise" ends with the first row that fails; "null" makes it null; a function is given what is wrong,
-            the row is null, and what the function raises ends the conversion.
+        jobs: The number of threads. Default: one per core that this process may use.
+        on_error: "raise" raises the error of the first row that fails; "null" makes the row null; a function receives
+            the error, and the row is null. An exception of the function ends the conversion.
         progress: Called with the `Report` so far after each chunk.
-        profile: "full" keeps all it takes to give a history back equal, "portable" only what others understand.
+        profile: "full" stores the data for an exact round trip, "portable" only standard data.
 
     Returns:
-        What was given: an array of the same type for an array, else a chunked array with the same chunks. Null stays
-        null.
+        An array of the same type if `column` is an array, else a chunked array with the same chunks. Null remains null.
 
     Raises:
-        ValidationError: A row could not be converted; names row and place.
-        TypeError: The column holds something else than text or binary.
+        ValidationError: A row cannot be converted; the message names the row and the path.
+        TypeError: The column has values other than strings or binary.
         ImportError: pyarrow is not installed.
     """
     pa = pyarrow()
@@ -111,7 +109,7 @@ def _chunk(pa: Any, chunk: Any, row: int, options: dict[str, Any]) -> tuple[Any,
             row += len(part)
         return (pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)), reports
     if isinstance(kind, pa.BaseExtensionType):
-        # Text by another name, as pa.json_().
+        # An extension type of text, such as pa.json_().
         converted, reports = _chunk(pa, chunk.storage, row, options)
         return pa.ExtensionArray.from_storage(kind, converted), reports
     types: Any = pa.types
@@ -141,8 +139,12 @@ def _sum(reports: list[Report]) -> Report:
 
 
 def pyarrow() -> Any:
-    """The package pyarrow."""
+    """Return the package pyarrow.
+
+    Raises:
+        ImportError: It is not installed.
+    """
     try:
-        return importlib.import_module("pyarrow")  # it has no types of its own
+        return importlib.import_module("pyarrow")  # it has no type annotations
     except ImportError:
-        raise ImportError("columns of Arrow need the package pyarrow: pip install turntree[arrow]") from None
+        raise ImportError("Arrow columns need the package pyarrow: pip install turntree[arrow]") from None

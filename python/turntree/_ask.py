@@ -64,7 +64,7 @@ async def query(agent: Agent, input: Input, *, session: Session | None = None) -
     turn = await ask(agent, input, thread)
     home = session if session is not None else running_session()
     if home is not None:
-        node = home._native.plant(thread, {"kind": "query", "agentId": agent.id})
+        node = home._native.add_thread(thread, {"kind": "query", "agentId": agent.id})
         thread = home.tree[node].thread
     return QueryResult(agent, turn, thread)
 

@@ -1,6 +1,6 @@
-"""How our data classes serve as pydantic types: fields of a model, TypeAdapter, FastAPI bodies and responses.
+"""Integration of data classes with pydantic: fields of models, TypeAdapter, FastAPI bodies and responses.
 
-Imported by the native core when pydantic asks a class for its schema, so pydantic is there whenever this runs.
+The native core imports this module when pydantic requests the schema of a class, so pydantic is installed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def core_schema_of(cls: type[Any]) -> CoreSchema:
-    """Build the pydantic-core schema of one of our data classes.
+    """Return the pydantic-core schema of a data class.
 
-    Accepts an instance or plain data; serializes through the class's own dump.
+    It accepts instances and plain data, and serializes with `model_dump` of the class.
     """
 
     def validate(value: object) -> object:
@@ -47,7 +47,7 @@ def core_schema_of(cls: type[Any]) -> CoreSchema:
 
 
 def json_schema_of(cls: type[Any], handler: GetJsonSchemaHandler) -> dict[str, Any]:
-    """Give the JSON Schema of one of our data classes, self-contained, its definitions inlined under ``$defs``."""
+    """Return the JSON Schema of a data class without references: all definitions are inlined."""
     del handler
     schema: dict[str, Any] = cls.model_json_schema()
     schema.pop("$schema", None)
@@ -56,7 +56,7 @@ def json_schema_of(cls: type[Any], handler: GetJsonSchemaHandler) -> dict[str, A
 
 
 def _inlined(node: Any, definitions: dict[str, Any], inside: tuple[str, ...]) -> Any:
-    """Replace references by what they name: pydantic moves a field's schema, which would break local references."""
+    """Replace references by their definitions. Pydantic moves the schema of a field, which breaks local references."""
     if isinstance(node, list):
         return [_inlined(item, definitions, inside) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):

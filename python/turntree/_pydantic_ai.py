@@ -1,4 +1,4 @@
-"""What only the installed pydantic-ai can say about a history; imported when it is asked."""
+"""Validation of histories by the installed pydantic-ai, which is imported on first use."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any, cast
 
 
 def canonicalize(history: str | bytes | bytearray) -> bytes:
-    """Give a history as the installed pydantic-ai would store it after loading: read and dumped once.
+    """Load a history with the installed pydantic-ai and dump it again.
 
-    Old spellings become new ones, missing members get their defaults, unknown members are gone. Times and ids that are
-    missing are made up by pydantic-ai, each time anew.
+    Names of old versions become current ones, missing members get their defaults, and unknown members are removed.
+    pydantic-ai generates missing times and ids, which differ at each call.
 
     Args:
-        history: The JSON of a history, of any version that the installed one reads.
+        history: The JSON of a history, of any version that the installed one supports.
 
     Returns:
-        What ``ModelMessagesTypeAdapter.dump_json`` writes.
+        The output of ``ModelMessagesTypeAdapter.dump_json``.
 
     Raises:
-        ImportError: pydantic-ai is not installed; ``turntree[pydantic-ai]`` brings it.
-        ValidationError: The installed version refuses the history; names the place.
+        ImportError: pydantic-ai is not installed; install ``turntree[pydantic-ai]``.
+        ValidationError: The installed version rejects the history; the message names the path.
     """
     from turntree._core import from_pydantic_ai
 
@@ -29,7 +29,7 @@ def canonicalize(history: str | bytes | bytearray) -> bytes:
     try:
         return cast("bytes", adapter.dump_json(adapter.validate_json(data)))
     except ValueError:
-        # Building the messages one by one names the place of what is refused.
+        # Building the messages one by one raises an error that names the path.
         from_pydantic_ai(history).to_pydantic_ai()
         raise
 
@@ -42,30 +42,30 @@ def _adapter() -> Any:
     return ModelMessagesTypeAdapter
 
 
-def refusals(error: BaseException, text: bytes, place: int, said: str) -> list[dict[str, Any]]:
-    """Name the places in a history that pydantic-ai refuses.
+def validation_errors(error: BaseException, text: bytes, index: int, default: str) -> list[dict[str, Any]]:
+    """Return the errors of a message that pydantic-ai rejects, with paths in the whole history.
 
     Args:
-        error: What it raised for a list of one message.
-        text: That list.
-        place: The place of the message in its history.
-        said: What to say where nothing more is known.
+        error: The exception for a list of one message.
+        text: The JSON of this list.
+        index: The index of the message in its history.
+        default: The message if the exception has no details.
     """
     errors = getattr(error, "errors", None)
-    found: list[dict[str, Any]] = []
+    details: list[dict[str, Any]] = []
     if callable(errors):
         document = json.loads(text)
         for entry in cast(
             "list[dict[str, Any]]", errors(include_url=False, include_context=False, include_input=False)
         ):
-            loc = (place, *_location(document, entry)[1:])
+            loc = (index, *_location(document, entry)[1:])
             pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in loc)
-            found.append({"loc": loc, "pointer": pointer, "type": "pydantic_ai", "msg": entry["msg"], "input": None})
-    return found or [{"loc": (place,), "pointer": f"/{place}", "type": "pydantic_ai", "msg": said, "input": None}]
+            details.append({"loc": loc, "pointer": pointer, "type": "pydantic_ai", "msg": entry["msg"], "input": None})
+    return details or [{"loc": (index,), "pointer": f"/{index}", "type": "pydantic_ai", "msg": default, "input": None}]
 
 
 def _location(document: Any, entry: dict[str, Any]) -> tuple[int | str, ...]:
-    """The steps of a pydantic location that are steps in the document: not the names of classes in unions."""
+    """Return the steps of a pydantic location that exist in the document, without the names of classes in unions."""
     value, steps = document, cast("list[int | str]", [])
     loc = cast("tuple[int | str, ...]", entry["loc"])
     for number, step in enumerate(loc):

@@ -1,4 +1,4 @@
-"""What the native core calls to tell of spans: `tracing` says what is wanted, this records it."""
+"""Records spans, metrics and log records. The native core calls it; `turntree.tracing` configures it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCHEMA = "https://opentelemetry.io/schemas/1.42.0"
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _TOKEN_BUCKETS = [4.0**power for power in range(14)]
 _SECOND_BUCKETS = [0.01 * 2.0**power for power in range(14)]
-# Operations of models are measured, what is made of them is not.
+# Metrics are recorded for the operations of models only, not for agents and tools.
 _MEASURED = ("chat", "embeddings", "generate_content")
 _DIMENSIONS = (
     "gen_ai.operation.name",
@@ -26,13 +26,13 @@ _DIMENSIONS = (
     "error.type",
 )
 
-# A child of the logger that middleware writes to, so that either can be silenced.
+# A child of the middleware's logger, so that each can be disabled separately.
 _logger = logging.getLogger("turntree.tracing")
 _numbers = itertools.count(1)
 
 
 class Settings:
-    """What was asked for, and what was made of it for the provider that was seen last."""
+    """The configuration, and the tracer and instruments of the provider that was used last."""
 
     __slots__ = ("content", "enabled", "meter_provider", "meters", "tracer", "tracer_provider")
 
@@ -49,12 +49,12 @@ settings = Settings()
 
 
 def recorder() -> Recorder | None:
-    """Who records the run that begins now; None when nobody does. The native core asks, once a run."""
+    """Return the recorder of a new run, or None if recording is off. The native core calls it once per run."""
     if not settings.enabled:
         return None
     tracer, meters = _tracer(), _meters()
     if tracer is None and meters is None:
-        # Otherwise the spans tell it all.
+        # Log records replace spans only if there is no provider.
         return Recorder(None, None, None) if _logger.isEnabledFor(logging.DEBUG) else None
     from opentelemetry.context import get_current
 
@@ -80,7 +80,7 @@ def _meters() -> Meters | None:
 
 
 def _configured(module: str, function: str) -> Any:
-    """The global provider; None while it is still one of the API's own, which record nothing."""
+    """Return the global provider; None if it is a default of the OpenTelemetry API, which records nothing."""
     api = sys.modules.get(module)
     if api is None:
         return None
@@ -88,14 +88,14 @@ def _configured(module: str, function: str) -> Any:
     return None if type(provider).__module__.startswith(module) else provider
 
 
-def _content_wanted() -> bool:
+def _includes_content() -> bool:
     if settings.content is not None:
         return settings.content
     return os.environ.get(_CONTENT, "").lower() in ("1", "true", "span_only", "span_and_event")
 
 
 class Meters:
-    """The instruments of the conventions."""
+    """The instruments for metrics of the OpenTelemetry conventions."""
 
     __slots__ = ("duration", "tokens")
 
@@ -123,7 +123,7 @@ class Meters:
 
 
 class Recorder:
-    """Records one run: its spans are parts of the span that was current where it was started."""
+    """Records one run. Its spans are children of the span that was current at its start."""
 
     __slots__ = ("content", "context", "meters", "tracer")
 
@@ -131,14 +131,14 @@ class Recorder:
         self.tracer = tracer
         self.meters = meters
         self.context = context
-        self.content = _content_wanted()
+        self.content = _includes_content()
 
     def begin(self, name: str, is_remote: bool, attributes: dict[str, Any], parent: Span | None) -> Span:  # noqa: FBT001
         return Span(self, name, is_remote, attributes, parent)
 
 
 class Span:
-    """A piece of work under way. Never the current span of whoever runs it, so there is nothing to detach."""
+    """An active operation. It is not the current span of the calling code, so nothing has to be detached."""
 
     __slots__ = ("attributes", "context", "error_type", "meters", "name", "number", "parent", "span", "started")
 
@@ -169,18 +169,18 @@ class Span:
         self.started = perf_counter()
 
     def attach(self) -> None:
-        """Make it current in a context of variables that nobody else has."""
+        """Make the span current. The caller runs in a copy of the context variables."""
         if self.span is not None:
             from opentelemetry.context import attach
 
             attach(self.context)
 
     def first_chunk(self) -> None:
-        """Keep how long the first piece of an answer took."""
+        """Record the time to the first chunk of the response."""
         self._set({"gen_ai.response.time_to_first_chunk": perf_counter() - self.started})
 
     def failed(self, kind: str, message: str, exception: BaseException | None) -> None:
-        """Keep what the application's own code raised."""
+        """Record an exception of the application's code."""
         self.error_type = kind
         if self.span is not None and exception is not None:
             self.span.record_exception(exception)
@@ -193,12 +193,12 @@ class Span:
         failure: tuple[str, str] | None,
         exception: BaseException | None,
     ) -> None:
-        """Close it, with what is known now."""
+        """End the span, with its last attributes and its failure."""
         seconds = perf_counter() - self.started
         message = None
         if failure is not None:
             kind, message = failure
-            # Ours say their code, which `kind` is.
+            # For a UPPError, `kind` is its code.
             if exception is not None and self.error_type is None and not isinstance(exception, UPPError):
                 self.failed(type(exception).__qualname__, "", exception)
             attributes["error.type"] = self.error_type or kind

@@ -1,21 +1,21 @@
-"""Every exception of the package.
+"""The exceptions of the package.
 
 ::
 
     TurntreeError
-    ├── ValidationError (ValueError)   outside data of the wrong shape; .errors() says where
-    ├── SerializationError             a value that cannot be written
-    ├── SessionError                   a session used against its rules
-    ├── ApprovalRequired               a run that waits for somebody to decide about tool calls
-    ├── BudgetExceeded                 a run that has spent what it may; .partial is what it brought
-    ├── GuardrailError                 a text that a guardrail has rejected
-    ├── StoreError                     a store that failed
-    │   ├── ConflictError              somebody else wrote first
-    │   └── CorruptDataError           what was stored cannot be read
-    └── UPPError                       a model call that failed; .code is one of twelve
+    ├── ValidationError (ValueError)   input data is invalid; .errors() lists the problems
+    ├── SerializationError             a value cannot be serialized
+    ├── SessionError                   a session was used incorrectly
+    ├── ApprovalRequired               tool calls wait for approval
+    ├── BudgetExceeded                 a run exceeded its budget; .partial is the incomplete turn
+    ├── GuardrailError                 a guardrail rejected a text
+    ├── StoreError                     a store failed
+    │   ├── ConflictError              another process changed the stored data
+    │   └── CorruptDataError           the stored data cannot be read
+    └── UPPError                       a model call failed; .code is one of twelve codes
 
-Cancellation is ``asyncio.CancelledError`` and is never wrapped. An exception of a tool goes to the model as an error
-result; an exception of a hook or an approval reaches the caller as it was raised.
+Cancellation is ``asyncio.CancelledError`` and is never wrapped. The model receives the exception of a tool as an error
+result. The caller receives the exception of a hook or an approval unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from turntree._session import Session
 
     class ErrorDetails(TypedDict):
-        """Where and why a document was refused."""
+        """One problem of a document."""
 
         loc: tuple[str | int, ...]
         pointer: str
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 
 class TurntreeError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base class of the exceptions of this package."""
 
 
 class ValidationError(TurntreeError, ValueError):
-    """Outside data of the wrong shape.
+    """Input data is invalid.
 
-    The message holds the JSON pointer, the rule and the remedy of the first problem.
+    The message has the JSON pointer, the rule and the remedy of the first problem.
     """
 
     def __init__(self, message: str, errors: Sequence[ErrorDetails] = ()) -> None:
@@ -55,7 +55,7 @@ class ValidationError(TurntreeError, ValueError):
         self._errors = list(errors)
 
     def errors(self) -> list[ErrorDetails]:
-        """All problems: ``loc`` (a tuple path), ``pointer`` (RFC 6901), ``type``, ``msg`` and ``input``."""
+        """Return all problems as dicts: ``loc`` (a tuple), ``pointer`` (RFC 6901), ``type``, ``msg`` and ``input``."""
         return list(self._errors)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -63,23 +63,23 @@ class ValidationError(TurntreeError, ValueError):
 
 
 class SerializationError(TurntreeError):
-    """A value that cannot be written."""
+    """A value cannot be serialized."""
 
 
 class SessionError(TurntreeError):
-    """A session used against its rules."""
+    """A session was used incorrectly."""
 
 
 class ApprovalRequired(TurntreeError):
-    """A run has stopped: somebody has to decide about tool calls first.
+    """A run has stopped, because tool calls wait for approval.
 
-    Nothing is lost. In a session, `Session.approve` or `Session.deny` each call and `Session.resume` the run, now or in
-    another process. Without a session the run cannot go on.
+    In a session, call `Session.approve` or `Session.deny` for each call, and then `Session.resume`, in this process or
+    in another one. A run without a session cannot be continued.
 
     Attributes:
-        calls: The calls that wait, in their order, with the arguments that the tools would get.
-        session: The session whose run waits; None where there is none.
-        partial: The turn as far as it came, to look at: the calls in it have no results.
+        calls: The calls that wait for approval, in order, with the arguments that the tools would receive.
+        session: The session of the run, or None.
+        partial: The incomplete turn. Its last calls have no results.
 
     Spec: UPP-1.2 §10.4.
     """
@@ -95,13 +95,13 @@ class ApprovalRequired(TurntreeError):
 
 
 class BudgetExceeded(TurntreeError):
-    """A run that has spent what its budget allows: the model was not called again.
+    """A run has stopped before its next model call, because it exceeded its budget.
 
     Attributes:
-        resource: What is used up: ``tokens``, ``cost``, ``steps`` or ``seconds``.
-        limit: How much there was.
-        spent: How much is spent.
-        partial: The turn as far as it came; None where the model was not called at all.
+        resource: The exceeded limit: ``tokens``, ``cost``, ``steps`` or ``seconds``.
+        limit: The value of the limit.
+        spent: The amount that was used.
+        partial: The incomplete turn; None if there was no model call.
     """
 
     def __init__(
@@ -124,14 +124,14 @@ class BudgetExceeded(TurntreeError):
 
 
 class GuardrailError(TurntreeError):
-    """A text that a guardrail has rejected. The message does not hold the text.
+    """A guardrail rejected a text. The message does not contain the text.
 
     Attributes:
-        rule: The rule's name.
+        rule: The name of the rule.
         place: ``input`` or ``output``.
-        reason: Why.
+        reason: The reason.
         text: The text.
-        partial: The turn as far as it came; None where no model had answered.
+        partial: The incomplete turn; None if there was no model response.
     """
 
     def __init__(
@@ -156,25 +156,25 @@ class GuardrailError(TurntreeError):
 
 
 class StoreError(TurntreeError):
-    """A store that failed.
+    """A store failed.
 
     Attributes:
-        turn: What the run of a session gave whose saving failed: it is in the session's tree all the same.
+        turn: The turn of the run that could not be saved, or None. It is in the session's tree.
     """
 
     turn: Turn | None = None
 
 
 class ConflictError(StoreError):
-    """Somebody else wrote first."""
+    """Another process changed the stored data."""
 
 
 class CorruptDataError(StoreError):
-    """What was stored cannot be read."""
+    """The stored data cannot be read."""
 
 
 class ErrorCode(str, Enum):
-    """Why a model call failed.
+    """The reason why a model call failed.
 
     Spec: UPP-1.2 §12.
     """
@@ -197,18 +197,18 @@ class ErrorCode(str, Enum):
 
 
 class UPPError(TurntreeError):
-    """A model call that failed.
+    """A model call failed.
 
     Attributes:
-        code: Which of the twelve.
-        message: What, where, and what to do. Never holds a key.
-        provider: Whose model.
+        code: The error code.
+        message: The problem, its path and the remedy. Never contains a key.
+        provider: Name of the provider.
         modality: ``llm``, ``embedding``, ``image``, ``audio`` or ``video``.
-        status_code: The HTTP status, where there was one.
-        retry_after: Seconds the vendor asked to wait, where it did.
-        request_id: The vendor's id of the request, where it gave one.
-        cause: What caused it: the exception of your own code, or a text.
-        partial: The turn as far as it came, where a run stopped at its limit of iterations.
+        status_code: The HTTP status, or None.
+        retry_after: The seconds in the ``Retry-After`` header, or None.
+        request_id: The vendor's id of the request, or None.
+        cause: The cause: an exception of the application's code, or a text.
+        partial: The incomplete turn if the run exceeded its maximum of iterations, or None.
 
     Spec: UPP-1.2 §12.
     """
@@ -242,7 +242,10 @@ class UPPError(TurntreeError):
         return f"UPPError [{self.code}]: {self.message} (provider: {self.provider}, modality: {self.modality}{status})"
 
     def to_dict(self) -> dict[str, object]:
-        """The error as plain data, keys as UPP-1.2 §12 names them."""
+        """Return the error as plain data.
+
+        Spec: UPP-1.2 §12.
+        """
         return {
             "name": "UPPError",
             "message": self.message,

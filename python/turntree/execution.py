@@ -5,7 +5,8 @@ Spec: UAP-1.0 §5.
 
 from __future__ import annotations
 
-from turntree._execution import (
+from turntree._public_names import set_public_module as _set_public_module
+from turntree._strategies import (
     AbortSignal,
     CustomStrategy,
     ExecutionContext,
@@ -22,7 +23,6 @@ from turntree._execution import (
     react,
     select,
 )
-from turntree._public_names import set_public_module as _set_public_module
 
 __all__ = [
     "AbortSignal",

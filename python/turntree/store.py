@@ -1,6 +1,6 @@
-"""Stores: where sessions are kept.
+"""Stores of sessions.
 
-Any object with ``save(key, data)``, ``load(key)`` and ``delete(key)`` is one, sync or async.
+A store is any object with the methods ``save(key, data)``, ``load(key)`` and ``delete(key)``, sync or async.
 
 Spec: UAP-1.0 §14.2.
 """
@@ -16,20 +16,20 @@ __all__ = ["MemoryStore", "PersistenceAdapter", "memory"]
 
 
 class PersistenceAdapter(Protocol):
-    """What a store has to have. Each method may be sync or async; sync ones are called in a thread."""
+    """The interface of stores. Each method may be sync or async; sync methods are called in a thread."""
 
     def save(self, key: str, data: str, /) -> Awaitable[object] | object:
-        """Keep a text under a key, in place of what was there."""
+        """Store a text under a key. Replaces the previous text."""
 
     def load(self, key: str, /) -> Awaitable[str | None] | str | None:
-        """Give what is kept under a key; None when there is nothing."""
+        """Return the text under a key, or None."""
 
     def delete(self, key: str, /) -> Awaitable[object] | object:
-        """Take away what is kept under a key; nothing there is no error."""
+        """Delete the text under a key. No effect if there is none."""
 
 
 class MemoryStore:
-    """The store that `memory` makes."""
+    """The store that `memory` creates."""
 
     __slots__ = ("_texts",)
 
@@ -37,24 +37,24 @@ class MemoryStore:
         self._texts: dict[str, str] = {}
 
     async def save(self, key: str, data: str, /) -> None:
-        """Keep a text under a key, in place of what was there."""
+        """Store a text under a key. Replaces the previous text."""
         self._texts[key] = data
 
     async def load(self, key: str, /) -> str | None:
-        """Give what is kept under a key; None when there is nothing."""
+        """Return the text under a key, or None."""
         return self._texts.get(key)
 
     async def delete(self, key: str, /) -> None:
-        """Take away what is kept under a key; nothing there is no error."""
+        """Delete the text under a key. No effect if there is none."""
         self._texts.pop(key, None)
 
     def __len__(self) -> int:
         return len(self._texts)
 
     def __repr__(self) -> str:
-        return f"MemoryStore({len(self._texts)} kept)"
+        return f"MemoryStore({len(self._texts)} keys)"
 
 
 def memory() -> MemoryStore:
-    """Make a store that keeps texts in this process, and forgets them with it."""
+    """Create a store in the memory of this process."""
     return MemoryStore()

@@ -1,9 +1,10 @@
-"""ThreadProtocol 1.0.0: one canonical JSON document for a conversation of several agents.
+"""ThreadProtocol 1.0.0: one canonical JSON document for a conversation with several agents.
 
-`from_pydantic_ai` makes a `Thread` of a Pydantic AI history, live or JSON; `Thread.to_pydantic_ai`
-gives it back equal. `from_ui_stream`, `from_ui_messages` and their ways back do the same for the chats of the Vercel
-AI SDK; `ui_response` sends a run to one as it happens. `from_upp` and `from_tree` do it for messages, sessions and
-trees of turntree; `convert_jsonl` and `convert_arrow` convert files and columns of histories, on every core.
+- `from_pydantic_ai` creates a `Thread` from a Pydantic AI history; `Thread.to_pydantic_ai` restores the same history.
+- `from_ui_stream` and `from_ui_messages` read chats of the Vercel AI SDK; `Thread.to_ui_stream` and
+  `Thread.to_ui_messages` write them, and `ui_response` streams an active run.
+- `from_upp` and `from_tree` convert messages, sessions and trees of turntree.
+- `convert_jsonl` and `convert_arrow` convert files and columns of histories, on all cores.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from turntree._core import (
 from turntree._core import ProtocolThread as Thread
 from turntree._public_names import set_public_module as _set_public_module
 from turntree._pydantic_ai import canonicalize as canonicalize_pydantic_ai
-from turntree._ui import UiChunk, UiResponse, from_ui_stream, ui_response
+from turntree._vercel_ui import UiChunk, UiResponse, from_ui_stream, ui_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -61,13 +62,13 @@ Action: TypeAlias = (
     | SystemAction
     | OtherAction
 )
-"""Anything that happens in a thread."""
+"""An action of a thread."""
 
 ContentPart: TypeAlias = TextContent | ImageContent | FileContent | AudioContent | VideoContent | dict[str, Any]
-"""One part of a message; a dict is a part of a type that this version does not know."""
+"""One part of a message; a dict is a part of an unknown type."""
 
 MessageContent: TypeAlias = str | list[ContentPart]
-"""The content of a message: text, or parts in order."""
+"""The content of a message: a text, or a list of parts."""
 
 
 def from_upp(
@@ -78,17 +79,17 @@ def from_upp(
     title: str | None = None,
     profile: Literal["full", "portable"] = "full",
 ) -> Thread:
-    """Make a thread of messages of the provider layer (UPP-1.2).
+    """Create a thread from messages of the provider layer (UPP-1.2).
 
     Args:
-        source: Messages, a thread of them, or a tree or a session, whose current history it is.
-        agent: Who the assistant of the messages is. Default: the agent of the session, else one called "assistant".
-        thread_id: Default: the id of the thread, the session or the current node, else a new UUIDv4.
+        source: Messages, a thread of them, or a tree or a session. The history of the current node is used.
+        agent: The agent of the assistant messages. Default: the agent of the session, else one called "assistant".
+        thread_id: Id of the thread. Default: the id of the thread, the session or the current node, else a new UUIDv4.
         title: Default: the beginning of the first user text.
-        profile: "full" keeps all it takes to give equal messages back, "portable" only what others understand.
+        profile: "full" stores the data for an exact round trip, "portable" only standard data.
 
     Raises:
-        TypeError: `source` holds something that is no message; names the place.
+        TypeError: An item of `source` is not a message; the message names its path.
     """
     tree = _tree_of(source)
     if tree is not None:
@@ -111,14 +112,14 @@ def from_tree(
     agent: AgentConfig | Mapping[str, Any] | None = None,
     profile: Literal["full", "portable"] = "full",
 ) -> list[Thread]:
-    """Make one thread of each node of a tree, the root first.
+    """Create one thread for each node of a tree, the root first.
 
-    A thread holds the whole history of its node, under the node's id. A branch names its parent in `parent_thread_id`,
-    and in ``metadata["branch"]["parent_sequence"]`` the last action that they have in common.
+    A thread has the id of its node and contains the whole history of the node. The `parent_thread_id` of a branch is
+    the id of its parent; ``metadata["branch"]["parent_sequence"]`` is the number of their last common action.
 
     Args:
-        source: A tree, or a session, whose tree it is.
-        agent: Who the assistant is. Default: the agent of the session, else one called "assistant".
+        source: A tree, or a session. The session's tree is used.
+        agent: The agent of the assistant messages. Default: the agent of the session, else one called "assistant".
         profile: As in `from_upp`.
 
     Raises:
@@ -131,9 +132,9 @@ def from_tree(
         )
     agent = agent if agent is not None else _agent_of(source)
     threads: dict[str, Thread] = {}
-    waiting = [tree.root]
-    while waiting:
-        node = waiting.pop(0)
+    queue = [tree.root]
+    while queue:
+        node = queue.pop(0)
         threads[node.id] = thread_from_upp(
             tree.history(node.id),
             agent=agent,
@@ -142,7 +143,7 @@ def from_tree(
             profile=profile,
             parent=threads.get(node.parent_id) if node.parent_id is not None else None,
         )
-        waiting.extend(tree[child] for child in node.children)
+        queue.extend(tree[child] for child in node.children)
     return list(threads.values())
 
 

@@ -1,7 +1,7 @@
-"""What runs do, for OpenTelemetry: spans and metrics by its conventions for generative AI; or, without it, log records.
+"""Tracing of runs with OpenTelemetry: spans and metrics of its conventions for generative AI. Else, log records.
 
-Nothing has to be called: where a tracer or meter provider is set, every run of an agent, step, model call and tool call
-is a span. `instrument` changes what is recorded and where it goes; `uninstrument` turns it off.
+Tracing is automatic: if a tracer or meter provider is set, each agent run, step, model call and tool call is a span.
+`instrument` changes the configuration; `uninstrument` disables tracing.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ def instrument(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> None:
-    """Say what is recorded of runs, and where it goes. Takes effect with the next run.
+    """Configure and enable tracing. Takes effect at the next run.
 
     Args:
-        include_content: Record what is said: messages, system prompts, tools' arguments and results. Default: what the
-            variable ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says when a run begins; without it, no.
-        tracer_provider: Where spans go. Default: OpenTelemetry's global provider, once one is set.
-        meter_provider: Where metrics go. Default: OpenTelemetry's global provider, once one is set.
+        include_content: Record messages, system prompts, and the arguments and results of tools. Default: the
+            environment variable ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` at the start of a run, else
+            False.
+        tracer_provider: The provider of spans. Default: the global provider of OpenTelemetry, if one is set.
+        meter_provider: The provider of metrics. Default: the global provider of OpenTelemetry, if one is set.
 
     Raises:
-        TypeError: An argument of the wrong type, named.
-        ImportError: A provider is given and OpenTelemetry is not installed; install ``turntree[otel]``.
+        TypeError: An argument has the wrong type; the message names it.
+        ImportError: A provider is given, and OpenTelemetry is not installed; install ``turntree[otel]``.
     """
     if include_content is not None and not isinstance(include_content, bool):
         message = f"include_content must be a bool or None, not {type(include_content).__name__}"
@@ -55,7 +56,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Record nothing more, from the next run on: neither spans nor metrics nor log records."""
+    """Disable tracing: spans, metrics and log records. Takes effect at the next run."""
     _settings.enabled = False
 
 

@@ -86,7 +86,7 @@ impl AgentCore {
     }
 
     /// Set the function that returns the Python agent, for middleware.
-    fn belong_to(&self, owner: Py<PyAny>) {
+    fn set_owner(&self, owner: Py<PyAny>) {
         let before = lock(self.functions()).set_owner(owner);
         drop(before);
     }

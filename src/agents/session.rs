@@ -380,7 +380,7 @@ impl SessionCore {
     }
 
     /// Add a thread under the root, with a history of its own, and return the new node's id.
-    fn plant(&self, thread: &Bound<'_, Thread>, metadata: &Bound<'_, PyAny>) -> PyResult<String> {
+    fn add_thread(&self, thread: &Bound<'_, Thread>, metadata: &Bound<'_, PyAny>) -> PyResult<String> {
         let (thread, py) = (Thread::read(thread)?, thread.py());
         let node = self.session.add_side_thread(thread, to_raw_object(metadata, "metadata")?);
         Ok(node.or_raise(py)?.to_string())

@@ -69,7 +69,7 @@ pub(super) fn strategy_from(options: &Bound<'_, PyDict>) -> PyResult<Strategy> {
                 max_iterations: option("max_iterations")?.extract()?,
             })
         }
-        _ => Strategy::custom(Arc::new(PyStrategy { name: option("own_name")?.extract()? })),
+        _ => Strategy::custom(Arc::new(PyStrategy { name: option("custom_name")?.extract()? })),
     })
 }
 
@@ -172,7 +172,7 @@ attributes! { StrategyContext(slf) {
     input = slf.get().lease.get()?.state().messages;
 
     /// Whether the run is streamed.
-    listened = slf.get().lease.get()?.events().is_some();
+    is_streamed = slf.get().lease.get()?.events().is_some();
 
     /// Whether the run is over: it ended or was aborted.
     ended = slf.get().lease.ended.is_cancelled();

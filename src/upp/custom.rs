@@ -1,7 +1,7 @@
 //! Providers that are written in Python: an object with `generate`, `stream`, or both. Embeddings and images are in
 //! [`super::custom_media`].
 //!
-//! The Python half (`turntree.upp._custom`) wraps each as one function: `generate(request)` returns the response, and
+//! The Python half (`turntree.upp._custom_provider`) wraps each as one function: `generate(request)` returns the response, and
 //! `stream(request, sink)` pushes events and returns the response or None. A stream therefore runs in one task (or one
 //! thread), and can use cancel scopes.
 

@@ -128,7 +128,7 @@ class AgentCore:
     @staticmethod
     def result_of(turn: Turn) -> Any:
         """Return the tool result for a turn, as plain data."""
-    def belong_to(self, owner: Callable[[], Agent]) -> None:
+    def set_owner(self, owner: Callable[[], Agent]) -> None:
         """Set the function that returns the Python agent, for middleware."""
 
     def run(self, history: HistoryInput | None, input: MessageInput) -> Coroutine[Turn]:
@@ -183,7 +183,7 @@ class StrategyContext:
         """The metadata of the run."""
 
     @property
-    def listened(self) -> bool:
+    def is_streamed(self) -> bool:
         """Whether the run is streamed."""
 
     @property

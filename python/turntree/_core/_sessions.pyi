@@ -137,7 +137,7 @@ class SessionCore:
     def fork(self, node_id: str) -> str:
         """Start a branch at a node and return the new node's id. The current node does not change."""
 
-    def plant(self, thread: Thread, metadata: Mapping[str, Json]) -> str:
+    def add_thread(self, thread: Thread, metadata: Mapping[str, Json]) -> str:
         """Add a thread under the root, with a history of its own, and return the new node's id."""
 
     def save(self) -> Coroutine[None]:

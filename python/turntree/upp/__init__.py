@@ -49,7 +49,7 @@ from turntree._core import (
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp import native, prices
-from turntree.upp._custom import (
+from turntree.upp._custom_provider import (
     Capabilities,
     EmbeddingRequest,
     ImageRequest,

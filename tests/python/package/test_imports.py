@@ -14,7 +14,7 @@ STUBS = PYTHON / "turntree" / "_core"
 # The imports that close these circles are for type checkers, or inside the function that needs them.
 ALLOWED = {
     "turntree._agent",
-    "turntree._execution",
+    "turntree._strategies",
     "turntree._session",
     "turntree.exceptions",
     "turntree.upp._providers",

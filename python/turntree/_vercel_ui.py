@@ -1,4 +1,4 @@
-"""Streams of the Vercel AI SDK: read from anything that gives them, and written for ASGI servers."""
+"""UI message streams of the Vercel AI SDK: reading them, and sending them from ASGI servers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,28 @@ from collections.abc import (
     MutableMapping,
 )
 from contextlib import suppress
-from typing import Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from turntree import _core
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from typing_extensions import Unpack
+
+    class ReadOptions(TypedDict, total=False):
+        """The keyword options of `from_ui_stream`."""
+
+        messages: Iterable[Mapping[str, Any]] | str | bytes | None
+        agent: _core.AgentConfig | Mapping[str, Any] | None
+        thread_id: str | None
+        chat_id: str | None
+        title: str | None
+        timestamp: Any
+        profile: Literal["full", "portable"]
+        sidecar: Literal["none", "portable", "full"]
+        errors: Literal["raise", "stop"]
+
 
 UiChunk: TypeAlias = Mapping[str, Any]
 """One chunk of a UI message stream: a dict with a ``type``."""
@@ -26,37 +45,17 @@ _Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _Piece: TypeAlias = UiChunk | bytes | bytearray | str
 
-MASKED = "An error occurred."
-_ALIVE = b": keep-alive\n\n"
+DEFAULT_ERROR_TEXT = "An error occurred."
+_KEEP_ALIVE_COMMENT = b": keep-alive\n\n"
 
 
 @overload
 def from_ui_stream(
-    source: AsyncIterable[_Piece],
-    *,
-    messages: Iterable[Mapping[str, Any]] | str | bytes | None = None,
-    agent: _core.AgentConfig | Mapping[str, Any] | None = None,
-    thread_id: str | None = None,
-    chat_id: str | None = None,
-    title: str | None = None,
-    timestamp: Any = None,
-    profile: Literal["full", "portable"] = "full",
-    sidecar: Literal["none", "portable", "full"] = "portable",
-    errors: Literal["raise", "stop"] = "raise",
+    source: AsyncIterable[_Piece], **options: Unpack[ReadOptions]
 ) -> Awaitable[_core.ProtocolThread]: ...
 @overload
 def from_ui_stream(
-    source: bytes | bytearray | str | Iterable[_Piece],
-    *,
-    messages: Iterable[Mapping[str, Any]] | str | bytes | None = None,
-    agent: _core.AgentConfig | Mapping[str, Any] | None = None,
-    thread_id: str | None = None,
-    chat_id: str | None = None,
-    title: str | None = None,
-    timestamp: Any = None,
-    profile: Literal["full", "portable"] = "full",
-    sidecar: Literal["none", "portable", "full"] = "portable",
-    errors: Literal["raise", "stop"] = "raise",
+    source: bytes | bytearray | str | Iterable[_Piece], **options: Unpack[ReadOptions]
 ) -> _core.ProtocolThread: ...
 def from_ui_stream(
     source: Any,
@@ -71,27 +70,27 @@ def from_ui_stream(
     sidecar: Literal["none", "portable", "full"] = "portable",
     errors: Literal["raise", "stop"] = "raise",
 ) -> Any:
-    """Make a thread of a UI message stream of the Vercel AI SDK, 5 to 7.
+    """Create a thread from a UI message stream of the Vercel AI SDK, versions 5 to 7.
 
     Args:
-        source: The body of the response as bytes or str, or an iterable of chunks (dicts) or of pieces of the body, cut
-            anywhere. For an async iterable the result is awaitable.
-        messages: The conversation before the stream, as the client has it; a stream that answers an approval goes on
-            with its last message.
-        agent: Who answers. Default: as the sidecar says, else one agent called "assistant".
-        thread_id: Default: as the sidecar says, else one that follows from `chat_id` or the first message.
-        chat_id: The id of the chat: a UUID is the thread's id, from another one it follows.
+        source: The body of the response as bytes or str, or an iterable of chunks (dicts) or of parts of the body,
+            split anywhere. For an async iterable, the result is awaitable.
+        messages: The conversation before the stream, as the client has it. A stream that continues after an approval
+            continues the last message.
+        agent: The agent. Default: from the sidecar, else one agent called "assistant".
+        thread_id: Id of the thread. Default: from the sidecar, else derived from `chat_id` or the first message.
+        chat_id: Id of the chat. A UUID is used as the thread's id; otherwise the thread's id is derived from it.
         title: Default: the beginning of the first user text.
-        timestamp: The time of messages that say none (str or datetime with zone). Default: 1970, so that the same
+        timestamp: Time of messages without a time (str, or datetime with a time zone). Default: 1970, so that the same
             stream always gives the same thread.
-        profile: "full" keeps what it takes to give the messages back equal, "portable" only what others understand.
-        sidecar: How much to take of what turntree said beside the parts: "none", "portable" (times, agents, usage), or
-            "full" (metadata and system prompts too), which is for messages that no client had in its hands.
-        errors: "raise", or "stop" to keep what came before the place where the real client gives up.
+        profile: "full" stores the data for an exact round trip, "portable" only standard data.
+        sidecar: How much of turntree's own metadata to read: "none", "portable" (times, agents, usage), or "full" (also
+            metadata and system prompts; only for messages that no client can have changed).
+        errors: "raise", or "stop" to return the messages before the error.
 
     Raises:
-        ValidationError: The stream breaks off where the real client gives it up; names the chunk.
-        TypeError: A piece is neither a dict nor bytes nor str.
+        ValidationError: The real client would stop with an error here; the message names the chunk.
+        TypeError: A part is neither a dict nor bytes nor str.
 
     UI message stream, §2 to §5 and §12.
     """
@@ -108,34 +107,34 @@ def from_ui_stream(
         profile=profile,
         sidecar=sidecar,
     )
-    ends: tuple[type[BaseException], ...] = ()
+    ignored: tuple[type[BaseException], ...] = ()
     if errors == "stop":
         from turntree.exceptions import ValidationError
 
-        ends = (ValidationError,)
+        ignored = (ValidationError,)
     if hasattr(source, "__aiter__"):
-        return _read(reader, source, ends)
+        return _read(reader, source, ignored)
     pieces = (source,) if isinstance(source, (bytes, bytearray, str)) else source
-    with suppress(*ends):
+    with suppress(*ignored):
         for piece in pieces:
             reader.feed(piece)
     return reader.thread()
 
 
 async def _read(
-    reader: _core.UiStreamReader, source: AsyncIterable[_Piece], ends: tuple[type[BaseException], ...]
+    reader: _core.UiStreamReader, source: AsyncIterable[_Piece], ignored: tuple[type[BaseException], ...]
 ) -> _core.ProtocolThread:
-    with suppress(*ends):
+    with suppress(*ignored):
         async for piece in source:
             reader.feed(piece)
     return reader.thread()
 
 
 class UiResponse:
-    """A run as the body of a response that `useChat` reads: an async iterator of bytes, and an ASGI application.
+    """A streamed run as a response for `useChat`: an async iterator of bytes, and an ASGI application.
 
-    In FastAPI and Starlette give it to ``StreamingResponse(ui, headers=ui.headers)``; where an ASGI application may be
-    returned or mounted it is one by itself. When the reader goes away the run is stopped.
+    In FastAPI and Starlette, pass it to ``StreamingResponse(ui, headers=ui.headers)``. It can also be mounted or
+    returned as an ASGI application. If the client disconnects, the run is stopped.
     """
 
     __slots__ = ("_keep_alive", "_live", "_on_error", "_stream", "_used", "headers", "status_code")
@@ -161,58 +160,58 @@ class UiResponse:
         return self.headers["content-type"]
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Give the frames of the stream, ``[DONE]`` last. The run starts here, and stops when the iteration does."""
+        """Yield the frames of the stream, ``[DONE]`` last. The run starts here, and stops if the iteration stops."""
         if self._used:
-            message = "a run can be sent once; start another one, or keep what was sent"
+            message = "a run can be sent only once; start another run, or store the frames"
             raise RuntimeError(message)
         self._used = True
         stream, live = self._stream, self._live
         is_over = False
-        said = _frames(stream, live)
+        source = _frames(stream, live)
         if self._keep_alive is not None:
-            said = _or_silence(said, self._keep_alive)
+            source = _with_keep_alive(source, self._keep_alive)
         try:
             yield live.start()
             try:
-                async for frames in said:
+                async for frames in source:
                     yield frames
                 is_over = True
                 yield live.abort() if await _was_aborted(stream) else live.finish()
-            except Exception as error:  # whatever went wrong, the status has been sent
+            except Exception as error:  # the status is already sent, so the error becomes a frame
                 is_over = True
-                yield live.error(self._say(error))
+                yield live.error(self._error_text(error))
         finally:
             if not is_over:
                 _call(stream, "abort")
-            # Nothing of the run may be asked for by another task when it is closed.
-            await said.aclose()
+            # The run can be closed only if no other task awaits its events.
+            await source.aclose()
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
 
-    def _say(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         if self._on_error is None:
-            return MASKED
+            return DEFAULT_ERROR_TEXT
         try:
             return str(self._on_error(error))
-        except Exception:  # the one place left to say something
-            return MASKED
+        except Exception:  # the client still needs an error frame
+            return DEFAULT_ERROR_TEXT
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
-        """Answer a request as an ASGI application; stops the run when the client disconnects."""
+        """Handle a request as an ASGI application. Stops the run if the client disconnects."""
         if scope["type"] != "http":
-            message = f'a UI message stream answers "http", not "{scope["type"]}"'
+            message = f'a UI message stream requires the ASGI scope "http", not "{scope["type"]}"'
             raise RuntimeError(message)
         sending = asyncio.ensure_future(self._send(send))
-        leaving = asyncio.ensure_future(_disconnected(receive))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sending, disconnected}, return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():
                 sending.cancel()
         finally:
-            for task in (sending, leaving):
+            for task in (sending, disconnected):
                 task.cancel()
-            outcome = (await asyncio.gather(sending, leaving, return_exceptions=True))[0]
+            outcome = (await asyncio.gather(sending, disconnected, return_exceptions=True))[0]
         if isinstance(outcome, Exception) and not isinstance(outcome, OSError):
             raise outcome
 
@@ -224,7 +223,7 @@ class UiResponse:
             async for frame in frames:
                 await send({"type": "http.response.body", "body": frame, "more_body": True})
         finally:
-            # A generator that is left behind would be closed by the event loop, some time.
+            # Close the generator now; otherwise the event loop would close it later.
             await frames.aclose()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -232,55 +231,54 @@ class UiResponse:
         return f"UiResponse({type(self._stream).__name__})"
 
 
-async def _disconnected(receive: _Receive) -> None:
+async def _wait_for_disconnect(receive: _Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def _frames(stream: Any, live: _core.UiLiveStream) -> AsyncGenerator[bytes, None]:
-    """Give the frames of what the run says, as it says it."""
+    """Yield the frames of the events of a run."""
     async for events in _batches(stream):
         frames = live.events(events)
         if frames:
             yield frames
 
 
-async def _or_silence(frames: AsyncGenerator[bytes, None], seconds: float) -> AsyncGenerator[bytes, None]:
-    """Give the same frames, and a comment whenever none has come for so long.
+async def _with_keep_alive(frames: AsyncGenerator[bytes, None], seconds: float) -> AsyncGenerator[bytes, None]:
+    """Yield the frames, and a comment after each period of `seconds` without a frame.
 
-    One task asks for all frames, so that what is asked is never given up half-way: a wait that ends is a wait for that
-    task. It goes no further ahead of the reader than one frame.
+    One task reads all frames, so that a timeout never cancels a read. The task reads at most one frame ahead.
     """
-    ready: asyncio.Queue[bytes] = asyncio.Queue(1)
+    queue: asyncio.Queue[bytes] = asyncio.Queue(1)
 
-    async def ask() -> None:
+    async def read_frames() -> None:
         async for frame in frames:
-            await ready.put(frame)
+            await queue.put(frame)
 
-    asking = asyncio.ensure_future(ask())
-    getting = asyncio.ensure_future(ready.get())
+    reading = asyncio.ensure_future(read_frames())
+    getting = asyncio.ensure_future(queue.get())
     try:
         while True:
-            # When everything was asked for, what is left is there already.
-            waited: set[asyncio.Future[Any]] = {getting} if asking.done() else {getting, asking}
-            if asking.done() and ready.empty() and not getting.done():
+            # After the last read, the remaining frames are in the queue.
+            futures: set[asyncio.Future[Any]] = {getting} if reading.done() else {getting, reading}
+            if reading.done() and queue.empty() and not getting.done():
                 break
-            await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if getting.done():
                 yield getting.result()
-                getting = asyncio.ensure_future(ready.get())
-            elif not asking.done():
-                yield _ALIVE
-        await asking
+                getting = asyncio.ensure_future(queue.get())
+            elif not reading.done():
+                yield _KEEP_ALIVE_COMMENT
+        await reading
     finally:
-        asking.cancel()
+        reading.cancel()
         getting.cancel()
-        await asyncio.gather(asking, getting, return_exceptions=True)
+        await asyncio.gather(reading, getting, return_exceptions=True)
         await frames.aclose()
 
 
 async def _batches(stream: Any) -> AsyncIterator[list[Any]]:
-    """Give all events that are ready at once, where the stream can."""
+    """Yield lists of all events that are ready. A stream without `batches` gives one event per list."""
     batches = getattr(stream, "batches", None)
     if batches is None:
         async for event in stream:
@@ -295,8 +293,8 @@ async def _was_aborted(stream: Any) -> bool:
     if turn is None:
         return False
     metadata: dict[str, Any] = getattr((await turn).response, "metadata", None) or {}
-    about: dict[str, Any] = metadata.get("uap") or {}
-    return bool(about.get("aborted"))
+    agent_metadata: dict[str, Any] = metadata.get("uap") or {}
+    return bool(agent_metadata.get("aborted"))
 
 
 def _call(target: Any, name: str) -> None:
@@ -313,7 +311,7 @@ def ui_response(
     on_error: Callable[[BaseException], str] | None = None,
     keep_alive: float | None = 15.0,
 ) -> UiResponse:
-    """Send a run to `useChat` of the Vercel AI SDK, 5 to 7, as it happens.
+    """Stream a run to `useChat` of the Vercel AI SDK, versions 5 to 7.
 
     ::
 
@@ -324,22 +322,22 @@ def ui_response(
             return StreamingResponse(ui, headers=ui.headers)
 
     Args:
-        stream: What `Agent.stream`, `Session.stream` or `LLM.stream` gives, or any async iterable of their events.
-        message_id: The id of the message. Default: the client makes one.
-        metadata: Facts of the application, in the metadata of the message.
-        on_error: What the client is told of an error that ends the run, which comes after the status was sent.
-            Default: "An error occurred.", because messages of errors are for operators.
-        keep_alive: Seconds of silence after which a comment is sent, which clients pass over: proxies close connections
-            that say nothing while a tool works. None sends none.
+        stream: The result of `Agent.stream`, `Session.stream` or `LLM.stream`, or any async iterable of their events.
+        message_id: The id of the message. Default: the client creates one.
+        metadata: Metadata of the application, stored in the message.
+        on_error: A function that returns the text for the client if the run fails. Default: "An error occurred.",
+            because error messages may contain internal data.
+        keep_alive: Seconds without a frame after which a comment is sent. Clients ignore it; it prevents proxies from
+            closing the connection while a tool runs. None sends no comments.
 
     Raises:
-        TypeError: `metadata` holds what JSON does not have.
-        ValueError: `keep_alive` is not above zero.
+        TypeError: `metadata` is not JSON data.
+        ValueError: `keep_alive` is not positive.
 
     UI message stream, §2 to §4.
     """
     if keep_alive is not None and not keep_alive > 0:
-        message = f"keep_alive must be above zero, or None to send nothing, not {keep_alive}"
+        message = f"keep_alive must be above zero, or None to send no comments, not {keep_alive}"
         raise ValueError(message)
     live = _core.UiLiveStream(message_id, None if metadata is None else dict(metadata))
     return UiResponse(stream, live, on_error, keep_alive)

@@ -466,10 +466,10 @@ def native_execution(execution: CustomStrategy | ExecutionStrategy, max_iteratio
         return {"name": execution.name, **execution._options()}
     if isinstance(execution, PlanStrategy):
         return {"name": execution.name, "max_iterations": max_iterations, **execution._options()}
-    return {"name": "own", "own_name": execution.name}
+    return {"name": "custom", "custom_name": execution.name}
 
 
-class Performer:
+class StrategyRunner:
     """Executes a custom strategy for the Rust core."""
 
     __slots__ = ("_agent", "_hooks", "_strategy")
@@ -485,9 +485,9 @@ class Performer:
         """Execute the strategy; return the turn, the last step, the reasoning texts and the plan."""
         from turntree.upp._llm import LLM, ForwardingLLM
 
-        stream = getattr(self._strategy, "stream", None) if native.listened else None
+        stream = getattr(self._strategy, "stream", None) if native.is_streamed else None
         model: LLM
-        if native.listened and stream is None:
+        if native.is_streamed and stream is None:
             model = ForwardingLLM._of(native.llm(), self._agent).forwarding_to(native.pass_on)
         else:
             model = LLM._of(native.llm(), self._agent)
