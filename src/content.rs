@@ -32,7 +32,7 @@ data_class! {
 }
 
 data_class! {
-    /// Reasoning of a model before its answer.
+    /// Reasoning of a model, in assistant messages only.
     ///
     /// Spec: UPP-1.2 §3.
     Reasoning as "Reasoning" in "turntree.upp" over ReasoningBlock, type "reasoning" {
@@ -47,7 +47,7 @@ data_class! {
 }
 
 data_class! {
-    /// Data of any other type, in user messages only.
+    /// Data of any other type. Allowed in user messages only.
     ///
     /// Spec: UPP-1.2 §3.
     BinaryData as "Binary" in "turntree.upp" over BinaryBlock, type "binary" {

@@ -22,19 +22,21 @@ use turntree_core::message::content::ContentBlock;
 use turntree_core::message::{Body, Message as CoreMessage, MessageKind, ToolCall as CoreCall};
 use turntree_core::time::SystemClock;
 
-/// One message of a conversation: a `UserMessage`, an `AssistantMessage` or a `ToolResultMessage`.
+/// Base class of the messages: user, assistant and tool result messages.
+///
+/// ``Message.model_validate`` and ``Message.from_json`` return an object of the matching subclass.
 ///
 /// Spec: UPP-1.2 §4.
 #[pyclass(frozen, subclass, extends = Data, module = "turntree.upp")]
 pub(crate) struct Message;
 
-/// A message from a person or the application.
+/// A message of the user or the application.
 ///
 /// Spec: UPP-1.2 §4.
 #[pyclass(frozen, extends = Message, module = "turntree.upp")]
 pub(crate) struct UserMessage;
 
-/// A message from a model.
+/// A message of a model.
 ///
 /// Spec: UPP-1.2 §4.
 #[pyclass(frozen, extends = Message, module = "turntree.upp")]

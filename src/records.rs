@@ -206,6 +206,8 @@ garbage_collected!(Turn: data);
 data_class! {
     /// One event of a stream.
     ///
+    /// Times are milliseconds since 1970. Events of unknown types are unchanged.
+    ///
     /// Spec: UPP-1.2 §11.1.
     StreamEvent as "StreamEvent" in "turntree.upp" over CoreEvent {
         /// Index of the block in the message, or of the call in the response, from 0.

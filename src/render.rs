@@ -12,7 +12,7 @@ use turntree_core::render::Transcript;
 use turntree_thread_protocol::ThreadError;
 use turntree_thread_protocol::bulk::{Settings, format};
 
-/// Renders a document as text, coloured text or an HTML page. `what` selects the whole document or the tree only.
+/// Render a document as text, text with colours, or a page of HTML.
 #[pyfunction]
 #[pyo3(signature = (data, *, style, what, from_, name))]
 pub(crate) fn _render(

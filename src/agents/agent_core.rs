@@ -9,7 +9,7 @@ use crate::bridge::callbacks::Callbacks;
 use crate::bridge::gc::garbage_collected;
 use turntree_agents::Agent as CoreAgent;
 
-/// The native half of an agent. One serves any number of runs at once.
+/// The native half of ``turntree.Agent``. Any number of runs can run at the same time.
 #[pyclass(frozen, weakref, module = "turntree._core")]
 pub(crate) struct AgentCore {
     agent: CoreAgent,

@@ -37,7 +37,7 @@ use turntree_core::time::Timestamp;
 use turntree_upp::UppError;
 use turntree_upp::llm::Input;
 
-/// The native half of ``turntree.upp.LLM``. One serves any number of calls at once.
+/// The native half of ``turntree.upp.LLM``. Any number of calls can run at the same time.
 #[pyclass(frozen, weakref, module = "turntree._core")]
 pub(crate) struct LlmCore {
     llm: Llm,

@@ -21,10 +21,10 @@ use super::task_waker::TaskWaker;
 /// The future of a coroutine.
 pub(crate) type BoxedRun = Pin<Box<dyn Future<Output = PyResult<Py<PyAny>>> + Send>>;
 
-/// An awaitable for `await`, `create_task`, `gather`, `wait_for`, `TaskGroup` and `asyncio.run`.
+/// A native coroutine for ``await``, ``create_task``, ``gather``, ``wait_for``, task groups and
+/// ``asyncio.run``.
 ///
-/// # Cancel safety
-/// Cancelling the task drops the Rust future at its current await point, before the task continues.
+/// If its task is cancelled, the Rust future is dropped before the task continues.
 #[pyclass(frozen, weakref, name = "Coroutine", module = "turntree._core")]
 pub(crate) struct Coroutine {
     name: &'static str,
@@ -226,7 +226,7 @@ impl Coroutine {
         self.name
     }
 
-    /// Whether it is being polled.
+    /// True while it is polled.
     #[getter]
     fn cr_running(&self) -> bool {
         matches!(*lock(&self.run), Run::Polling)

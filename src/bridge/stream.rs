@@ -27,8 +27,8 @@ use super::task_waker::TaskWaker;
 
 /// An asynchronous iterator of events, for one reader at a time.
 ///
-/// # Cancel safety
-/// `anext` loses nothing when cancelled. Closing or dropping the stream drops the source at once.
+/// Events that are ready are returned without a trip through the event loop. A cancelled ``anext`` loses no
+/// event. Closing or dropping the stream stops its source. A second reader gets a ``RuntimeError``.
 #[pyclass(frozen, weakref, name = "EventStream", module = "turntree._core")]
 pub(crate) struct PyEventStream {
     shared: Arc<EventSource>,
@@ -109,7 +109,7 @@ impl PyEventStream {
         Ok(self.next.clone_ref(py))
     }
 
-    /// An asynchronous iterator of lists: the events that are ready, at most `limit`.
+    /// Return an asynchronous iterator of lists of the events that are ready.
     #[pyo3(signature = (limit=NonZeroUsize::MIN.saturating_add(255)))]
     fn batches(slf: Py<Self>, py: Python<'_>, limit: NonZeroUsize) -> PyResult<Batches> {
         let stream = slf.get();

@@ -14,7 +14,7 @@ use turntree_core::json::schema::{self, JsonSchema};
 
 /// A Rust value behind a Python handle.
 pub(crate) trait Value: Send + Sync + 'static {
-    /// The value as JSON text.
+    /// Return the value as JSON text.
     fn json(&self) -> serde_json::Result<String>;
     /// Whether both are the same type and equal.
     fn same_as(&self, other: &dyn Value) -> bool;
@@ -42,7 +42,12 @@ impl<T: Serialize + PartialEq + Send + Sync + 'static> Value for T {
     }
 }
 
-/// Base class of all data classes: a handle on a shared Rust value. Attributes are converted when they are read.
+/// Base class of all data classes: an immutable handle to a shared Rust value, with the methods of a pydantic
+/// model.
+///
+/// Values compare by content, can be pickled and copied, and are hashable, except threads. All classes can be
+/// fields of pydantic models, and types in a ``TypeAdapter`` and in FastAPI signatures. Attributes are
+/// converted at each access: a list or dict is a new object.
 #[pyclass(frozen, subclass, module = "turntree._core")]
 pub(crate) struct Data {
     pub(super) value: Arc<dyn Value>,

@@ -18,7 +18,7 @@ use turntree_core::render::ObjectSummary;
 
 #[pymethods]
 impl Data {
-    /// The value as a dict.
+    /// Return the value as a dict.
     #[pyo3(signature = (*, mode = "python", by_alias = true, exclude_none = false))]
     fn model_dump<'py>(
         slf: &Bound<'py, Self>,
@@ -43,7 +43,7 @@ impl Data {
         Dump { schema: &schema, python, by_alias, exclude_none, from_names: false }.apply(&plain)
     }
 
-    /// The value as JSON text.
+    /// Return the value as JSON text.
     #[pyo3(signature = (*, indent = None, by_alias = true, exclude_none = false))]
     fn model_dump_json(
         slf: &Bound<'_, Self>,
@@ -62,7 +62,7 @@ impl Data {
         })
     }
 
-    /// A value from an instance or from plain data. Keys are the specification's names or Python's names.
+    /// Create a value from an instance or from plain data, with the keys of the specification or of Python.
     #[classmethod]
     fn model_validate(class: &Bound<'_, PyType>, obj: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         if obj.is_instance(class)? {
@@ -86,7 +86,7 @@ impl Data {
         (entry.parse)(class.py(), renamed.get())
     }
 
-    /// A value from JSON text.
+    /// Create a value from JSON text.
     #[classmethod]
     fn model_validate_json(class: &Bound<'_, PyType>, json_data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         if json_data.is_instance_of::<PyDict>() {
@@ -97,30 +97,30 @@ impl Data {
         (entry_of(class)?.parse)(class.py(), &document_text(json_data, "json_data")?)
     }
 
-    /// JSON Schema (2020-12) of the class.
+    /// Return the JSON Schema (2020-12) of the class.
     #[classmethod]
     fn model_json_schema(class: &Bound<'_, PyType>) -> PyResult<Py<PyAny>> {
         tree_to_python(class.py(), &(entry_of(class)?.schema)())
     }
 
-    /// The value as plain Python data, with the specification's keys.
+    /// Return the value as plain data, with the keys of the specification.
     fn to_dict(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         json_to_python(py, &self.to_json(py)?)
     }
 
-    /// The value as compact JSON text.
+    /// Return the value as compact JSON text.
     #[pyo3(name = "to_json")]
     fn to_json_text(&self, py: Python<'_>) -> PyResult<String> {
         self.to_json(py)
     }
 
-    /// A value from `str`, `bytes` or a dict.
+    /// Create a value from JSON text or from a dict.
     #[classmethod]
     fn from_json(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         (entry_of(class)?.parse)(class.py(), &document_text(data, "data")?)
     }
 
-    /// The core schema of the class, for pydantic.
+    /// Return the core schema of the class, for pydantic.
     #[classmethod]
     fn __get_pydantic_core_schema__<'py>(
         class: &Bound<'py, PyType>,
@@ -131,7 +131,7 @@ impl Data {
         py.import(intern!(py, "turntree._pydantic"))?.getattr(intern!(py, "core_schema_of"))?.call1((class,))
     }
 
-    /// The JSON Schema of the class, for pydantic.
+    /// Return the JSON Schema of the class, for pydantic.
     #[classmethod]
     fn __get_pydantic_json_schema__<'py>(
         class: &Bound<'py, PyType>,
@@ -184,7 +184,7 @@ impl Data {
         Ok(summary(slf)?.text())
     }
 
-    /// The value as HTML, for notebooks.
+    /// Return the value as HTML, for notebooks.
     fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(summary(slf)?.html())
     }

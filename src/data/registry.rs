@@ -79,7 +79,7 @@ pub(super) fn entry_of(class: &Bound<'_, PyType>) -> PyResult<&'static ClassEntr
     )
 }
 
-/// Rebuilds a pickled value.
+/// Restore a pickled value.
 #[pyfunction]
 pub(crate) fn _restore(class: &Bound<'_, PyType>, text: &str) -> PyResult<Py<PyAny>> {
     (entry_of(class)?.parse)(class.py(), text)

@@ -94,7 +94,7 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     }
 }
 
-/// A column as Arrow's consumers take it: an object with `__arrow_c_array__`.
+/// A column for consumers of the Arrow C data interface.
 #[pyclass(frozen, name = "_ArrowColumn", module = "turntree._core")]
 pub(crate) struct ArrowColumn {
     column: Arc<OutputColumn>,
@@ -105,7 +105,7 @@ pub(crate) struct ArrowColumn {
 
 #[pymethods]
 impl ArrowColumn {
-    /// The column as capsules of the Arrow C data interface.
+    /// Return the column as capsules of the Arrow C data interface.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -228,7 +228,7 @@ fn structure<'a, T>(capsule: &'a Bound<'_, PyAny>, name: &CStr) -> PyResult<&'a 
     Ok(unsafe { pointer.as_ref() })
 }
 
-/// Converts an Arrow array of texts, given as capsules of its C data interface.
+/// Convert an Arrow array of texts, passed as capsules of the Arrow C data interface.
 #[pyfunction]
 #[pyo3(signature = (schema, array, *, from_, to, jobs, on_error, profile, first_row))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]

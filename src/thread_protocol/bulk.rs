@@ -23,7 +23,7 @@ use turntree_thread_protocol::bulk::{
 use turntree_thread_protocol::convert::pydantic_ai::ImportOptions;
 
 data_class! {
-    /// One document that could not be converted, or one rule that it breaks.
+    /// An error or a rule violation of one document; ``str()`` returns it as one line.
     DocumentIssue as "DocumentIssue" in "turntree.thread_protocol" over CoreIssue {
         /// The file, or None.
         path,
@@ -31,9 +31,9 @@ data_class! {
         line,
         /// The row of the column, from 0, or None.
         row,
-        /// Where in the document, as a JSON pointer; empty for the whole.
+        /// JSON pointer into the document; empty for the whole document.
         pointer,
-        /// The name of the rule.
+        /// The name of the rule, such as "json_truncated".
         rule,
         /// Description of the problem and its remedy.
         message,
@@ -225,7 +225,7 @@ pub(super) fn released<T: Send>(
     gil::mark_held(py, || py.detach(work)).or_raise(py)
 }
 
-/// Converts, or with `to=None` validates, the documents of one file or file object.
+/// Convert, or with ``to=None`` validate, the documents of one file or file object.
 #[pyfunction]
 #[pyo3(signature = (
     source, target, *, from_, to, jobs, on_error, progress, profile, framing, gzip, overwrite, durable, name,
@@ -278,7 +278,7 @@ pub(super) fn _convert_lines<'py>(
     report.to_python(py)
 }
 
-/// Converts, or with `to=None` validates, files of one document each: `(source, target, overwrite, gzip)`.
+/// Convert, or with ``to=None`` validate, files of one document each.
 #[pyfunction]
 #[pyo3(signature = (pairs, *, from_, to, jobs, on_error, progress, profile, durable))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -302,7 +302,7 @@ pub(super) fn _convert_files<'py>(
     released(py, || files(&pairs, &options, &mut callbacks))?.to_python(py)
 }
 
-/// The names of the formats that can be read, and of those that can be written.
+/// Return the names of the formats that can be read, and of those that can be written.
 #[pyfunction]
 pub(super) fn _formats() -> (Vec<&'static str>, Vec<&'static str>) {
     (format::readable(), format::writable())

@@ -106,13 +106,13 @@ impl UnfinishedFile {
         self.place.clone()
     }
 
-    /// Renames the file to its target; with `durable`, after it is synced to disk.
+    /// Rename the file to its target; with `durable`, after it is synced to disk.
     fn finish(&self, py: Python<'_>, durable: bool) -> PyResult<()> {
         let Some(output) = self.take() else { return Ok(()) };
         py.detach(|| output.finish_with_name(durable)).or_raise(py)
     }
 
-    /// Removes the temporary file, unless it was renamed.
+    /// Remove the temporary file, unless it was renamed.
     fn discard(&self) {
         drop(self.take());
     }

@@ -43,8 +43,12 @@ const OPTIONS: [&str; 14] = [
     "transport",
 ];
 
-/// Configuration of a provider. Times are in seconds; missing options have the provider's defaults. A repr never
-/// contains a key.
+/// Configuration of a provider. Times are in seconds; missing options have the provider's defaults.
+///
+/// An agent's configuration overrides the configuration of its model. A repr never contains a key or the
+/// value of a header.
+///
+/// Spec: UPP-1.2 §9.
 #[pyclass(frozen, module = "turntree.upp")]
 pub(crate) struct ProviderConfig {
     config: CoreConfig,

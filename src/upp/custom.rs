@@ -342,13 +342,13 @@ struct Queued {
     is_closed: bool,
 }
 
-/// The sink that receives the events of a stream that is written in Python.
+/// Receives the events of a stream that is implemented in Python.
 #[pyclass(frozen, module = "turntree._core")]
 pub(crate) struct EventSink(Arc<Queue>);
 
 #[pymethods]
 impl EventSink {
-    /// Adds an event and returns whether there is space for another.
+    /// Add an event and return whether there is space for another.
     fn push(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
         let event = (*extract::<StreamEvent>(event, "event")?).clone();
         let (waker, has_room) = {
@@ -365,7 +365,7 @@ impl EventSink {
         Ok(has_room)
     }
 
-    /// Blocks this thread until there is space.
+    /// Block this thread until there is space.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         // The reader takes events and closes the queue without the GIL, so no notification is missed.
         let is_closed = py.detach(|| {
@@ -376,7 +376,7 @@ impl EventSink {
         if is_closed { Err(stream_closed()) } else { Ok(()) }
     }
 
-    /// Calls a function once, when there is space or the reader has closed the stream; immediately if so now.
+    /// Call a function once, when there is space or the reader has closed the stream; immediately if so now.
     fn when_room(&self, py: Python<'_>, function: Py<PyAny>) -> PyResult<()> {
         {
             let mut queued = lock(&self.0.queued);

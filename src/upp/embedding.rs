@@ -30,10 +30,14 @@ data_class! {
         /// Tokens of the input; None if the vendor does not report them.
         tokens,
         /// Metadata of the vendor, under the provider's name, or None.
+        ///
+        /// Values that differ between several calls are lists with one item per call.
         metadata,
     }
 
-    /// The numbers in memory, read-only: a `memoryview` of 32-bit floats, or of 64-bit ones where the vendor sent decimals.
+    /// The numbers in memory, read-only, for ``numpy.asarray`` without copying.
+    ///
+    /// 32-bit floats (format ``f``), or 64-bit ones (``d``) where the vendor sent decimals.
     #[getter]
     fn buffer<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let vector = &Self::of(slf)?.vector;
@@ -61,10 +65,12 @@ data_class! {
         /// Usage of the call.
         usage,
         /// Metadata of the vendor, under the provider's name, or None.
+        ///
+        /// Values that differ between several calls are lists with one item per call.
         metadata,
     }
 
-    /// All numbers in memory, read-only: a two-dimensional `memoryview`, one row an input, as `numpy.asarray` takes it.
+    /// All numbers in memory, read-only, one row per input, for ``numpy.asarray`` without copying.
     #[getter]
     fn buffer<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let vectors: Vec<&Vector> = Self::of(slf)?.embeddings.iter().map(|embedding| &embedding.vector).collect();

@@ -18,6 +18,10 @@ use turntree_core::http::{self, KeyError, KeyFuture};
 use turntree_core::secret::Secret;
 
 /// Base class of the key strategies, which return a key for each request.
+///
+/// A repr never contains a key.
+///
+/// Spec: UPP-1.2 §13.1.
 #[pyclass(frozen, subclass, module = "turntree.upp")]
 pub(crate) struct KeyStrategy(Arc<dyn http::KeyStrategy>);
 
@@ -27,7 +31,7 @@ pub(crate) struct KeyStrategy(Arc<dyn http::KeyStrategy>);
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
 pub(crate) struct RoundRobinKeys;
 
-/// Chooses keys at random by weight: `[("key", 2.0), …]` or `[{"key": "key", "weight": 2.0}, …]`.
+/// Chooses keys at random by weight.
 ///
 /// Spec: UPP-1.2 §13.1.
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]

@@ -94,7 +94,7 @@ fn roots_of<T: PyClass>(slf: &Bound<'_, T>) -> GcRoots {
     GcRoots::new([slf.clone().into_any().unbind()])
 }
 
-/// The native half of `turntree.upp.EmbeddingModel`.
+/// The native half of ``turntree.upp.EmbeddingModel``.
 #[pyclass(frozen, module = "turntree._core")]
 pub(crate) struct EmbeddingModelCore(BoundModel<dyn EmbeddingModel>);
 
@@ -113,7 +113,7 @@ impl EmbeddingModelCore {
         BoundModel::new(model, params, config, middleware, ModelReference::bind_embedding).map(Self)
     }
 
-    /// Starts a call; the coroutine gives its result.
+    /// Start a call and return a coroutine that returns the result.
     fn embed(
         slf: &Bound<'_, Self>,
         inputs: &Bound<'_, PyAny>,
@@ -126,7 +126,7 @@ impl EmbeddingModelCore {
         Ok(Coroutine::new("embed", roots, result(stream)))
     }
 
-    /// As `embed`, waited for on this thread.
+    /// As `embed`, but block this thread until the result.
     fn embed_sync(
         &self,
         inputs: &Bound<'_, PyAny>,
@@ -139,7 +139,7 @@ impl EmbeddingModelCore {
         sync::run_sync(inputs.py(), result(stream))
     }
 
-    /// Starts a call that is listened to.
+    /// Start a streamed call.
     fn stream(
         slf: &Bound<'_, Self>,
         inputs: &Bound<'_, PyAny>,
@@ -191,7 +191,7 @@ fn positive(value: &Bound<'_, PyAny>, what: &str) -> PyResult<NonZeroUsize> {
     number.ok_or_else(|| PyValueError::new_err(format!("{what} must be at least 1")))
 }
 
-/// The native half of `turntree.upp.ImageModel`.
+/// The native half of ``turntree.upp.ImageModel``.
 #[pyclass(frozen, module = "turntree._core")]
 pub(crate) struct ImageModelCore(BoundModel<dyn ImageModel>);
 
@@ -211,6 +211,9 @@ impl ImageModelCore {
     }
 
     /// Capabilities of the model.
+    ///
+    /// Keys: ``streaming``, ``tools``, ``structured_output``, ``image_input``, ``document_input``,
+    /// ``video_input`` and ``audio_input``.
     #[getter]
     fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let capabilities = self.0.model.capabilities();
@@ -222,7 +225,7 @@ impl ImageModelCore {
         Ok(dict)
     }
 
-    /// Starts a call; the coroutine gives its result. With `image` it is an edit.
+    /// Start a call and return a coroutine that returns the result. Edits `image` if it is given.
     fn generate(
         slf: &Bound<'_, Self>,
         prompt: &Bound<'_, PyAny>,
@@ -234,7 +237,7 @@ impl ImageModelCore {
         Ok(Coroutine::new("generate", roots, call))
     }
 
-    /// As `generate`, waited for on this thread.
+    /// As `generate`, but block this thread until the result.
     fn generate_sync(
         &self,
         prompt: &Bound<'_, PyAny>,
@@ -244,7 +247,7 @@ impl ImageModelCore {
         sync::run_sync(prompt.py(), self.call(prompt, image, mask, &GcRoots::default())?)
     }
 
-    /// Starts a call that is listened to.
+    /// Start a streamed call.
     fn stream(slf: &Bound<'_, Self>, prompt: &Bound<'_, PyAny>) -> PyResult<ResultStream> {
         let (this, roots) = (slf.get(), roots_of(slf));
         let layers = this.0.layers(slf.py(), &roots);

@@ -40,8 +40,12 @@ pub(crate) enum Source {
     Custom(CustomModel),
 }
 
-/// A reference to a model: provider, model id and configuration. Returned by a provider's factory such as
-/// `anthropic("…")`.
+/// A reference to a model: provider, model id and configuration.
+///
+/// Returned by a provider's factory such as ``anthropic("claude-sonnet-4-5")``, or by `scripted`. Compared by
+/// identity.
+///
+/// Spec: UPP-1.2 §9.
 #[pyclass(frozen, module = "turntree.upp")]
 pub(crate) struct ModelReference {
     source: Source,
@@ -236,13 +240,13 @@ impl ModelReference {
         &self.model_id
     }
 
-    /// Name of the provider, such as `openai`.
+    /// Name of the provider, such as ``openai``.
     #[getter]
     fn provider(&self) -> &str {
         self.provider_name()
     }
 
-    /// The modalities of the provider: some of `llm`, `embedding` and `image`.
+    /// The modalities of the provider: some of ``llm``, ``embedding`` and ``image``.
     #[getter]
     fn modalities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let provider = self.provider_name();
@@ -268,6 +272,9 @@ impl ModelReference {
     }
 
     /// Capabilities of the model.
+    ///
+    /// Keys: ``streaming``, ``tools``, ``structured_output``, ``image_input``, ``document_input``,
+    /// ``video_input`` and ``audio_input``.
     #[getter]
     fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let capabilities = self.capabilities_();
@@ -310,7 +317,10 @@ impl ModelReference {
 
 garbage_collected!(ModelReference: held);
 
-/// Returns a model that replies from a script, without network access.
+/// Return a model that replies from a script, without network access.
+///
+/// A reply is a text, a block, a `ToolCall` (or its dict; its id may be missing), a list of them, an
+/// exception, or a list of `StreamEvent`. `Reply` adds timing. ``requests`` records the requests.
 #[pyfunction]
 #[pyo3(signature = (replies, *, model_id = "scripted".to_owned()))]
 pub(crate) fn scripted(replies: &Bound<'_, PyAny>, model_id: String) -> PyResult<ModelReference> {
@@ -318,7 +328,7 @@ pub(crate) fn scripted(replies: &Bound<'_, PyAny>, model_id: String) -> PyResult
     Ok(ModelReference::with_source(Source::Scripted(script.named(model_id)), callbacks))
 }
 
-/// Returns a reference to a model of a provider that is written in Python.
+/// Return a reference to a model of a provider that is written in Python. Used by `create_provider`.
 #[pyfunction]
 pub(crate) fn custom_model(
     provider: &str,

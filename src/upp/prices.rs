@@ -22,7 +22,7 @@ pub(crate) fn rows_from(rows: &Bound<'_, PyAny>) -> PyResult<Vec<Price>> {
     raw.to().map_err(|error| PyValueError::new_err(format!("prices: {error}")))
 }
 
-/// Returns the price rows in use; the first matching row applies.
+/// Return the price rows in use; the first matching row applies.
 #[pyfunction]
 pub(crate) fn price_rows(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let rows = RawJson::from_value(&*Prices::current())
@@ -30,14 +30,14 @@ pub(crate) fn price_rows(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     rows.to_python(py)
 }
 
-/// Sets the rows that have precedence over the built-in rows. Replaces earlier ones.
+/// Set the rows that have precedence over the built-in rows. Replaces earlier ones.
 #[pyfunction]
 pub(crate) fn set_price_rows(rows: &Bound<'_, PyAny>) -> PyResult<()> {
     Prices::set_current(Arc::new(Prices::built_in().with(rows_from(rows)?)));
     Ok(())
 }
 
-/// Returns the cost of tokens by these rows, then by the rows in use. None if it is not certain.
+/// Return the cost of tokens by these rows, then by the rows in use. None if it is not certain.
 #[pyfunction]
 pub(crate) fn tokens_cost(
     usage: &Bound<'_, PyAny>,

@@ -34,7 +34,11 @@ use turntree_upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream
 /// Whether a recording has been entered in this process. Requests look for an active recording only after that.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// A recording of HTTP exchanges, returned by `replay`. Pass it to a provider as `transport`, or use it with `with`.
+/// A recording of HTTP exchanges, returned by `replay`. Use it as ``transport`` or with ``with``.
+///
+/// ``with replay(path):`` applies to all requests inside the block and in tasks that are started there. A
+/// ``transport`` in a configuration has precedence. Entering rewinds to the first exchange; leaving saves the
+/// new exchanges.
 #[pyclass(frozen, module = "turntree.upp")]
 pub(crate) struct Replay {
     core: Cassette,
@@ -43,7 +47,11 @@ pub(crate) struct Replay {
     tokens: Mutex<Vec<Py<PyAny>>>,
 }
 
-/// Records HTTP exchanges in a file, or replays them without network access.
+/// Record HTTP exchanges in a file, or replay them without network access.
+///
+/// The recording replaces the HTTP connection only: retries, limits, event streams and errors work as usual.
+/// Replaying needs no key. A request gets the response of the first unused exchange with the same method, URL
+/// and body; JSON bodies are compared as values. Credentials are never recorded.
 #[pyfunction]
 #[pyo3(signature = (path, mode = "replay", *, ignore = Vec::new(), redact = None, repeat = false))]
 pub(crate) fn replay(
@@ -135,7 +143,7 @@ impl Replay {
         self.core.path().to_owned()
     }
 
-    /// The mode: "replay", "record" or "auto".
+    /// The mode. ``once`` becomes ``record`` or ``replay``.
     #[getter]
     fn mode(&self) -> &'static str {
         match self.core.mode() {
@@ -157,7 +165,7 @@ impl Replay {
         self.core.played()
     }
 
-    /// The unused exchanges in order, as dicts with `index`, `method` and `url`.
+    /// The unused exchanges in order, as dicts: ``index`` in the file from 0, ``method`` and ``url``.
     #[getter]
     fn unused<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let dict = |unused: UnusedExchange| {
@@ -170,12 +178,12 @@ impl Replay {
         self.core.unused().into_iter().map(dict).collect()
     }
 
-    /// Starts again from the first exchange.
+    /// Start again from the first exchange.
     fn rewind(&self) {
         self.core.rewind();
     }
 
-    /// Writes the recording to the file. Waits up to 2 seconds for responses that are still being read.
+    /// Write the recording to the file. Waits up to 2 seconds for responses that are still being read.
     fn save(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.core.save()).map_err(|error| raised(py, &error))
     }

@@ -9,7 +9,7 @@ use crate::to_python::ToPython;
 use turntree_core::json::RawJson;
 use turntree_upp::{ModelRequest as CoreRequest, System};
 
-/// The request to a model. The function of `scripted` receives it, and it is recorded in `ModelReference.requests`.
+/// The request to a model, as the function of `scripted` and ``ModelReference.requests`` have it.
 #[pyclass(frozen, module = "turntree.upp", skip_from_py_object)]
 #[derive(Clone)]
 pub(crate) struct ModelRequest(pub(crate) CoreRequest);
@@ -38,14 +38,14 @@ impl ModelRequest {
         self.0.params.to_python(py)
     }
 
-    /// The tools as dicts with name, description and parameters.
+    /// The tools as dicts with ``name``, ``description``, ``parameters`` and optionally ``metadata``.
     #[getter]
     fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let tools = RawJson::from_value(&*self.0.tools).map_err(|error| serialization(py, &error))?;
         tools.to_python(py)
     }
 
-    /// JSON Schema of the structured answer, where one is wanted.
+    /// JSON Schema of the structured answer, or None.
     #[getter]
     fn structure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.structure.as_deref().cloned().to_python(py)

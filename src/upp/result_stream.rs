@@ -89,13 +89,13 @@ impl ResultStream {
 
 #[pymethods]
 impl ResultStream {
-    /// The asynchronous iterator over events.
+    /// The asynchronous iterator over events; always the same object.
     #[getter]
     fn events(&self, py: Python<'_>) -> Py<PyEventStream> {
         self.events.clone_ref(py)
     }
 
-    /// The synchronous iterator over events.
+    /// Return the synchronous iterator over the same events.
     fn blocking(&self, py: Python<'_>) -> BlockingEvents {
         PyEventStream::blocking(self.events.clone_ref(py))
     }
@@ -106,7 +106,7 @@ impl ResultStream {
         Coroutine::new("result", GcRoots::new([slf.clone().into_any().unbind()]), result)
     }
 
-    /// Blocks until the call ends and returns the result.
+    /// Blocks until the result is there and returns it.
     fn result_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         sync::run_sync(py, self.result_of(py))
     }

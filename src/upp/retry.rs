@@ -20,17 +20,20 @@ use turntree_core::runtime;
 use turntree_upp::http_model::describe;
 
 /// Base class of the retry strategies, which decide whether and when a failed request is sent again.
+///
+/// A ``Retry-After`` header is honored up to `ProviderConfig`'s ``retry_after_max``.
+///
+/// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, subclass, module = "turntree.upp")]
 pub(crate) struct RetryStrategy(Arc<dyn http::RetryStrategy>);
 
-/// Retries transient failures and doubles the delay each time: at most `max_attempts` retries, the first after
-/// `base_delay` seconds, each delay at most `max_delay`. `jitter` randomizes each delay.
+/// Retries transient failures and doubles the delay each time.
 ///
 /// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct ExponentialBackoff;
 
-/// Retries transient failures and adds `delay` seconds to the delay each time: at most `max_attempts` retries.
+/// Retries transient failures and adds a constant to the delay each time.
 ///
 /// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
@@ -42,15 +45,15 @@ pub(crate) struct LinearBackoff;
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct NoRetry;
 
-/// Limits the request rate, and retries requests that exceeded the rate limit of the server: bursts of `max_tokens`
-/// requests, `refill_rate` requests per second, at most `max_attempts` retries.
+/// Limits the request rate, and retries requests that exceeded the rate limit of the server.
+///
+/// Models and agents that use the same bucket share its rate.
 ///
 /// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct TokenBucket;
 
-/// Retries requests that exceeded the rate limit, after the delay in the `Retry-After` header, or `fallback_delay`
-/// seconds: at most `max_attempts` retries.
+/// Retries requests that exceeded the rate limit, after the delay in the ``Retry-After`` header.
 ///
 /// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]

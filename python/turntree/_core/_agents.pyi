@@ -184,7 +184,7 @@ class StrategyContext:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether the run is streamed."""
+        """True if the run is streamed."""
 
     @property
     def ended(self) -> bool:

@@ -13,16 +13,16 @@ _T_co = TypeVar("_T_co", covariant=True)
 @final
 @type_check_only
 class Coroutine(collections.abc.Coroutine[Any, Any, _T_co]):
-    """A native coroutine: for ``await``, ``create_task``, ``gather``, ``wait_for``, task groups and ``asyncio.run``.
+    """A native coroutine for ``await``, ``create_task``, ``gather``, ``wait_for``, task groups and ``asyncio.run``.
 
-    Cancelling its task drops the Rust future behind it before the task continues.
+    If its task is cancelled, the Rust future is dropped before the task continues.
     """
 
     __name__: str
     __qualname__: str
     @property
     def cr_running(self) -> bool:
-        """Whether it is being polled."""
+        """True while it is polled."""
 
     def __await__(self) -> collections.abc.Generator[Any, Any, _T_co]: ...
     def __iter__(self) -> Self: ...
@@ -74,19 +74,19 @@ class _Batches(AsyncIterator[list[_T]]):
 @final
 @type_check_only
 class EventStream(AsyncIterator[_T_co]):
-    """Events for ``async for``; those that are there already come without a trip through the event loop.
+    """An asynchronous iterator of events, for one reader at a time.
 
-    A cancelled or timed-out ``anext`` loses nothing. Closing or dropping the stream stops everything behind it. Use it
-    in one task: a second reader gets a ``RuntimeError``.
+    Events that are ready are returned without a trip through the event loop. A cancelled ``anext`` loses no event.
+    Closing or dropping the stream stops its source. A second reader gets a ``RuntimeError``.
     """
 
     def __aiter__(self) -> Self: ...
     def __anext__(self) -> _NextEvents[_T_co]: ...
     def batches(self, limit: int = 256) -> _Batches[_T_co]:
-        """Give lists of all events that are ready.
+        """Return an asynchronous iterator of lists of the events that are ready.
 
         Args:
-            limit: Most events of a list; above 0.
+            limit: The maximum number of events in a list, above 0.
         """
 
     def close(self) -> None:

@@ -8,23 +8,23 @@ from turntree._core._data import Data
 
 @final
 class DocumentIssue(Data):
-    """One document that could not be converted, or one rule that it breaks; ``str()`` gives it on one line."""
+    """An error or a rule violation of one document; ``str()`` returns it as one line."""
 
     @property
     def path(self) -> str | None:
-        """The file, where it is known."""
+        """The file, or None."""
     @property
     def line(self) -> int | None:
-        """The line of the file, from 1."""
+        """The line of the file, from 1, or None."""
     @property
     def row(self) -> int | None:
-        """The row of the column, from 0."""
+        """The row of the column, from 0, or None."""
     @property
     def pointer(self) -> str:
-        """Where in the document, as a JSON pointer; empty for the whole."""
+        """JSON pointer into the document; empty for the whole document."""
     @property
     def rule(self) -> str:
-        """The name of the rule, as "json_truncated"."""
+        """The name of the rule, such as "json_truncated"."""
     @property
     def message(self) -> str:
         """Description of the problem and its remedy."""
@@ -102,10 +102,10 @@ class _UnfinishedFile:
 
 @final
 class _ArrowColumn:
-    """A column as Arrow's consumers take it."""
+    """A column for consumers of the Arrow C data interface."""
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """The column as capsules of the Arrow C data interface."""
+        """Return the column as capsules of the Arrow C data interface."""
 
 def _convert_column(
     schema: object,
@@ -118,10 +118,10 @@ def _convert_column(
     profile: str,
     first_row: int,
 ) -> tuple[_ArrowColumn, Report]:
-    """Convert an Arrow array of texts, given as capsules of its C data interface."""
+    """Convert an Arrow array of texts, passed as capsules of the Arrow C data interface."""
 
 def _formats() -> tuple[list[str], list[str]]:
-    """The names of the formats that can be read, and of those that can be written."""
+    """Return the names of the formats that can be read, and of those that can be written."""
 
 def _render(data: bytes, *, style: str, what: str, from_: str | None, name: str | None) -> str:
     """Render a document as text, text with colours, or a page of HTML."""

@@ -12,70 +12,70 @@ Metadata: TypeAlias = Mapping[str, Mapping[str, Json]]
 DumpMode: TypeAlias = Literal["python", "json"]
 
 def _restore(class_: type[Any], text: str, /) -> Any:
-    """Rebuilds a pickled value."""
+    """Restore a pickled value."""
 
 @disjoint_base
 class Data:
-    """Base class of everything that is data: frozen handles with the face of a pydantic model.
+    """Base class of all data classes: an immutable handle to a shared Rust value, with the methods of a pydantic model.
 
-    Values compare by content, can be pickled and copied, and are hashable unless they grow (threads). Every class
-    serves as a field of a pydantic model, in a ``TypeAdapter`` and in FastAPI signatures. Attributes are converted
-    when they are read: a list or dict that one gives is the caller's own.
+    Values compare by content, can be pickled and copied, and are hashable, except threads. All classes can be fields of
+    pydantic models, and types in a ``TypeAdapter`` and in FastAPI signatures. Attributes are converted at each access:
+    a list or dict is a new object.
     """
 
     def model_dump(
         self, *, mode: DumpMode = "python", by_alias: bool = True, exclude_none: bool = False
     ) -> dict[str, Any]:
-        """Give the value as a dict.
+        """Return the value as a dict.
 
         Args:
-            mode: "python" gives ``datetime`` and ``bytes`` where the specification has times and data, "json" texts.
-            by_alias: Keys as the specification spells them; False for Python's names.
-            exclude_none: Leave out members that are None.
+            mode: "python" uses ``datetime`` and ``bytes`` for times and binary data, "json" uses texts.
+            by_alias: True for the keys of the specification, False for the names of the Python attributes.
+            exclude_none: Omit members that are None.
 
         Raises:
-            ValueError: `mode` is another word.
+            ValueError: `mode` is unknown.
         """
 
     def model_dump_json(self, *, indent: int | None = None, by_alias: bool = True, exclude_none: bool = False) -> str:
-        """Give the value as JSON text.
+        """Return the value as JSON text.
 
         Args:
-            indent: Spaces a level; None for compact text.
-            by_alias: Keys as the specification spells them; False for Python's names.
-            exclude_none: Leave out members that are None.
+            indent: Number of spaces per level; None for compact text.
+            by_alias: True for the keys of the specification, False for the names of the Python attributes.
+            exclude_none: Omit members that are None.
         """
 
     @classmethod
     def model_validate(cls, obj: object) -> Self:
-        """Make a value from an instance or from plain data, keys as the specification or as Python spells them.
+        """Create a value from an instance or from plain data, with the keys of the specification or of Python.
 
         Raises:
-            ValidationError: The data has another shape; the error names the place and the rule.
-            TypeError: Something in it is not JSON.
+            ValidationError: The data is invalid; the message names the path and the rule.
+            TypeError: A value is not JSON; the message names the path.
         """
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray) -> Self:
-        """Make a value from JSON text.
+        """Create a value from JSON text.
 
         Raises:
-            ValidationError: Not JSON, too large or too deep, or of another shape.
+            ValidationError: The text is not JSON, is too large or too deep, or is invalid.
         """
 
     @classmethod
     def model_json_schema(cls) -> dict[str, Any]:
-        """JSON Schema (2020-12) of the class."""
+        """Return the JSON Schema (2020-12) of the class."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The value as plain Python data, with the specification's keys."""
+        """Return the value as plain data, with the keys of the specification."""
 
     def to_json(self) -> str:
-        """The value as compact JSON text."""
+        """Return the value as compact JSON text."""
 
     @classmethod
     def from_json(cls, data: str | bytes | bytearray | Mapping[str, Any]) -> Self:
-        """Make a value from JSON text or from a dict.
+        """Create a value from JSON text or from a dict.
 
         Raises:
             ValidationError: As `model_validate_json`.
@@ -83,11 +83,11 @@ class Data:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any:
-        """Give pydantic the schema of the class; only pydantic calls it."""
+        """Return the core schema of the class, for pydantic."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, _core_schema: Any, handler: Any) -> Any:
-        """Give pydantic the JSON Schema of the class; only pydantic calls it."""
+        """Return the JSON Schema of the class, for pydantic."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
     def __copy__(self) -> Self: ...
@@ -96,4 +96,4 @@ class Data:
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def _repr_html_(self) -> str:
-        """The value as HTML, for notebooks."""
+        """Return the value as HTML, for notebooks."""

@@ -31,7 +31,7 @@ class Image(Data):
     ) -> Self: ...
     @classmethod
     def from_path(cls, path: str | PathLike[str]) -> Image:
-        """Read an image from a file. The media type follows from the extension, otherwise from the first bytes.
+        """Read a file. The extension determines the media type, else the first bytes.
 
         Args:
             path: The file.
@@ -55,7 +55,7 @@ class Image(Data):
 
     @classmethod
     def from_block(cls, block: Image | Mapping[str, Any]) -> Image:
-        """Create the object from a content block: an object of this class, or a dict with ``"type": "image"``.
+        """Create the object from a content block: an instance of this class, or a dict with ``"type": "image"``.
 
         Raises:
             TypeError: The block has another type.
@@ -64,7 +64,7 @@ class Image(Data):
 
     @classmethod
     def from_url(cls, url: str, mime_type: str | None = None) -> Image:
-        """Create an image from a URL, which is not fetched. A ``data:`` URL is decoded.
+        """Create an image from a URL. It is not fetched; a ``data:`` URL is decoded.
 
         Args:
             url: The URL.
@@ -123,37 +123,37 @@ class Image(Data):
         """
 
     def to_bytes(self) -> bytes:
-        """Return the data.
+        """Return the data; plain text as UTF-8.
 
         Raises:
             ValueError: The image is at a URL.
         """
 
     def to_data_url(self) -> str:
-        """Give the data as a ``data:`` URL.
+        """Return the data as a ``data:`` URL.
 
         Raises:
             ValueError: The image is at a URL.
         """
 
     def to_url(self) -> str:
-        """Give the URL.
+        """Return the URL.
 
         Raises:
-            ValueError: The image has none.
+            ValueError: The source is not a URL.
         """
 
     def to_block(self) -> Self:
-        """The content block for a message: this object."""
+        """Return the content block for a message: this object."""
 
 @final
 class Document(Data):
-    """A document: PDF or plain text; in user messages only. Usually made by one of its factories.
+    """A document: PDF or plain text. Allowed in user messages only. Usually created by one of the class methods.
 
     Args:
         source: Source of the data: ``{"type": "base64", "data": …}``, ``"text"``, or ``{"type": "url", "url": …}``.
         mime_type: ``application/pdf`` or ``text/plain``.
-        title: Shown to the model.
+        title: Title for the model.
 
     Raises:
         TypeError: `source` is not such a dict.
@@ -165,13 +165,11 @@ class Document(Data):
     def __new__(cls, source: Mapping[str, Any], mime_type: str, title: str | None = None) -> Self: ...
     @classmethod
     def from_path(cls, path: str | PathLike[str], title: str | None = None) -> Document:
-        """Read a document from a file. The extension, otherwise the content, determines the media type.
-
-        Its data is base64, also that of a text.
+        """Read a file. The extension determines the media type, else the first bytes.
 
         Args:
-            path: The file.
-            title: Shown to the model.
+            path: The file. Its data is stored as base64, also for text.
+            title: Title for the model.
 
         Raises:
             OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
@@ -184,7 +182,7 @@ class Document(Data):
 
         Args:
             path: The file.
-            title: Shown to the model.
+            title: Title for the model.
 
         Raises:
             OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
@@ -193,7 +191,7 @@ class Document(Data):
 
     @classmethod
     def from_block(cls, block: Document | Mapping[str, Any]) -> Document:
-        """Create the object from a content block: an object of this class, or a dict with ``"type": "document"``.
+        """Create the object from a content block: an instance of this class, or a dict with ``"type": "document"``.
 
         Raises:
             TypeError: The block has another type.
@@ -202,33 +200,33 @@ class Document(Data):
 
     @classmethod
     def from_url(cls, url: str, title: str | None = None) -> Document:
-        """Create a document from the URL of a PDF, which is not fetched. A ``data:`` URL is decoded.
+        """Create a document from the URL of a PDF. It is not fetched; a ``data:`` URL is decoded.
 
         Args:
-            url: Where it is; http or https.
-            title: Shown to the model.
+            url: The URL; http or https.
+            title: Title for the model.
 
         Raises:
-            ValueError: Not an http or https URL.
+            ValueError: `url` is not an http or https URL.
         """
 
     @classmethod
     def from_text(cls, text: str, title: str | None = None) -> Document:
-        """Take a document that is plain text.
+        """Create a document from plain text.
 
         Args:
             text: The text.
-            title: Shown to the model.
+            title: Title for the model.
         """
 
     @classmethod
     def from_base64(cls, data: str, mime_type: str, title: str | None = None) -> Document:
-        """Take a document that is base64 text.
+        """Create a document from base64 text.
 
         Args:
             data: Base64 of the file's bytes.
             mime_type: Media type, such as ``application/pdf``.
-            title: Shown to the model.
+            title: Title for the model.
 
         Raises:
             ValueError: `data` is not base64.
@@ -236,12 +234,12 @@ class Document(Data):
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray, mime_type: str, title: str | None = None) -> Document:
-        """Take a document that is in memory.
+        """Create a document from bytes.
 
         Args:
             data: The file's bytes.
             mime_type: Media type, such as ``application/pdf``.
-            title: Shown to the model.
+            title: Title for the model.
         """
 
     @property
@@ -258,11 +256,11 @@ class Document(Data):
 
     @property
     def is_pdf(self) -> bool:
-        """Whether it is a PDF."""
+        """True for a PDF."""
 
     @property
     def is_text(self) -> bool:
-        """Whether it is plain text."""
+        """True for plain text."""
 
     @property
     def has_data(self) -> bool:
@@ -276,28 +274,28 @@ class Document(Data):
         """
 
     def to_bytes(self) -> bytes:
-        """Give the data, a text as UTF-8.
+        """Return the data; plain text as UTF-8.
 
         Raises:
             ValueError: The document is at a URL.
         """
 
     def to_text(self) -> str:
-        """Give the text.
+        """Return the text.
 
         Raises:
-            ValueError: The document was not given as text.
+            ValueError: The source is not plain text.
         """
 
     def to_url(self) -> str:
-        """Give the URL.
+        """Return the URL.
 
         Raises:
-            ValueError: The document has none.
+            ValueError: The source is not a URL.
         """
 
     def to_block(self) -> Self:
-        """The content block for a message: this object."""
+        """Return the content block for a message: this object."""
 
 @final
 class Audio(Data):
@@ -318,7 +316,7 @@ class Audio(Data):
     def __new__(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Self: ...
     @classmethod
     def from_path(cls, path: str | PathLike[str], duration: float | None = None) -> Audio:
-        """Read audio from a file. The media type follows from the extension, otherwise from the first bytes.
+        """Read a file. The extension determines the media type, else the first bytes.
 
         Args:
             path: The file.
@@ -367,7 +365,7 @@ class Audio(Data):
 
     @classmethod
     def from_block(cls, block: Audio | Mapping[str, Any]) -> Audio:
-        """Create the object from a content block: an object of this class, or a dict with ``"type": "audio"``.
+        """Create the object from a content block: an instance of this class, or a dict with ``"type": "audio"``.
 
         Raises:
             TypeError: The block has another type.
@@ -400,7 +398,7 @@ class Audio(Data):
         """The data."""
 
     def to_block(self) -> Self:
-        """The content block for a message: this object."""
+        """Return the content block for a message: this object."""
 
 @final
 class Video(Data):
@@ -438,7 +436,7 @@ class Video(Data):
         width: int | None = None,
         height: int | None = None,
     ) -> Video:
-        """Read a video from a file. The media type follows from the extension, otherwise from the first bytes.
+        """Read a file. The extension determines the media type, else the first bytes.
 
         Args:
             path: The file.
@@ -518,7 +516,7 @@ class Video(Data):
 
     @classmethod
     def from_block(cls, block: Video | Mapping[str, Any]) -> Video:
-        """Create the object from a content block: an object of this class, or a dict with ``"type": "video"``.
+        """Create the object from a content block: an instance of this class, or a dict with ``"type": "video"``.
 
         Raises:
             TypeError: The block has another type.
@@ -559,11 +557,11 @@ class Video(Data):
         """The data."""
 
     def to_block(self) -> Self:
-        """The content block for a message: this object."""
+        """Return the content block for a message: this object."""
 
 @final
 class Binary(Data):
-    """Any other data; in user messages only.
+    """Data of any other type. Allowed in user messages only.
 
     Args:
         data: The bytes, not base64.

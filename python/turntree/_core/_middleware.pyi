@@ -10,7 +10,7 @@ from turntree._core._messages import StreamEvent, Turn
 
 @final
 class Middleware:
-    """A middleware of turntree: the result of `logging`, `parsed_object`, `persistence` and `pubsub`."""
+    """A built-in middleware: the result of `logging`, `parsed_object`, `persistence` or `pubsub`."""
 
     @staticmethod
     def logging(
@@ -22,7 +22,7 @@ class Middleware:
         log_tool_calls: bool,
         log_contents: bool,
     ) -> Middleware:
-        """Log calls by a function of level, message and data.
+        """Log calls with a function of level, message and data.
 
         Raises:
             ValueError: The level is unknown.

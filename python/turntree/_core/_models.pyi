@@ -161,7 +161,7 @@ class ModelRequest:
 
 @final
 class EventSink:
-    """The sink that receives the events of a stream that is written in Python."""
+    """Receives the events of a stream that is implemented in Python."""
 
     def push(self, event: StreamEvent | Mapping[str, Any]) -> bool:
         """Add an event and return whether there is space for another.

@@ -114,7 +114,7 @@ class FileContent(Data):
 
     @property
     def media_type(self) -> str | None:
-        """Media type, such as `application/pdf`."""
+        """Media type, such as `image/png`."""
 
     @property
     def name(self) -> str | None:
@@ -164,7 +164,7 @@ class AudioContent(Data):
 
     @property
     def media_type(self) -> str | None:
-        """Media type, such as `audio/wav`."""
+        """Media type, such as `image/png`."""
 
     @property
     def name(self) -> str | None:
@@ -214,7 +214,7 @@ class VideoContent(Data):
 
     @property
     def media_type(self) -> str | None:
-        """Media type, such as `video/mp4`."""
+        """Media type, such as `image/png`."""
 
     @property
     def name(self) -> str | None:

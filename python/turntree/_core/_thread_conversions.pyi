@@ -51,8 +51,8 @@ class UiStreamReader:
             data: One chunk as a dict, or part of the response body, split anywhere.
 
         Raises:
-            ValidationError: The real client would stop here; the message names the chunk.
-            TypeError: Neither a dict nor bytes nor str.
+            ValidationError: The real client would stop with an error; the message names the chunk.
+            TypeError: `data` is neither a dict nor bytes nor str.
         """
     @property
     def count(self) -> int:
@@ -68,7 +68,7 @@ class UiStreamReader:
 
 @final
 class UiLiveStream:
-    """The native half of `turntree.thread_protocol.UiResponse`: events of a run in, frames of a response body out."""
+    """The native half of `turntree.thread_protocol.UiResponse`: converts events of a run to frames of a response."""
 
     def __new__(cls, message_id: str | None = None, metadata: Mapping[str, Any] | None = None) -> Self: ...
     def start(self) -> bytes:
@@ -77,7 +77,7 @@ class UiLiveStream:
         """Return the frames of events.
 
         Raises:
-            TypeError: Something else is in the list.
+            TypeError: An item is not an event.
         """
     def finish(self) -> bytes:
         """Return the frames that end a successful run."""
@@ -115,7 +115,8 @@ def from_ui_messages(
 
     Raises:
         TypeError: `messages` is not a list.
-        ValidationError: Not JSON, too large or too deep, or not a list of messages; the message names the path.
+        ValidationError: The text is not JSON, is too large or too deep, or is not a list of messages; the message names
+            the path.
     """
 
 def from_pydantic_ai(
@@ -145,11 +146,11 @@ def from_pydantic_ai(
         strict: Store the metadata of actions in ``thread.metadata``.
 
     Raises:
-        TypeError: `messages` is neither a list of messages nor text; names the place.
-        ValidationError: Not JSON, too large or too deep, or not a list of messages as some version of Pydantic AI reads
-            them: a member is missing, or of another type; names the place. Messages, parts, items, members and words of
-            later versions are carried as they are.
-        SerializationError: Pydantic itself cannot dump a message.
+        TypeError: `messages` is neither a list of messages nor text; the message names the path.
+        ValidationError: The text is not JSON, is too large or too deep, or is not a list of messages of any version of
+            Pydantic AI; the message names the path. Unknown messages, parts and members of later versions are
+            preserved.
+        SerializationError: Pydantic cannot dump a message.
     """
 
 def thread_from_upp(
@@ -174,7 +175,7 @@ def pydantic_ai_version(history: ProtocolThread | Sequence[Any] | str | bytes | 
         Between 2.34 and 2.68 every fourth version is known.
 
     Raises:
-        ValidationError: Not a history; names the place.
+        ValidationError: The data is not a history; the message names the path.
     """
 
 def downgrade_pydantic_ai(
@@ -191,5 +192,5 @@ def downgrade_pydantic_ai(
 
     Raises:
         ValueError: `to` is not a version from 1.0.
-        ValidationError: Not a history; names the place.
+        ValidationError: The data is not a history; the message names the path.
     """

@@ -56,17 +56,17 @@ class AgentConfig(Data):
 
 @final
 class Issue(Data):
-    """One place where a document breaks a rule.
+    """One rule violation of a document.
 
     Spec: ThreadProtocol 1.0.0, "Validation Rules".
     """
 
     @property
     def rule(self) -> str:
-        """The name of the rule, as "sequence"."""
+        """The name of the rule, such as "sequence"."""
     @property
     def pointer(self) -> str:
-        """Where, as a JSON pointer."""
+        """JSON pointer to the problem."""
     @property
     def message(self) -> str:
         """Description of the problem and its remedy."""
@@ -177,10 +177,10 @@ class ProtocolThread(Data):
         It has a new id, has this thread as its parent, and shares the actions so far.
         """
     def model_dump_json(self, *, indent: int | None = None, by_alias: bool = True, exclude_none: bool = False) -> str:
-        """Return the document as JSON text, compact unless `indent` is given. Releases the GIL."""
+        """Return the document as JSON text, compact by default. Releases the GIL."""
 
     def to_json(self) -> str:
-        """Return compact JSON text. Releases the GIL."""
+        """Return the document as JSON text, compact by default. Releases the GIL."""
 
     def to_json_bytes(self) -> bytes:
         """Return compact JSON in UTF-8, without a copy to str. Releases the GIL."""
@@ -227,7 +227,7 @@ class ProtocolThread(Data):
             javascript: As in `canonical_json`.
 
         Raises:
-            ValidationError: With `include_times`, a time has no offset from UTC; names the places.
+            ValidationError: With `include_times`, a time has no offset from UTC; the message names the paths.
         """
     def core(self) -> Self:
         """Return the part that all participants share: no metadata, actions renumbered."""

@@ -148,7 +148,7 @@ class ThreadTree(Data):
         """Return a separate tree that shares the messages."""
 
     def __deepcopy__(self, _memo: object = None) -> ThreadTree:
-        """Give a tree of its own that shares the messages."""
+        """Return a separate tree that shares the messages."""
 
     def _repr_html_(self) -> str: ...
     def __len__(self) -> int: ...

@@ -16,7 +16,7 @@ use turntree_upp::middleware::{
     Level, Logging, Middleware as CoreMiddleware, ParsedObject, Persistence, Pubsub,
 };
 
-/// A middleware of turntree: the result of `logging`, `parsed_object`, `persistence` and `pubsub`.
+/// A built-in middleware: the result of `logging`, `parsed_object`, `persistence` or `pubsub`.
 #[pyclass(frozen, weakref, module = "turntree.upp.middleware")]
 pub(crate) struct Middleware {
     core: Arc<dyn CoreMiddleware>,
@@ -38,7 +38,7 @@ fn level_from(level: &str) -> PyResult<Level> {
 
 #[pymethods]
 impl Middleware {
-    /// Logs calls by a function of level, message and data.
+    /// Log calls with a function of level, message and data.
     #[staticmethod]
     #[pyo3(signature = (*, level, logger, prefix, log_stream_events, log_tool_calls, log_contents))]
     fn logging(
@@ -70,7 +70,7 @@ impl Middleware {
         Ok(Self { core: Arc::new(core), held: Callbacks { functions: vec![function], objects: Vec::new() } })
     }
 
-    /// Parses the partial JSON of a stream and adds it to the events.
+    /// Parse the partial JSON of a stream and add it to the events.
     #[staticmethod]
     #[pyo3(signature = (*, parse_objects, parse_tool_calls))]
     fn parsed_object(parse_objects: bool, parse_tool_calls: bool) -> Self {
@@ -78,7 +78,7 @@ impl Middleware {
         Self { core: Arc::new(core), held: Callbacks::default() }
     }
 
-    /// Saves a conversation in a store.
+    /// Save a conversation in a store.
     #[staticmethod]
     fn persistence(adapter: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut held = Callbacks::default();
@@ -86,7 +86,7 @@ impl Middleware {
         Ok(Self { core: Arc::new(Persistence::new(Arc::new(adapter))), held })
     }
 
-    /// Publishes the events of streams to subscribers.
+    /// Publish the events of streams to subscribers.
     #[staticmethod]
     #[pyo3(signature = (adapter, stream_id))]
     fn pubsub(adapter: &Bound<'_, MemoryPubsub>, stream_id: Option<String>) -> Self {

@@ -70,7 +70,9 @@ impl CallContext {
         Ok(self.request.get_or_init(|| request).clone_ref(py))
     }
 
-    /// The last response: a `CallResponse` of a language model, an `EmbeddingResult` or an `ImageResult`; None before it.
+    /// The last response; None before it.
+    ///
+    /// A `CallResponse` of a language model, an `EmbeddingResult` or an `ImageResult`.
     #[getter]
     fn response(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         Ok(match self.core.response() {

@@ -45,7 +45,7 @@ impl MemoryPubsub {
         self.0.exists(stream_id)
     }
 
-    /// Removes a finished stream and returns whether there was one.
+    /// Remove a finished stream and return whether there was one.
     fn remove(&self, stream_id: &str) -> bool {
         self.0.remove(stream_id)
     }
@@ -58,13 +58,13 @@ impl MemoryPubsub {
         format!("MemoryPubsub(max_streams={}, streams={})", self.0.max_streams(), self.0.len())
     }
 
-    /// Subscribes to a stream.
+    /// Subscribe to a stream.
     fn _subscribe(&self, py: Python<'_>, stream_id: &str) -> PyResult<SubscriptionCore> {
         SubscriptionCore::new(py, self.0.subscribe(stream_id))
     }
 }
 
-/// The native half of a subscription.
+/// The native half of ``turntree.upp.middleware.Subscription``.
 #[pyclass(frozen, name = "SubscriptionCore", module = "turntree._core")]
 pub(crate) struct SubscriptionCore {
     events: Py<PyEventStream>,
@@ -97,24 +97,24 @@ impl SubscriptionCore {
 
 #[pymethods]
 impl SubscriptionCore {
-    /// The asynchronous iterator over events.
+    /// The asynchronous iterator over events; always the same object.
     #[getter]
     fn events(&self, py: Python<'_>) -> Py<PyEventStream> {
         self.events.clone_ref(py)
     }
 
-    /// The synchronous iterator over events.
+    /// Return the synchronous iterator over the same events.
     fn blocking(&self, py: Python<'_>) -> BlockingEvents {
         PyEventStream::blocking(self.events.clone_ref(py))
     }
 
-    /// A coroutine that waits for the end and returns the turn.
+    /// Return a coroutine that waits for the end and returns the turn.
     fn turn(slf: &Bound<'_, Self>) -> Coroutine {
         let turn = slf.get().turn_of();
         Coroutine::new("turn", GcRoots::new([slf.clone().into_any().unbind()]), turn)
     }
 
-    /// Blocks until the end and returns the turn.
+    /// Wait for the turn on this thread.
     fn turn_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         sync::run_sync(py, self.turn_of())
     }

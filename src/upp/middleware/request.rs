@@ -22,11 +22,12 @@ use turntree_upp::image::ImageRequest;
 use turntree_upp::middleware::{CallContext as CoreContext, Request};
 use turntree_upp::{ModelRequest, ModelResponse, System};
 
-/// The request of a model call. In `on_start` and `on_request`, hooks can set its attributes and change their lists and
-/// dicts in place. The changes take effect when the hook has ended.
+/// The request of a call.
 ///
-/// Requests to language models have `messages`, `system`, `tools` and `structure`, embedding requests `inputs` and
-/// `input_type`, image requests `prompt`. All have `params`.
+/// ``on_start`` and ``on_request`` may set its attributes, and change their lists and dicts in place. Changes
+/// take effect when the hook returns. Requests of language models have `messages`, `system`, `tools` and
+/// `structure`, those of embedding models `inputs` and `input_type`, those of image models `prompt`; all have
+/// `params`. Other attributes raise `TypeError`.
 #[pyclass(frozen, module = "turntree.upp.middleware")]
 pub(crate) struct CallRequest {
     core: Arc<CoreContext>,
@@ -242,7 +243,9 @@ members! {
         Request::Embedding(request) => request.params.to_python(py),
         Request::Image(request) => request.params.to_python(py),
     };
-    /// The tools that the model may call, a list of dicts. Remove, reorder or change them.
+    /// The tools that the model may call. Remove, reorder or change them.
+    ///
+    /// A tool that was not passed to the model can be added, but not executed.
     tools, set_tools: Tools = |this, py| RawJson::from_value(&*this.llm()?.tools)
         .map_err(|error| crate::convert::error::serialization(py, &error))?
         .to_python(py);

@@ -1,13 +1,14 @@
-"""Compares a stub with the module it describes: names, bases, kinds of members, parameters, defaults.
+"""Compares a stub with the module it describes: names, bases, kinds of members, parameters, defaults, docstrings.
 
-`mypy.stubtest` does much of that; what it does not do for native classes is done here: it reads text signatures of
-constructors and methods strictly, wants a docstring on both sides, and knows classes that no module exports.
+`mypy.stubtest` does part of this. For native classes, this module also compares the text signatures of constructors
+and methods, compares docstrings, and supports classes that no module exports.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -60,9 +61,9 @@ class Member:
     """One member of a class, or one function of a module."""
 
     kind: Kind
-    parameters: list[Parameter] | None = None  # None: not told
+    parameters: list[Parameter] | None = None  # None: unknown
     value: Any = EMPTY
-    documented: bool = False
+    documentation: list[str] | None = None  # paragraphs; None: not compared
 
 
 @dataclass
@@ -72,7 +73,7 @@ class Class:
     bases: list[str]
     members: dict[str, Member] = field(default_factory=dict[str, Member])
     constructor: list[Parameter] | None = None
-    documented: bool = False
+    documentation: list[str] = field(default_factory=list[str])
 
 
 # The stub
@@ -85,18 +86,20 @@ def read_stub(source: str) -> dict[str, Class | Member]:
         if isinstance(node, ast.ClassDef):
             found[node.name] = _stub_class(node)
         elif isinstance(node, ast.FunctionDef):
-            found[node.name] = Member("method", _stub_parameters(node), documented=bool(ast.get_docstring(node)))
+            found[node.name] = Member(
+                "method", _stub_parameters(node), documentation=_paragraphs(ast.get_docstring(node))
+            )
         elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) != "TypeAlias":
-            found[ast.unparse(node.target)] = Member("attribute", documented=True)
+            found[ast.unparse(node.target)] = Member("attribute", documentation=None)
     return found
 
 
 def _stub_class(node: ast.ClassDef) -> Class:
     bases = [ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases]
-    result = Class(bases, documented=bool(ast.get_docstring(node)))
+    result = Class(bases, documentation=_paragraphs(ast.get_docstring(node)))
     for item in node.body:
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-            result.members[item.target.id] = Member("attribute", value=_literal_of(item.annotation), documented=True)
+            result.members[item.target.id] = Member("attribute", value=_literal_of(item.annotation), documentation=None)
         elif isinstance(item, ast.FunctionDef):
             parameters = _stub_parameters(item)
             if item.name == "__new__":
@@ -110,8 +113,8 @@ def _stub_class(node: ast.ClassDef) -> Class:
                 if name in {"property", "classmethod", "staticmethod"}:
                     kind = name  # pyright: ignore[reportAssignmentType]
             taken = parameters if kind == "staticmethod" else parameters[1:]
-            documented = bool(ast.get_docstring(item))
-            result.members[item.name] = Member(kind, None if kind == "property" else taken, documented=documented)
+            paragraphs = _paragraphs(ast.get_docstring(item))
+            result.members[item.name] = Member(kind, None if kind == "property" else taken, documentation=paragraphs)
     return result
 
 
@@ -157,7 +160,7 @@ def read_module(module: ModuleType, unexported: Mapping[str, type[Any]]) -> dict
         elif callable(value):
             found[name] = _native_function(name, value)
         else:
-            found[name] = Member("attribute", documented=True)
+            found[name] = Member("attribute", documentation=None)
     return found
 
 
@@ -169,12 +172,12 @@ def _native_function(name: str, value: Any) -> Member:
         if is_public(name):
             raise
         parameters = None
-    return Member("method", parameters, documented=bool(value.__doc__))
+    return Member("method", parameters, documentation=_paragraphs(value.__doc__))
 
 
 def _native_class(owner: type[Any]) -> Class:
     bases = [base.__name__ for base in owner.__bases__ if base is not object]
-    result = Class(bases, documented=bool(owner.__doc__))
+    result = Class(bases, documentation=_paragraphs(owner.__doc__))
     namespace = vars(owner)
     if "__new__" in namespace or "__init__" in namespace:
         result.constructor = _native_parameters(owner)
@@ -185,19 +188,20 @@ def _native_class(owner: type[Any]) -> Class:
 
 
 def _native_member(value: Any) -> Member:
-    documented = bool(getattr(value, "__doc__", None))
+    # The __doc__ of a native static method is that of the class `staticmethod`.
+    paragraphs = _paragraphs(getattr(value.__func__ if isinstance(value, staticmethod) else value, "__doc__", None))
     if inspect.isgetsetdescriptor(value) or inspect.ismemberdescriptor(value) or isinstance(value, property):
-        return Member("property", documented=documented)
+        return Member("property", documentation=paragraphs)
     if isinstance(value, classmethod) or type(value).__name__ == "classmethod_descriptor":
-        return Member("classmethod", _native_parameters(value)[1:], documented=documented)
+        return Member("classmethod", _native_parameters(value)[1:], documentation=paragraphs)
     if isinstance(value, staticmethod):
-        return Member("staticmethod", _native_parameters(value), documented=documented)
+        return Member("staticmethod", _native_parameters(value), documentation=paragraphs)
     if type(value).__name__ == "wrapper_descriptor":
         # A slot as __len__: its parameters are the interpreter's.
-        return Member("method", None, documented=True)
+        return Member("method", None, documentation=None)
     if callable(value):
-        return Member("method", _native_parameters(value)[1:], documented=documented)
-    return Member("attribute", value=value, documented=True)
+        return Member("method", _native_parameters(value)[1:], documentation=paragraphs)
+    return Member("attribute", value=value, documentation=None)
 
 
 def _native_parameters(value: Any) -> list[Parameter]:
@@ -210,16 +214,13 @@ def _native_parameters(value: Any) -> list[Parameter]:
 # The comparison
 
 
-def differences(
-    stub: str, module: ModuleType, unexported: Mapping[str, type[Any]] | None = None, *, documented: bool = True
-) -> list[str]:
-    """Where a stub and its module differ, one sentence each.
+def differences(stub: str, module: ModuleType, unexported: Mapping[str, type[Any]] | None = None) -> list[str]:
+    """The differences between a stub and its module, one sentence each.
 
     Args:
         stub: Text of the stub.
         module: The module.
         unexported: Classes that the module's functions give, by the name that the stub has for them.
-        documented: Whether each public member needs a docstring on both sides.
     """
     declared, native = read_stub(stub), read_module(module, unexported or {})
     return [
@@ -228,25 +229,22 @@ def differences(
         *(
             sentence
             for name in sorted(native.keys() & declared.keys())
-            for sentence in _compared(name, declared[name], native[name], documented=documented)
+            for sentence in _compared(name, declared[name], native[name])
         ),
     ]
 
 
-def _compared(name: str, declared: Class | Member, native: Class | Member, *, documented: bool) -> Iterator[str]:
-    if documented:
-        for side, found in (("stub", declared), ("module", native)):
-            if not found.documented and (isinstance(found, Class) or is_public(name)):
-                yield f"{name} has no docstring in the {side}"
+def _compared(name: str, declared: Class | Member, native: Class | Member) -> Iterator[str]:
+    yield from _compared_documentation(name, declared, native)
     if isinstance(declared, Member) and isinstance(native, Member):
         yield from _compared_members(name, declared, native)
     elif isinstance(declared, Class) and isinstance(native, Class):
-        yield from _compared_classes(name, declared, native, documented=documented)
+        yield from _compared_classes(name, declared, native)
     else:
         yield f"{name} is a class on one side only"
 
 
-def _compared_classes(name: str, declared: Class, native: Class, *, documented: bool) -> Iterator[str]:
+def _compared_classes(name: str, declared: Class, native: Class) -> Iterator[str]:
     # A stub may add what checkers need to know (Iterator, Generic); the module's own bases are there too.
     if missing := [base for base in native.bases if base not in declared.bases]:
         yield f"{name} has no base {', '.join(missing)} in the stub"
@@ -260,9 +258,29 @@ def _compared_classes(name: str, declared: Class, native: Class, *, documented: 
     yield from (f"{name}.{member} is not in the module" for member in ours if member not in theirs)
     for member in ours.keys() & theirs.keys():
         yield from _compared_members(f"{name}.{member}", ours[member], theirs[member])
-        if documented and is_public(member):
-            sides = (("stub", ours[member]), ("module", theirs[member]))
-            yield from (f"{name}.{member} has no docstring in the {side}" for side, m in sides if not m.documented)
+        yield from _compared_documentation(f"{name}.{member}", ours[member], theirs[member])
+
+
+def _compared_documentation(name: str, declared: Class | Member, native: Class | Member) -> Iterator[str]:
+    ours, theirs = declared.documentation, native.documentation
+    if ours is None or theirs is None:
+        return
+    if is_public(name.rpartition(".")[2]) or isinstance(native, Class):
+        sides = (("stub", ours), ("module", theirs))
+        yield from (f"{name} has no docstring in the {side}" for side, paragraphs in sides if not paragraphs)
+    if ours and theirs and theirs not in (ours, _without_sections(ours)):
+        yield f"{name} is documented as {ours!r} in the stub and as {theirs!r} in the module"
+
+
+def _without_sections(paragraphs: list[str]) -> list[str]:
+    """The description: a native docstring may omit tables and the sections of arguments, results and errors."""
+    return [text for text in paragraphs if not text.startswith(("Args:", "Returns:", "Raises:", "==="))]
+
+
+def _paragraphs(documentation: str | None) -> list[str]:
+    """The paragraphs of a docstring, with one space between words."""
+    paragraphs = re.split(r"\n\s*\n", (documentation or "").strip())
+    return [" ".join(paragraph.split()) for paragraph in paragraphs if paragraph]
 
 
 def _compared_members(name: str, declared: Member, native: Member) -> Iterator[str]:

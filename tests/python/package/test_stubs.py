@@ -1,7 +1,7 @@
-"""The stub says what the native module is, and the typed face of the package is complete.
+"""The stub matches the native module, and all public names have types and docstrings.
 
-`stub_check` compares names, parameters, defaults and docstrings in both directions; `mypy.stubtest` sees what a type
-checker sees; mypy and basedpyright check the expectations in ``typing/``; `--verifytypes` counts what is unknown.
+`stub_check` compares names, parameters, defaults and docstrings in both directions; `mypy.stubtest` compares types;
+mypy and basedpyright check the expectations in ``typing/``; `--verifytypes` counts what is unknown.
 """
 
 from __future__ import annotations
@@ -118,7 +118,12 @@ def test_the_stub_is_the_module() -> None:
         ("class NoRetry(RetryStrategy)", "class Retry(RetryStrategy)", "NoRetry is in the module and not in the stub"),
         ("def scripted(", "def script(", "script is in the stub and not in the module"),
         ("    def __new__(cls, text: str) -> Self: ...", "", "Text can be made by hand in the module only"),
-        ('        """Whether it is a PDF."""', "        ...", "Document.is_pdf has no docstring in the stub"),
+        ('        """True for a PDF."""', "        ...", "Document.is_pdf has no docstring in the stub"),
+        (
+            "Return the last messages, oldest first.",
+            "Return messages.",
+            "Thread.tail is documented as ['Return messages.'",
+        ),
         ("    def aclose(self)", "    def aclosed(self)", "EventStream.aclose is not in the stub"),
     ],
 )
