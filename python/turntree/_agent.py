@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from turntree import _core
 from turntree._agent_hooks import native_hooks, strategy_of
+from turntree._options import check_model
 from turntree._strategies import (
     LoopStrategy,
     PlanStrategy,
@@ -171,9 +172,8 @@ class Agent:
 
             model = named(model)
             options = {**options, "model": model}
-        if model is not None and not isinstance(model, _core.ModelReference):
-            message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
-            raise TypeError(message)
+        if model is not None:
+            model = check_model(model)
         depth = options.get("max_sub_agent_depth")
         if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int)):
             message = f"max_sub_agent_depth must be an int, not {type(depth).__name__}"

@@ -1,8 +1,22 @@
-"""Reads option objects, such as `AgentStrategy`, from instances or from dicts."""
+"""Checks of options: models, and option objects such as `AgentStrategy`."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from turntree._core import ModelReference
+
+
+def check_model(model: object) -> ModelReference:
+    """Return the model.
+
+    Raises:
+        TypeError: `model` is not a `ModelReference`.
+    """
+    if isinstance(model, ModelReference):
+        return model
+    message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
+    raise TypeError(message)
 
 
 def options_from(kind: type[Any], value: Any, what: str) -> Any:

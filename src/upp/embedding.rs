@@ -30,8 +30,6 @@ data_class! {
         /// Tokens of the input; None if the vendor does not report them.
         tokens,
         /// Metadata of the vendor, under the provider's name, or None.
-        ///
-        /// Values that differ between several calls are lists with one item per call.
         metadata,
     }
 

@@ -16,8 +16,6 @@ data_class! {
         /// The image, an `Image`.
         image,
         /// Metadata of the vendor, under the provider's name, or None.
-        ///
-        /// Values that differ between several calls are lists with one item per call.
         metadata,
     }
 }
@@ -46,8 +44,6 @@ data_class! {
         /// The images, in the vendor's order.
         images,
         /// Metadata of the vendor, under the provider's name, or None.
-        ///
-        /// Values that differ between several calls are lists with one item per call.
         metadata,
         /// Usage of the call; None if the vendor does not report it.
         usage,
@@ -87,8 +83,6 @@ data_class! {
     }
 
     /// Metadata of the vendor, under the provider's name, or None.
-    ///
-    /// Values that differ between several calls are lists with one item per call.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match Self::of(slf)? {

@@ -211,9 +211,6 @@ impl ImageModelCore {
     }
 
     /// Capabilities of the model.
-    ///
-    /// Keys: ``streaming``, ``tools``, ``structured_output``, ``image_input``, ``document_input``,
-    /// ``video_input`` and ``audio_input``.
     #[getter]
     fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let capabilities = self.0.model.capabilities();

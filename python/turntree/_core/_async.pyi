@@ -121,10 +121,10 @@ class ResultStreamCore(Generic[_EventT, _ResultT]):
 
     @property
     def events(self) -> EventStream[_EventT]:
-        """The asynchronous iterator over events."""
+        """The asynchronous iterator over events; always the same object."""
 
     def blocking(self) -> BlockingEvents[_EventT]:
-        """The synchronous iterator over events."""
+        """Return the synchronous iterator over the same events."""
 
     def result(self) -> Coroutine[_ResultT]:
         """A coroutine that returns the result. It drives the stream while it is awaited."""

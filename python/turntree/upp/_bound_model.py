@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from turntree import _core
+from turntree._options import check_model
 from turntree._streams import BaseStream, BaseSyncStream, EventT, RepeatableAwaitable, ResultT
-from turntree.upp._providers import check_model
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping

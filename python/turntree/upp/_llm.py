@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from turntree import _core
 from turntree._agent_hooks import AgentStrategy, native_hooks
+from turntree._options import check_model
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
-from turntree.upp._providers import check_model
 from turntree.upp._structure import structure_of
 from turntree.upp._tool_use import tool_strategy_of
 from turntree.upp._tools import as_tool

@@ -109,18 +109,6 @@ class ProviderOptions(HostOptions, total=False):
     base_url: str | None
 
 
-def check_model(model: object) -> ModelReference:
-    """Return the model.
-
-    Raises:
-        TypeError: `model` is not a `ModelReference`.
-    """
-    if isinstance(model, ModelReference):
-        return model
-    message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
-    raise TypeError(message)
-
-
 def _reference(provider: str, model: str, options: dict[str, Any], connection: Mapping[str, Any]) -> ModelReference:
     if not isinstance(model, str):
         message = f"model must be a str, not {type(model).__name__}"
