@@ -1,10 +1,9 @@
-"""The two things turntree does, on real input; `make demo` runs this.
+"""The two main features of turntree with real input; `make demo` runs it.
 
-1. Every Pydantic AI history in examples/data becomes a ThreadProtocol document and comes back
-   equal, byte for byte.
-2. An agent with two Python tools answers a question, streaming. The model is OpenAI's, Anthropic's
-   or Ollama's if OPENAI_API_KEY, ANTHROPIC_API_KEY or an Ollama (at OLLAMA_HOST or its usual port)
-   is there; otherwise a server inside this process speaks the same HTTP and server-sent events.
+1. Converts each Pydantic AI history in examples/data to a ThreadProtocol document and back, to the same bytes.
+2. Streams the answer of an agent with two Python tools. The model is one of OpenAI, Anthropic or Ollama if
+   OPENAI_API_KEY or ANTHROPIC_API_KEY is set, or Ollama runs at OLLAMA_HOST or its default port. Otherwise, a server in
+   this process sends the same HTTP responses and server-sent events.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ if TYPE_CHECKING:
     from turntree.upp import Message, ModelReference, Turn
 
 DATA = Path(__file__).parent / "data"
-DATA_VERSION = "2.68.0"  # of the pydantic-ai that wrote the files
+DATA_VERSION = "2.68.0"  # version of pydantic-ai that wrote the files
 OLLAMA = os.environ.get("OLLAMA_HOST") or "http://localhost:11434"
 OLLAMA_URL = OLLAMA if "://" in OLLAMA else f"http://{OLLAMA}"
 QUESTION = "What is the weather in Tokyo, and what time is it there?"
 
 
 class DemoError(Exception):
-    """Something a person should read, in one sentence."""
+    """An error message for the user."""
 
 
 # 1. Histories
 
 
 def convert_histories() -> None:
-    """Convert each file there and back, and say what happened."""
+    """Convert each file in both directions, and print the results."""
     print("Pydantic AI histories to ThreadProtocol and back")
     paths = sorted(DATA.glob("*.json"))
     if not paths:
@@ -74,7 +73,7 @@ def convert_histories() -> None:
 
 
 def check_objects(thread: tp.Thread, data: bytes) -> bool:
-    """Compare live Pydantic AI objects too, where the version that wrote the files is installed."""
+    """Also compare Pydantic AI objects, if the version that wrote the files is installed."""
     try:
         if importlib.metadata.version("pydantic-ai-slim") != DATA_VERSION:
             return False
@@ -91,7 +90,7 @@ def check_objects(thread: tp.Thread, data: bytes) -> bool:
 
 
 def mismatch(left: bytes, right: bytes) -> int:
-    """Position of the first differing byte."""
+    """Return the position of the first different byte."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
 
@@ -101,20 +100,20 @@ def mismatch(left: bytes, right: bytes) -> int:
 
 @tool
 async def weather(city: str, days: int = 1) -> dict[str, Any]:
-    """Forecast for a city."""
-    await asyncio.sleep(0.05)  # a real one would ask a service here
+    """Return the forecast for a city."""
+    await asyncio.sleep(0.05)  # a real tool would call a service here
     return {"city": city, "days": [{"sky": "sunny", "high": 21}] * days}
 
 
 @tool
 def local_time(utc_offset: int) -> str:
-    """The time in a place that is so many hours ahead of UTC."""
+    """Return the time at a place with this offset from UTC in hours."""
     return datetime.now(timezone(timedelta(hours=utc_offset))).strftime("%H:%M")
 
 
 @dataclass
 class Choice:
-    """The model the agent uses."""
+    """The model of the agent."""
 
     model: ModelReference
     said: str
@@ -123,7 +122,7 @@ class Choice:
 
 @contextmanager
 def choose_model() -> Generator[Choice]:
-    """The real provider that is at hand, or the server in this process."""
+    """Yield a model of an available provider, or of the server in this process."""
     if os.environ.get("OPENAI_API_KEY"):
         yield Choice(openai("gpt-4o-mini"), "OpenAI gpt-4o-mini, because OPENAI_API_KEY is set")
     elif os.environ.get("ANTHROPIC_API_KEY"):
@@ -148,7 +147,7 @@ def choose_model() -> Generator[Choice]:
 
 
 def ollama_model() -> str | None:
-    """A model of the Ollama on this machine; None if there is none."""
+    """Return a model of the Ollama on this machine, or None."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"{OLLAMA_URL}/api/tags", timeout=0.5) as answer:
@@ -157,7 +156,7 @@ def ollama_model() -> str | None:
 
 
 def play_model(request: Request) -> Reply:
-    """What the stand-in says: first two tool calls, then an answer made of their results."""
+    """Return the reply of the local server: first two tool calls, then an answer with their results."""
     results = list(request.tool_results.values())
     if not results:
         calls = [ToolCall("weather", {"city": "Tokyo"}), ToolCall("local_time", {"utc_offset": 9})]
@@ -170,7 +169,7 @@ def play_model(request: Request) -> Reply:
 
 
 async def run_agent() -> None:
-    """Ask, print what arrives as it arrives, then the facts."""
+    """Run the agent, print the events as they arrive, then the summary."""
     print("\nAn agent with two tools")
     with choose_model() as choice:
         print(f"  model: {choice.said}")
@@ -206,7 +205,7 @@ async def run_agent() -> None:
 
 
 def show_turn(turn: Turn, first: float, whole: float) -> None:
-    """Print tool calls, tokens, times, and the thread."""
+    """Print tool calls, tokens, times and the thread."""
     print("\n  tool calls")
     for done in turn.tool_executions:
         outcome = "failed: " if done.is_error else ""
@@ -223,7 +222,7 @@ def show_turn(turn: Turn, first: float, whole: float) -> None:
 
 
 def draw(messages: Sequence[Message]) -> Iterator[str]:
-    """The messages as a branch of a tree."""
+    """Return the messages as a branch of a tree."""
     for number, message in enumerate(messages, start=1):
         last = number == len(messages)
         for row, (label, text) in enumerate(describe(message)):
@@ -232,7 +231,7 @@ def draw(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def describe(message: Message) -> Iterator[tuple[str, str]]:
-    """A message as rows of who and what."""
+    """Return a message as rows of speaker and text."""
     if isinstance(message, ToolResultMessage):
         for result in message.results:
             yield "tool", brief(result.result)
@@ -245,29 +244,29 @@ def describe(message: Message) -> Iterator[tuple[str, str]]:
 
 
 def call(name: str, arguments: dict[str, Any]) -> str:
-    """A tool call as Python writes it."""
+    """Return a tool call in Python syntax."""
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
 
 
 def brief(value: Any) -> str:
-    """A value in at most 80 characters."""
+    """Return a value as text with at most 80 characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def main() -> int:
-    """Run both parts; 1 and one sentence if something fails."""
+    """Run both parts. Print an error message and return 1 if one fails."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="replace")  # a terminal without µ or └ gets ? instead of an error
+            reconfigure(errors="replace")  # print ? for characters that the terminal lacks, such as µ and └
     try:
         convert_histories()
         asyncio.run(run_agent())
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("\nThe demo was interrupted.", file=sys.stderr)
-    except BrokenPipeError:  # nobody reads on: `| head`
+    except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__

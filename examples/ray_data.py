@@ -7,7 +7,7 @@ FROM and TO are directories of Parquet files. Without them a few histories of th
 """
 
 # pyright: basic, reportMissingImports=false
-# (pyarrow and Ray have no types of their own)
+# (pyarrow and Ray have no type annotations)
 from __future__ import annotations
 
 import logging
@@ -21,20 +21,20 @@ from turntree import thread_protocol as tp
 
 
 def to_threads(batch: pa.Table) -> pa.Table:
-    """Add the column ``thread`` to a batch; a history that cannot be read has none."""
-    # One job: Ray runs as many of these side by side as there are cores.
+    """Add the column ``thread`` to a batch. The value is null for an invalid history."""
+    # One job, because Ray runs one of these functions per core.
     threads: Any = tp.convert_arrow(batch["history"], jobs=1, on_error="null")
     return batch.append_column("thread", threads)
 
 
 def histories() -> pa.Table:
-    """The histories of this repository as a table."""
+    """Return the histories of this repository as a table."""
     paths = sorted((Path(__file__).parent / "data").glob("*.json"))
     return pa.table({"name": [path.stem for path in paths], "history": [path.read_text("utf-8") for path in paths]})
 
 
 def main() -> int:
-    """Convert with Ray; give the exit status."""
+    """Convert with Ray and return the exit status."""
     try:
         import ray
     except ImportError:
@@ -43,7 +43,7 @@ def main() -> int:
     ray.init(log_to_driver=False, logging_level="error")
     logging.getLogger("ray.data").setLevel(logging.WARNING)
     given = ray.data.read_parquet(sys.argv[1]) if len(sys.argv) > 1 else ray.data.from_arrow(histories())
-    # The function goes to the workers with the script; in a module of its own, they would have to have that too.
+    # Ray sends a function of the script to the workers. A function of another module would have to be installed there.
     threads = given.map_batches(to_threads, batch_format="pyarrow")
     if len(sys.argv) > 2:
         threads.write_parquet(sys.argv[2])

@@ -1,10 +1,10 @@
-"""Bulk conversion: what one core does, what two do, and how much memory it takes.
+"""Bulk conversion: throughput with one core and with two, and memory.
 
     python benches/python/bulk.py [--documents 100000] [--large-megabytes 100]
 
-Makes its own histories in a temporary directory. Each measurement is a process of its own; wall-clock time, CPU time
-and peak memory are those of that process (Linux, macOS). Two cores of a virtual machine are seldom twice one core:
-the factor is to be compared with that of processes that know nothing of each other.
+Creates histories in a temporary directory. Each measurement is a separate process; the wall time, CPU time and peak
+memory of that process are reported (Linux, macOS). Two cores of a virtual machine rarely double the throughput of one:
+compare the factor with that of independent processes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ after = resource.getrusage(resource.RUSAGE_SELF)
 cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 peak = after.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 if sys.platform == "linux":
-    # ru_maxrss begins with that of the process that started this one.
+    # ru_maxrss starts with the value of the parent process.
     with open("/proc/self/status") as status:
         peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * 1024
 print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak}))
@@ -41,12 +41,12 @@ print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak}))
 
 
 def text(seed: int, words: int) -> str:
-    """Words that differ from seed to seed."""
+    """Return words that depend on the seed."""
     return " ".join(WORDS[(seed * 7 + n) % len(WORDS)] for n in range(words)) + f" {seed}."
 
 
 def history(number: int, rounds: int) -> str:
-    """A history of four messages a round, as pydantic-ai writes it."""
+    """Return a history with four messages per round, in the format of pydantic-ai."""
     messages = []
     for turn in range(rounds):
         seed = number * 31 + turn
@@ -96,14 +96,14 @@ def history(number: int, rounds: int) -> str:
 
 
 def measure(source: Path, target: Path, from_: str, to: str, jobs: int) -> dict[str, float]:
-    """One conversion in a process of its own."""
+    """Run one conversion in a separate process."""
     command = [sys.executable, "-c", MEASURE, str(source), str(target), from_, to, str(jobs)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def side_by_side(source: Path, folder: Path, from_: str, to: str, number: int) -> float:
-    """How much more as many processes of one job each do at once: what the machine itself allows."""
+    """Return the speedup of independent processes with one job each: the limit of the machine."""
     targets = [folder / f"side-{place}.jsonl" for place in range(number)]
     commands = [[sys.executable, "-c", MEASURE, str(source), str(target), from_, to, "1"] for target in targets]
     runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
@@ -114,7 +114,7 @@ def side_by_side(source: Path, folder: Path, from_: str, to: str, number: int) -
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run and print all measurements."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--large-megabytes", type=int, default=100)
@@ -127,7 +127,7 @@ def main() -> None:
 
 
 def scaling(folder: Path, options: argparse.Namespace) -> None:
-    """How the number of jobs changes time."""
+    """Measure the time for each number of jobs."""
     histories, threads, out = folder / "histories.jsonl", folder / "threads.jsonl", folder / "out.jsonl"
     with histories.open("w", encoding="utf-8") as file:
         file.writelines(history(number, 1 + number % 3) + "\n" for number in range(options.documents))
@@ -156,7 +156,7 @@ def scaling(folder: Path, options: argparse.Namespace) -> None:
 
 
 def memory(folder: Path, options: argparse.Namespace) -> None:
-    """How much memory a large document takes."""
+    """Measure the memory for a large document."""
     small, large, out = folder / "small.jsonl", folder / "large.jsonl", folder / "out.jsonl"
     small.write_text(history(1, 1) + "\n", encoding="utf-8")
     rounds = options.large_megabytes * 1_000_000 // len(history(1, 1))

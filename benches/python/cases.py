@@ -1,6 +1,6 @@
-"""What is measured: the cases, their input and their expected results.
+"""The cases: their input and their expected results.
 
-Imported by `compare.py` and inside every peer's environment, so it needs the standard library only.
+`compare.py` and the workers in the environments of all peers import it, so it uses the standard library only.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ BY_NAME = {case.name: case for case in CASES}
 
 
 class Tally:
-    """Counts the calls of the tool, so that a peer which skips it does not look fast."""
+    """Counts the calls of the tool, so that a peer that skips the tool is detected."""
 
     calls = 0
 
@@ -75,12 +75,12 @@ async def add(a: int, b: int) -> int:
 
 
 def past(count: int) -> list[tuple[str, str]]:
-    """A history: who speaks ("user" or "assistant", in turn) and what, 196 characters each."""
+    """Return a history: alternating roles ("user" and "assistant"), each with a text of 196 characters."""
     return [("assistant" if number % 2 else "user", f"{number:06} " * 28) for number in range(count)]
 
 
 def check(case: str, result: object) -> None:
-    """Raises when a peer did not do the work.
+    """Raise an error if a peer did not do the work.
 
     Args:
         case: Name of the case.

@@ -1,5 +1,5 @@
-"""Checks the mock server's bodies with the official SDK: every document and event against its types, every answer
-through its client. Run by `compare.py` in the environment of the `openai` peer, before anything is measured.
+"""Validates the responses of the mock server with the official SDK: all bodies against its types, all cases with its
+client. `compare.py` runs it in the environment of the peer `openai` before the measurements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESPONSES_ADD = {"type": "function", **ADD["function"], "strict": True}  # type:
 
 
 def check_types(url: str) -> None:
-    """Every body, read by pydantic as the SDK's types declare it."""
+    """Validate each body with the pydantic models of the SDK."""
     for model in MODELS:
         for extra in ([], [TOOL_RESULT]):
             body = {"model": model, "messages": [USER, *extra]}
@@ -43,7 +43,7 @@ def check_types(url: str) -> None:
 
 
 async def check_responses(url: str) -> None:
-    """Responses through the client; Chat Completions are the cases themselves."""
+    """Validate Responses with the client. The cases cover Chat Completions."""
     client = AsyncOpenAI(base_url=url, api_key="x", max_retries=0)
     responses: Any = client.responses
     response = await responses.create(model="plain", input=PROMPT)

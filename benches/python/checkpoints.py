@@ -1,9 +1,9 @@
-"""What a checkpoint costs after 10 to 10 000 messages, and what going back and branching cost at 10 000.
+"""Cost of a checkpoint with 10 to 10 000 messages, and of restoring and branching with 10 000 messages.
 
     python benches/python/checkpoints.py [--samples 25]
 
 CPU time, medians. A checkpoint is the difference between a run of 100 steps with a checkpoint each and one without,
-divided by the steps. The rest is called from Python as users call it, so the call itself is in the figure.
+divided by the number of steps. The other figures include the call from Python.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""turntree side by side with its peers, against one mock server.
+"""Comparison of turntree and its peers with one mock server.
 
     python benches/python/compare.py                        # everything, about 25 minutes
-    python benches/python/compare.py --quick                # a look, not to be quoted
+    python benches/python/compare.py --quick                # a quick run; do not publish its numbers
     python benches/python/compare.py --peers turntree,agno --cases plain,tool
     python benches/python/compare.py --markdown docs/benchmarks.md
 
-Standard library only; any Python from 3.10 on runs it, and every environment is made with that Python.
+Uses the standard library only. Requires Python 3.10 or newer, which also creates the environments.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PEERS = ("turntree", "openai", "pydantic_ai", "openai_agents", "agno", "langgrap
 FLOOR = report.FLOOR
 TIMEOUT = 300.0
 FILES = 8192
-# Peers talk to the mock server and to nobody else.
+# Peers connect only to the mock server.
 QUIET = {
     "AGNO_TELEMETRY": "false",
     "LANGCHAIN_TRACING_V2": "false",
@@ -50,11 +50,11 @@ QUIET = {
 
 
 class WorkerError(Exception):
-    """A worker failed, died or took too long."""
+    """A worker failed, exited or timed out."""
 
 
 class Worker:
-    """A process that has one case of one peer prepared."""
+    """A process with one prepared case of one peer."""
 
     def __init__(self, command: list[str]) -> None:
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`)
@@ -69,7 +69,7 @@ class Worker:
             raise
 
     def measure(self, iterations: int) -> dict[str, float]:
-        """Time of some iterations, in seconds."""
+        """Return the times of a number of iterations, in seconds."""
         assert self.process.stdin
         try:
             self.process.stdin.write(json.dumps({"iterations": iterations}).encode() + b"\n")
@@ -79,7 +79,7 @@ class Worker:
         return self._receive()
 
     def close(self) -> None:
-        """Lets the process go."""
+        """Stop the process."""
         with contextlib.suppress(BrokenPipeError):
             self.process.communicate(timeout=10)
         self.stderr.close()
@@ -128,7 +128,7 @@ class Comparison:
         }
 
     def install(self) -> None:
-        """Makes every environment; what fails is written down and left out."""
+        """Create all environments. Peers that fail are recorded and skipped."""
         for name in self.options.peers:
             if name == FLOOR:
                 continue
@@ -148,7 +148,7 @@ class Comparison:
         return environments.read_versions(environment.python, module.VERSIONS)
 
     def _install_turntree(self, peer: dict[str, Any]) -> dict[str, str]:
-        """The wheel by itself for agents; a second environment beside pydantic-ai for conversions."""
+        """Return two environments of turntree: the wheel alone for agents, and with pydantic-ai for conversions."""
         wheel = self.options.wheel or environments.newest_wheel(ROOT)
         if wheel is None:
             raise InstallError("no wheel in target/wheels or dist; build one or name it with --wheel")
@@ -168,7 +168,7 @@ class Comparison:
         return versions
 
     def build(self) -> None:
-        """Builds the mock server, and the floor when it is asked for."""
+        """Build the mock server and, if requested, the floor."""
         command = ["cargo", "build", "--quiet", "--release", "--manifest-path", str(SERVER / "Cargo.toml")]
         target = Path(os.environ.get("CARGO_TARGET_DIR", SERVER / "target")) / "release"
         if any(case != "import" and BY_NAME[case].group != "conversion" for case in self.options.cases):
@@ -184,7 +184,7 @@ class Comparison:
                 self.binaries[FLOOR] = target / FLOOR
 
     def run(self) -> None:
-        """Measures every case, one after another."""
+        """Measure all cases in sequence."""
         with self._server() as url:
             for name in self.options.cases:
                 case = BY_NAME[name]
@@ -211,13 +211,13 @@ class Comparison:
             process.wait(timeout=10)
 
     def _check(self, url: str) -> None:
-        """The official SDK must accept every body of the server, or nothing here means anything."""
+        """Check that the official SDK accepts all responses of the server."""
         if "openai" in self.environments:
             python = self.environments["openai"].python
             subprocess.run([str(python), str(HERE / "check_server.py"), url], check=True, env=_environment())
 
     def _fresh(self, case: Case, url: str) -> dict[str, dict[str, Any]]:
-        """A case that needs a fresh process each time."""
+        """Measure a case that needs a new process for each sample."""
         row: dict[str, dict[str, Any]] = {}
         for round_number in range(self.repetitions + 1):
             for name in self._in_turn(round_number):
@@ -231,7 +231,7 @@ class Comparison:
                 except WorkerError as error:
                     row[name] = {"error": str(error)}
                     continue
-                if round_number:  # The first one writes the bytecode.
+                if round_number:  # The first round compiles the bytecode.
                     cell["cpu"].append(times["cpu"])
                     cell["wall"].append(times["wall"])
         return row
@@ -264,7 +264,7 @@ class Comparison:
         return row
 
     def _repeat(self, row: dict[str, dict[str, Any]], workers: dict[str, Worker]) -> None:
-        """Rounds over the peers, each starting with another one."""
+        """Run rounds over all peers, each round with another first peer."""
         for round_number in range(self.repetitions):
             for name in self._in_turn(round_number):
                 if name not in workers or "error" in row[name]:
@@ -272,7 +272,7 @@ class Comparison:
                 worker = workers[name]
                 try:
                     if worker.iterations > 1:
-                        worker.measure(1)  # Connections that went stale meanwhile, cold caches.
+                        worker.measure(1)  # Warms up caches and reopens idle connections.
                     times = worker.measure(worker.iterations)
                 except WorkerError as error:
                     row[name] = {"error": str(error)}
@@ -288,7 +288,7 @@ class Comparison:
         return [*peers[start:], *peers[:start]]
 
     def _command(self, name: str, case: Case, url: str) -> list[str] | str | None:
-        """How to start the worker; why not, as text; or None where there is nothing to say."""
+        """Return the command of the worker, the reason why there is none, or None."""
         if name == FLOOR:
             supported = case.name in ("plain", "tool", "stream", "stream_paced") or case.name.startswith("history_")
             return [str(self.binaries[FLOOR]), case.name, url] if supported and FLOOR in self.binaries else None
@@ -308,12 +308,12 @@ class Comparison:
 
 
 def load(peer: str) -> ModuleType:
-    """A peer's file; its third-party imports wait until a case needs them."""
+    """Load the module of a peer. Its third-party imports are lazy."""
     return importlib.import_module(f"peers.{peer}")
 
 
 def describe_machine() -> dict[str, Any]:
-    """What the numbers depend on."""
+    """Return the properties of the machine and the versions."""
     cpu, memory = platform.processor() or platform.machine(), "memory unknown"
     with contextlib.suppress(OSError):
         found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
@@ -358,7 +358,7 @@ def _run_fresh(python: Path, peer: str, case: Case, url: str) -> dict[str, float
 
 
 def _environment() -> dict[str, str]:
-    """The surroundings of a worker: nothing that sends a library elsewhere."""
+    """Return the environment variables of a worker, without those that redirect libraries to other hosts."""
     unwanted = re.compile(r"(?i)^(openai_|langchain_|langsmith_|agno_|pydantic_|python|virtual_env|.*_proxy$)")
     return {key: value for key, value in os.environ.items() if not unwanted.match(key)} | QUIET
 
@@ -384,7 +384,7 @@ def _say(text: str) -> None:
 
 
 def _raise_file_limit() -> None:
-    """Five hundred connections need more than some shells allow; children inherit the limit."""
+    """Raise the limit of open files for 500 connections. Child processes inherit it."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -405,7 +405,7 @@ def _names(allowed: tuple[str, ...]) -> Any:
 
 
 def parse_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     peers, names = (*PEERS, FLOOR), tuple(case.name for case in CASES)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wheel", type=Path, help="wheel of turntree (default: newest in target/wheels or dist)")
@@ -425,7 +425,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Installs, builds, measures, writes."""
+    """Install the peers, build the server, measure, and write the report."""
     options = parse_options()
     _raise_file_limit()
     comparison = Comparison(options)

@@ -1,10 +1,10 @@
-"""Two installations of turntree side by side: did a change make a hot path slower?
+"""Comparison of two installations of turntree: detects hot paths that became slower.
 
     python benches/python/compare_versions.py OLD_PYTHON NEW_PYTHON [--rounds 9] [--cases plain,http,...]
 
-Each round runs each case once in each environment, in alternating order, in a process of its own. The figure is the CPU
-time of an iteration, all threads. The table shows the least of the rounds and the ratio of the two. The program fails
-when a ratio exceeds 1.03 by more than the spread of the rounds in the old environment.
+Each round runs each case once in each environment, in alternating order, each in a separate process. The measure is the
+CPU time of an iteration in all threads. The table shows the minimum of all rounds and the ratio. The program fails if a
+ratio exceeds 1.03 by more than the spread of the rounds in the old environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DELTAS = "word " * 500
 
 
 def measured(once: Callable[[], object], seconds: float = 0.5) -> float:
-    """Returns the CPU time of one call, in seconds, after a warm-up."""
+    """Return the CPU time of one call, in seconds, after a warm-up."""
     for _ in range(3):
         once()
     count, start = 0, time.process_time()
@@ -35,7 +35,7 @@ def measured(once: Callable[[], object], seconds: float = 0.5) -> float:
 
 
 def measured_async(once: Callable[[], object]) -> float:
-    """Returns the CPU time of one awaited call, in seconds."""
+    """Return the CPU time of one awaited call, in seconds."""
     loop = asyncio.new_event_loop()
     return measured(lambda: loop.run_until_complete(once()))
 
@@ -89,7 +89,7 @@ def _server():
 
 
 def http() -> float:
-    """A turn over HTTP on the loopback interface; the server is another process."""
+    """A turn over HTTP on the loopback interface; the server is a separate process."""
     from turntree import agent
     from turntree.upp import openai
 
@@ -102,7 +102,7 @@ def http() -> float:
 
 
 def stream() -> float:
-    """A streamed turn over HTTP, some hundreds of deltas, each taken by `async for`."""
+    """A streamed turn over HTTP, with hundreds of deltas that `async for` reads."""
     from turntree import agent
     from turntree.upp import openai
 
@@ -207,7 +207,7 @@ CASES = {
 
 
 def run_case(python: str, case: str) -> float:
-    """Runs a case in another environment."""
+    """Run a case in another environment."""
     done = subprocess.run([python, __file__, "--case", case], capture_output=True, text=True, cwd=FOLDER, check=False)
     if done.returncode:
         raise SystemExit(f"{case} failed with {python}:\n{done.stderr}")
@@ -215,7 +215,7 @@ def run_case(python: str, case: str) -> float:
 
 
 def main() -> int:
-    """Prints the table; returns 1 if a case became slower."""
+    """Print the table; return 1 if a case became slower."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("old", nargs="?")
     parser.add_argument("new", nargs="?")

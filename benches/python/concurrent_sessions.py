@@ -1,9 +1,9 @@
-"""Many sessions at once on one event loop: whether any of them starves, and what the loop feels of it.
+"""Many concurrent sessions on one event loop: fairness, and the latency of the event loop.
 
     python benches/python/concurrent_sessions.py [--sessions 1000] [--steps 20]
 
-Each session makes one run of so many steps, one async tool call each, with a scripted model in the process. Told are
-the time of all, the last completion over the median one, and how late a task is that wants to wake every 5 ms.
+Each session executes one run with the given number of steps, one async tool call each, with a scripted model. The
+output is the total time, the ratio of the last completion to the median, and the delay of a task with a 5 ms timer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from turntree.upp import Reply, scripted, tool
 
 @tool
 async def wait() -> None:
-    """Wait one turn of the event loop."""
+    """Wait one iteration of the event loop."""
     await asyncio.sleep(0)
 
 

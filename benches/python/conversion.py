@@ -1,4 +1,4 @@
-"""The history that is converted: 10 000 Pydantic AI messages with every common part, the same on every machine."""
+"""The history for the conversions: 10 000 Pydantic AI messages with all common parts, equal on all machines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = SENTENCE.split()
 
 @dataclass(frozen=True)
 class Conversion:
-    """One direction.
+    """One direction of a conversion.
 
     Attributes:
         once: The function to time.
@@ -32,14 +32,14 @@ class Conversion:
 
 
 def expect_equal(found: Any, expected: list[Any]) -> None:
-    """Raises with the first message that differs: a conversion that loses something is fast for a bad reason."""
+    """Raise an error for the first message that differs: a conversion that loses data must not count as fast."""
     for number, (one, other) in enumerate(zip(found, expected, strict=True)):
         if one != other:
             raise ValueError(f"message {number} differs: {one!r:.150} is not {other!r:.150}")
 
 
 def make_history() -> tuple[list[Any], bytes]:
-    """Live messages and their JSON.
+    """Return messages as objects and as JSON.
 
     Four messages in turn: a question; thinking, a sentence and two tool calls; two tool returns; an answer. Needs
     pydantic-ai.

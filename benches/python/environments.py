@@ -1,4 +1,4 @@
-"""Virtual environments, one a peer: made once, kept until their packages or the wheel change."""
+"""Virtual environments, one per peer. Created once, and again if their packages or the wheel change."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STAMP = "turntree-bench.json"
 
 
 class InstallError(Exception):
-    """An environment could not be made; the text says why."""
+    """An environment cannot be created; the message has the reason."""
 
 
 @dataclass
 class Environment:
-    """An environment that works.
+    """A complete environment.
 
     Attributes:
         python: Its interpreter.
@@ -33,7 +33,7 @@ class Environment:
 
 
 def ensure(name: str, packages: list[str], *, wheel: Path | None = None, upgrade: bool = False) -> Environment:
-    """Makes the environment unless it stands already with the same packages and the same wheel.
+    """Create the environment unless it exists with the same packages and the same wheel.
 
     Args:
         name: Directory under `.venvs`.
@@ -60,7 +60,7 @@ def ensure(name: str, packages: list[str], *, wheel: Path | None = None, upgrade
 
 
 def read_versions(python: Path, distributions: list[str]) -> dict[str, str]:
-    """The installed versions of some distributions."""
+    """Return the installed versions of distributions."""
     program = (
         "import importlib.metadata as m, json, sys\nprint(json.dumps({name: m.version(name) for name in sys.argv[1:]}))"
     )
@@ -68,7 +68,7 @@ def read_versions(python: Path, distributions: list[str]) -> dict[str, str]:
 
 
 def newest_wheel(root: Path) -> Path | None:
-    """The wheel built last, in `target/wheels` or `dist`."""
+    """Return the latest wheel in `target/wheels` or `dist`."""
     wheels = [*root.glob("target/wheels/turntree-*.whl"), *root.glob("dist/turntree-*.whl")]
     return max(wheels, key=lambda path: path.stat().st_mtime, default=None)
 

@@ -1,8 +1,8 @@
-"""A session of many turns: what its JSON costs by length, and how much memory it takes beside its text.
+"""A session with many turns: the cost of its JSON by length, and its memory in addition to its text.
 
     python benches/python/long_session.py [--turns 10000] [--characters 1000] [--no-checkpoints] [--once]
 
-Memory is what belongs to no file (RssAnon; Linux), over that of the same process before the first turn.
+Memory is RssAnon (Linux), minus that of the same process before the first turn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def text(number: int, characters: int) -> str:
 
 
 class Echo:
-    """Answers with a text of its own; unlike `scripted` it keeps no record of what it was asked."""
+    """Returns a new text each time. Unlike `scripted`, it does not record requests."""
 
     def __init__(self, characters: int) -> None:
         self.characters = characters
@@ -42,7 +42,7 @@ class Echo:
 async def measure(turns: int, characters: int, *, checkpoints: bool, look: bool) -> None:
     model = create_provider("echo", Echo(characters))("echo")
     talk = session(agent(model=model), checkpoints=checkpoints)
-    # The runtime, the loop and the model's first answer are not the session's.
+    # Exclude the memory of the runtime, the event loop and the first response.
     warm = session(agent(model=scripted(["Hi."])))
     await warm.run("Hello")
     gc.collect()

@@ -1,4 +1,4 @@
-"""Numbers into medians, ratios, intervals and tables."""
+"""Statistics and tables of a comparison: medians, ratios and confidence intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OURS = "turntree"
 FLOOR = "floor"
 BEGIN, END = "<!-- table -->", "<!-- /table -->"
 RESAMPLES = 2000
-# What pydantic, or Python alone, must do for the same passage, without any conversion.
+# The work of pydantic, or of Python alone, that the same direction requires without any conversion.
 COUNTERPARTS = {
     "objects_to_thread": "pydantic_dump_json",
     "json_to_thread_json": "pydantic_both",
@@ -27,7 +27,7 @@ Samples = Sequence[float]
 
 
 def interval(statistic: Any, *samples: Samples) -> tuple[float, float]:
-    """A bootstrap 95 % interval.
+    """Return a bootstrap 95 % confidence interval.
 
     Rounds are drawn with replacement, the same ones for every sample: in a round the peers ran one after another, so
     what disturbed one disturbed all.
@@ -43,12 +43,12 @@ def interval(statistic: Any, *samples: Samples) -> tuple[float, float]:
 
 
 def ratio(peer: Samples, ours: Samples) -> float:
-    """How many times the peer's median is ours."""
+    """Return the ratio of the peer's median to that of turntree."""
     return statistics.median(peer) / statistics.median(ours)
 
 
 def summarise(result: dict[str, Any]) -> None:
-    """Adds medians, intervals and ratios to every measured cell."""
+    """Add medians, intervals and ratios to all measured cells."""
     for row in result["cases"].values():
         ours = row.get(OURS, {})
         for cell in row.values():
@@ -64,14 +64,14 @@ def summarise(result: dict[str, Any]) -> None:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The whole report."""
-    parts = [_machine(result), _held(result), "### CPU time of the process\n\n" + _agents(result, "cpu")]
+    """Return the report."""
+    parts = [_machine(result), _targets(result), "### CPU time of the process\n\n" + _agents(result, "cpu")]
     parts += ["### Wall time\n\n" + _agents(result, "wall"), _conversions(result), _notes(result)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def write(path: Path, text: str) -> None:
-    """Writes the report, between the markers when the file has them."""
+    """Write the report, between the markers if the file has them."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     if BEGIN in before and END in before:
         head, rest = before.split(BEGIN, 1)
@@ -97,8 +97,8 @@ def _machine(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _held(result: dict[str, Any]) -> str:
-    """The targets that this run measures."""
+def _targets(result: dict[str, Any]) -> str:
+    """Return the targets that this run measures."""
     lines = [
         "### Targets of this run",
         "",
@@ -174,12 +174,12 @@ def _conversions(result: dict[str, Any]) -> str:
 
 
 def _alone(counterpart: str) -> str:
-    """What pydantic does in a counterpart."""
+    """Return the description of a counterpart of pydantic."""
     return BY_NAME[counterpart].title.removeprefix("pydantic alone: ").removeprefix("Python alone: ")
 
 
 def _value(case: Case, cell: dict[str, Any] | None, clock: str) -> str:
-    """A cell's median in its unit."""
+    """Return the median of a cell with its unit."""
     cell = cell or {}
     median = cell.get(f"{clock}_median")
     if median is None:
@@ -190,7 +190,7 @@ def _value(case: Case, cell: dict[str, Any] | None, clock: str) -> str:
 
 
 def _digits(number: float) -> str:
-    """Three significant digits, no exponent, thousands apart."""
+    """Format a number with three significant digits, without an exponent, with separators of thousands."""
     if number >= 1000:
         return f"{number:,.0f}".replace(",", " ")
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
@@ -204,7 +204,7 @@ def _ratio(cell: dict[str, Any] | None, clock: str) -> str:
 
 
 def _notes(result: dict[str, Any]) -> str:
-    """Cases that are missing from the tables, with the reason."""
+    """Return the cases that are missing in the tables, with the reasons."""
     notes = [f"- {name}: {peer['error']}" for name, peer in result["peers"].items() if peer.get("error")]
     notes += [
         f"- {name}, {BY_NAME[case].title}: {reason}"

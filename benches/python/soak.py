@@ -1,9 +1,9 @@
-"""Whether runs leave anything behind: many agent runs, and the memory of the process meanwhile.
+"""Memory leaks: the memory of the process during many agent runs.
 
     python benches/python/soak.py [--runs 100000] [--ways run,stream,session,failing]
 
-A run is two model calls and one tool call, with an agent and a model of its own. Memory is what belongs to no
-file (RssAnon; Linux). The last line is the growth from a tenth of the runs to their end, in bytes a run.
+A run is two model calls and one tool call, with a new agent and a new model. Memory is RssAnon (Linux). The last
+line is the growth from a tenth of the runs to the end, in bytes per run.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ async def one(way: str) -> None:
 
 
 async def soak(runs: int, ways: list[str], report: int) -> list[tuple[int, int]]:
-    """Runs and memory at each look."""
+    """Return the number of runs and the memory at each sample."""
     looks = []
     for number in range(1, runs + 1):
         await one(ways[number % len(ways)])
-        # A run whose answers are all there never waits, and a loop that gets no turn lets go of nothing.
+        # A run with ready responses never yields to the event loop, which then releases no objects.
         await asyncio.sleep(0)
         if number % report == 0:
             gc.collect()

@@ -1,9 +1,9 @@
-"""What a step of an agent costs beside its model: an in-process scripted model, one tool call a step.
+"""Cost of an agent's step without its model: a scripted model in the process, one tool call per step.
 
     python benches/python/steps.py [--steps 20] [--runs 50] [--samples 15]
 
-CPU time of the whole process, all threads: a sample is so many runs of so many steps, one after the other; told are the
-median of the samples, the least and the most. Needs an installed turntree.
+CPU time of all threads of the process. A sample executes `--runs` runs of `--steps` steps in sequence. The output is
+the median, the minimum and the maximum of the samples. Requires an installed turntree.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def threaded() -> None:
 
 @tool(inline=True)
 def inline() -> None:
-    """Do nothing, where the run is polled."""
+    """Do nothing, on the thread that polls the run."""
 
 
 def helper(name: str, steps: int):
@@ -41,7 +41,7 @@ def helper(name: str, steps: int):
 
 
 def sample(name: str, steps: int, runs: int, *, streamed: bool) -> float:
-    """Microseconds of CPU a step."""
+    """Return the CPU time per step in microseconds."""
 
     async def main() -> float:
         helpers = [helper(name, steps) for _ in range(runs)]

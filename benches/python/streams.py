@@ -1,9 +1,8 @@
-"""A thousand streams in one asyncio loop: memory a stream, threads, and how long a delta waits.
+"""A thousand streams in one event loop: memory per stream, number of threads, and latency of deltas.
 
     python benches/python/streams.py [--streams 1000] [--deltas 100] [--interval 0.2]
 
-The server is a process of its own (this file once more). Needs Linux, an installed turntree, and as many open files as
-there are streams.
+The server is a separate process of this file. Requires Linux, an installed turntree, and one open file per stream.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ async def serve(deltas: int, interval: float) -> None:
 
 
 def process(name: str) -> int:
-    """A number that Linux tells of this process: threads, or kibibytes of memory that belongs to no file."""
+    """Return a number from /proc/self/status: threads, or anonymous memory in KiB."""
     status = Path("/proc/self/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(name))
 
@@ -66,7 +65,7 @@ async def measure(port: int, streams: int, deltas: int, interval: float) -> None
         assert seen == deltas, f"{seen} deltas of {deltas}"
 
     await consume([])
-    # What the measurement itself keeps, before memory is looked at.
+    # Allocate the memory of the measurement before the first sample.
     gaps.extend([0.0] * (streams * deltas))
     gaps.clear()
     memory, threads, start = process("RssAnon"), process("Threads"), time.perf_counter()

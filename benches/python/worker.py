@@ -1,7 +1,7 @@
-"""Runs one case of one peer, inside that peer's environment.
+"""Runs one case of one peer in the environment of the peer.
 
-Started by `compare.py`. The first line out says whether the case is ready; then every line in, `{"iterations": n}`,
-is answered with the time they took: CPU time of the process (all threads, user and system) and wall time.
+Started by `compare.py`. The first output line reports if the case is ready. For each input line `{"iterations": n}`,
+the worker writes the CPU time of the process (all threads, user and system) and the wall time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any, TextIO
 
 import cases
 
-# Warm-up ends after so many iterations, or after this long.
+# The warm-up ends after this number of iterations, or after this time.
 WARM_UP = 3
 WARM_UP_SECONDS = 1.0
 
 
 class Runner:
-    """A prepared case: iterations on one event loop that lives as long as the process."""
+    """A prepared case, with one event loop for all iterations."""
 
     def __init__(self, name: str, once: Callable[[], Any]) -> None:
         self.name = name
@@ -37,7 +37,7 @@ class Runner:
         self.is_async = inspect.iscoroutinefunction(once)
 
     def verify(self) -> None:
-        """Warms up and checks that the work is done."""
+        """Warm up, and check that the work is done."""
         start = time.perf_counter()
         for _ in range(WARM_UP):
             before = cases.Tally.calls
@@ -49,7 +49,7 @@ class Runner:
                 break
 
     def measure(self, iterations: int) -> dict[str, float]:
-        """Times some iterations; the results are checked outside of the clock."""
+        """Measure a number of iterations. The results are checked after the measurement."""
         if self.is_async:
             wall, cpu, results = self.loop.run_until_complete(self._iterate_async(iterations))
         else:
@@ -74,7 +74,7 @@ class Runner:
 
 
 def prepare(peer: str, name: str, url: str) -> tuple[Callable[[], Any], dict[str, Any]]:
-    """The function of one iteration, and facts about the case (the size of what is converted)."""
+    """Return the function of one iteration, and properties of the case (the size of the input)."""
     module = importlib.import_module(f"peers.{peer}")
     facts: dict[str, Any] = {}
     if cases.BY_NAME[name].group == "conversion":
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("url")
     arguments = parser.parse_args()
 
-    # Whatever a library prints goes to stderr; stdout belongs to the protocol.
+    # Redirect the output of libraries to stderr; stdout is for the protocol.
     channel = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
@@ -129,7 +129,7 @@ def main() -> None:
             answer = {"error": f"{type(error).__name__}: {error}"}
         answer["peak_rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         _say(channel, answer)
-    # No tidy goodbye: closing five hundred sockets of a library is not what is measured.
+    # Exit immediately: closing 500 sockets of a library is not part of the measurement.
     channel.flush()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Make the histories beside this file, with pydantic-ai itself.
+"""Create the histories in this folder with pydantic-ai.
 
 Each conversation is a real agent run: real tools, real validation, a function in the place of the
 model. What differs from run to run (times, run ids) is frozen afterwards, and the files are exactly
@@ -47,7 +47,7 @@ Conversation: TypeAlias = Callable[[], Awaitable[list[ModelMessage]]]
 
 
 def model(*responses: Parts) -> FunctionModel:
-    """A model that gives these responses, one a request, as an OpenAI-like vendor reports them."""
+    """Return a model with these responses, one per request, in the form of an OpenAI-compatible vendor."""
     remaining = iter(enumerate(responses, start=1))
 
     def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -146,7 +146,7 @@ async def parallel_tools() -> list[ModelMessage]:
 
 
 async def retries() -> list[ModelMessage]:
-    """Arguments that do not validate, a tool that asks to retry, an answer that is refused."""
+    """Arguments that do not validate, a tool that asks to retry, an answer that is rejected."""
     agent = Agent(
         model(
             [ToolCallPart("price", {"symbol": "TREE", "shares": "many"}, tool_call_id="call_b1")],

@@ -1,4 +1,4 @@
-"""One file a peer, each run in the environment of its peer.
+"""One module per peer, each executed in the environment of the peer.
 
 A file names what it installs and imports, and has a function per case it supports; the function prepares the case
 outside of the clock and returns the function of one iteration. The cases: `build(url)`, `plain(url)`, `tool(url)`,

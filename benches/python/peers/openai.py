@@ -1,4 +1,4 @@
-"""The official OpenAI SDK with a tool loop written by hand: the least that a Python program can do."""
+"""The official OpenAI SDK with a handwritten tool loop: the minimum for a Python program."""
 
 from __future__ import annotations
 

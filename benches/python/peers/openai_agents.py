@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK, on Chat Completions like everybody else, with tracing off."""
+"""OpenAI Agents SDK, with Chat Completions like all peers, without tracing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pydantic AI, and what pydantic itself needs to write and read a history."""
+"""Pydantic AI, and the time of pydantic alone to write and read a history."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def stream(url: str, model: str) -> Any:
     async def once() -> int:
         deltas = 0
         async with agent.run_stream(PROMPT) as result:
-            # Without debouncing, as every other peer: each delta arrives by itself.
+            # Without debouncing, like all peers: each delta is one event.
             async for _ in result.stream_text(delta=True, debounce_by=None):
                 deltas += 1
         return deltas

@@ -1,4 +1,4 @@
-"""turntree: the wheel alone for agents, and beside pydantic-ai for conversions."""
+"""turntree: the wheel alone for agents, and with pydantic-ai for conversions."""
 
 from __future__ import annotations
 
