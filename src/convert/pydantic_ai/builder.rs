@@ -108,7 +108,8 @@ const LONGEST_REASON: usize = 400;
 fn rejection(py: Python<'_>, index: usize, json: &[u8], error: &PyErr) -> PyResult<PyErr> {
     let reason: String = error.value(py).to_string().chars().take(LONGEST_REASON).collect();
     let text = format!("message {index}: the installed pydantic-ai refuses it: {reason}");
-    let validation_errors = py.import(intern!(py, "turntree._pydantic_ai"))?.getattr(intern!(py, "validation_errors"))?;
+    let validation_errors =
+        py.import(intern!(py, "turntree._pydantic_ai"))?.getattr(intern!(py, "validation_errors"))?;
     let details = validation_errors.call1((error.value(py), PyBytes::new(py, json), index, &text))?;
     Ok(PyErr::from_value(class(py, "ValidationError")?.call1((text, details))?))
 }
