@@ -171,7 +171,7 @@ attributes! { StrategyContext(slf) {
     /// The messages of the input.
     input = slf.get().lease.get()?.state().messages;
 
-    /// Whether the run is streamed.
+    /// True if the run is streamed.
     is_streamed = slf.get().lease.get()?.events().is_some();
 
     /// Whether the run is over: it ended or was aborted.

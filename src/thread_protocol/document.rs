@@ -24,7 +24,9 @@ use turntree_thread_protocol::{IssueRecord, ThreadError};
 /// Maximum length of the id and the title in reprs.
 const LONGEST: usize = 80;
 
-/// A conversation as one document.
+/// A conversation as one document; ``turntree.thread_protocol.Thread``.
+///
+/// Iterates over its actions. Immutable except that `append` adds actions at the end.
 ///
 /// Spec: ThreadProtocol 1.0.0, "Thread".
 #[pyclass(frozen, extends = Data, name = "Thread", module = "turntree.thread_protocol")]
@@ -97,21 +99,21 @@ macro_rules! fields {
 }
 
 fields! {
-    /// Version of the protocol, `1.0.0`.
+    /// The version of the protocol, `1.0.0`.
     version;
     /// Id of the thread, a UUID.
     thread_id;
-    /// Id of the thread that this one branched from, or None.
+    /// Id of the parent thread, or None.
     parent_thread_id;
-    /// Time of creation, as it is written in the document.
+    /// Time of creation.
     created_at;
-    /// Time of the last change, as it is written in the document.
+    /// Time of the last change.
     updated_at;
     /// Title for display.
     title;
-    /// The agents by id; a dict of its own.
+    /// The agents by id, a new dict each time.
     agents;
-    /// Facts of applications by namespace, or None; a dict of its own.
+    /// Metadata of applications by namespace, a new dict each time, or None.
     metadata;
 }
 
@@ -148,21 +150,22 @@ macro_rules! view_methods {
 }
 
 view_methods! {
-    /// The messages of the provider layer of the whole thread, or of one agent's view.
+    /// Return messages of the provider layer (UPP-1.2), equal to the input of `from_upp`.
     to_upp -> PyList, |slf, view| {
         let messages = Self::compute(slf, |thread| thread.to_upp(&view))?.into_iter();
         let handles = messages.map(|message| crate::message::wrap(slf.py(), Arc::new(message)));
         PyList::new(slf.py(), handles.collect::<PyResult<Vec<_>>>()?)
     };
 
-    /// The history of Pydantic AI that the thread holds, or that one of its agents sees.
+    /// Return a Pydantic AI history as ``ModelMessage`` objects.
     to_pydantic_ai -> PyList, |slf, view| {
         let thread = Self::read(slf)?;
         let messages = slf.py().detach(|| thread.to_messages(&view)).or_raise(slf.py())?;
         convert::build(slf.py(), &messages)
     };
 
-    /// As `to_pydantic_ai`, as the JSON that `ModelMessagesTypeAdapter` reads; needs no pydantic-ai.
+    /// Return a Pydantic AI history as JSON, identical to the output of ``dump_json``. Does not need
+    /// pydantic-ai.
     to_pydantic_ai_json -> PyBytes [downgrade: Option<&str>], |slf, view| {
         let version = downgrade.map(super::versions::version).transpose()?;
         let bytes = Self::compute(slf, |thread| match version {
@@ -214,33 +217,38 @@ impl Thread {
         Ok(PyClassInitializer::from(Data::new(Arc::new(Shared::new(thread)))).add_subclass(Self))
     }
 
-    /// The actions at this moment, in order; a list of its own.
+    /// The actions in order, a new list each time.
     #[getter]
     fn actions<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
         list_of_actions(slf.py(), &Self::of(slf)?.now().actions)
     }
 
-    /// Adds an action at the end, numbers it, and hands back the numbered one.
+    /// Add an action at the end.
+    ///
+    /// Rules between actions (a result follows its call, agents are registered) are not checked here; use
+    /// `validate` or `check`.
     fn append<'py>(slf: &Bound<'py, Self>, action: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
         let action = Arc::unwrap_or_clone(action_from(action, "action")?);
         let added = Self::of(slf)?.lock().append(action);
         wrap_action(slf.py(), added)
     }
 
-    /// Enters an agent, in the place of one with the same id.
+    /// Add an agent, or replace the one with the same id, and return the thread.
     fn add_agent<'py>(slf: &Bound<'py, Self>, agent: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let agent = owned::<AgentConfig>(agent, "agent")?;
         Self::of(slf)?.lock().agents.add(agent);
         Ok(slf.clone())
     }
 
-    /// A new thread that continues from the current end of this one and shares the actions so far.
+    /// Return a new thread that continues from the current end of this one.
+    ///
+    /// It has a new id, has this thread as its parent, and shares the actions so far.
     #[pyo3(signature = (title = None))]
     fn branch(slf: &Bound<'_, Self>, title: Option<String>) -> PyResult<Py<PyAny>> {
         Self::derive(slf, |thread| thread.branch(RandomIds.string(), now(), title))
     }
 
-    /// Every place where the document breaks a rule, in document order.
+    /// Return all violations of rules, in document order. Never raises.
     #[pyo3(signature = (*, strict = false))]
     fn validate<'py>(slf: &Bound<'py, Self>, strict: bool) -> PyResult<Bound<'py, PyAny>> {
         let thread = Self::of(slf)?.now();
@@ -248,13 +256,18 @@ impl Thread {
         issues.into_iter().map(IssueRecord::from).collect::<Vec<_>>().to_python(slf.py())
     }
 
-    /// Raises `turntree.ValidationError` with every rule that the document breaks; warnings pass.
+    /// Raise if the document is invalid. Warnings raise only with `strict`.
     #[pyo3(signature = (*, strict = false))]
     fn check(slf: &Bound<'_, Self>, strict: bool) -> PyResult<()> {
         Self::compute(slf, |thread| if strict { thread.check_strictly() } else { thread.check() })
     }
 
     /// Return the canonical bytes (RFC 8785): the same for equal threads, whichever program wrote them.
+    ///
+    /// Different threads have different bytes: integers are exact, and members named ``__proto__`` are
+    /// included. Times have one spelling (UTC, ``Z``, no trailing zeros) and never decrease; optional members
+    /// that are null are absent; a thread id that is a UUID is in lower case; base64 is in the standard
+    /// alphabet with padding.
     #[pyo3(signature = (*, strict = false, javascript = false))]
     fn canonical_json<'py>(
         slf: &Bound<'py, Self>,
@@ -274,29 +287,37 @@ impl Thread {
         Self::compute(slf, |thread| thread.digest(canonical_form(javascript), include_times))
     }
 
-    /// The part that all participants share: no metadata, actions renumbered.
+    /// Return the part that all participants share: no metadata, actions renumbered.
     fn core(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Self::derive(slf, |thread| thread.core())
     }
 
-    /// The same thread with the metadata of its actions in `metadata.<namespace>.actions`.
+    /// Return the thread with the metadata of its actions in ``metadata[namespace]["actions"]``.
+    ///
+    /// A namespace that the thread's own metadata uses otherwise stays in the actions.
     fn with_hoisted_metadata(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Self::derive(slf, |thread| thread.with_hoisted_metadata())
     }
 
-    /// Tokens of the whole thread.
+    /// Return the token usage of the thread.
     fn usage<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.now().usage().to_python(slf.py())
     }
 
-    /// Joins two branches of one thread.
+    /// Merge two branches: the common actions, then the new ones of this thread, then those of `other`.
+    ///
+    /// The result is a child of this thread. Times that differ only in their format are equal. A call of
+    /// `other` gets a new id if its id is open here; a second result of a common call becomes a
+    /// ``system.tp.second_return``.
     fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let (ours, theirs) = (Self::of(slf)?.now(), Self::of(other)?.now());
         let merged = ours.merge(&theirs, RandomIds.string(), now());
         Self::handle(slf.py(), merged.map_err(value_error)?)
     }
 
-    /// Replaces the contents of some actions; their type, agent and time remain.
+    /// Replace the contents of some actions; their type, agent and time remain.
+    ///
+    /// Also removes their round-trip metadata, and a title that repeats them. Other actions are unchanged.
     #[pyo3(signature = (which, replacement = "[redacted]"))]
     fn redact(slf: &Bound<'_, Self>, which: &Bound<'_, PyAny>, replacement: &str) -> PyResult<Py<PyAny>> {
         let thread = Self::of(slf)?.now();
@@ -304,7 +325,7 @@ impl Thread {
         Self::handle(slf.py(), thread.redact(replacement, |action| chosen.contains(&action.sequence())))
     }
 
-    /// The actions of one agent, or of a span of time, as a thread of its own.
+    /// Return the actions of one agent or of a time range as a new thread, renumbered.
     #[pyo3(signature = (*, agent_id = None, since = None, until = None))]
     fn slice(
         slf: &Bound<'_, Self>,
@@ -317,7 +338,10 @@ impl Thread {
         Self::handle(slf.py(), thread.slice(&slice, RandomIds.string(), now()))
     }
 
-    /// The messages of the conversation as a chat of the Vercel AI SDK takes them.
+    /// Return the conversation as chat messages of the Vercel AI SDK.
+    ///
+    /// Messages of clients are unchanged. Attachments of users become files after the text. Numbers beyond
+    /// the range of doubles become None, as in a browser.
     #[pyo3(signature = (sdk = 6, *, sidecar = "portable", dynamic_tools = false))]
     fn to_ui_messages<'py>(
         slf: &Bound<'py, Self>,
@@ -329,14 +353,16 @@ impl Thread {
         vercel_ui::to_messages(slf.py(), &Self::of(slf)?.now(), options)
     }
 
-    /// What agents did as a UI message stream of the Vercel AI SDK.
+    /// Return the actions of agents as a UI message stream of the Vercel AI SDK, an iterator of chunks.
+    ///
+    /// The stream is a snapshot of the thread. Chunks are created during iteration.
     #[pyo3(signature = (sdk = 6, *, turns = "all", sidecar = "portable"))]
     fn to_ui_stream(slf: &Bound<'_, Self>, sdk: u32, turns: &str, sidecar: &str) -> PyResult<Py<UiChunks>> {
         let options = ui_export(sdk, sidecar, turns, false)?;
         vercel_ui::to_stream(slf.py(), &Self::of(slf)?.now(), options)
     }
 
-    /// As `to_ui_stream`, as the body of a response: server-sent events, `[DONE]` last.
+    /// Return the same stream as a response body: server-sent events, ``[DONE]`` last.
     #[pyo3(signature = (sdk = 6, *, turns = "all", sidecar = "portable"))]
     fn to_ui_stream_bytes<'py>(
         slf: &Bound<'py, Self>,
@@ -349,7 +375,7 @@ impl Thread {
         Ok(PyBytes::new(slf.py(), &bytes))
     }
 
-    /// The document as JSON text; written while other threads run.
+    /// Return the document as JSON text, compact by default. Releases the GIL.
     #[pyo3(signature = (*, indent = None, by_alias = true, exclude_none = false))]
     fn model_dump_json<'py>(
         slf: &Bound<'py, Self>,
@@ -368,14 +394,14 @@ impl Thread {
         py.get_type::<Data>().call_method("model_dump_json", (slf,), Some(&options))
     }
 
-    /// The document as JSON in UTF-8, compact; written while other threads run, and never copied into a `str`.
+    /// Return compact JSON in UTF-8, without a copy to str. Releases the GIL.
     fn to_json_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
         let thread = Self::of(slf)?.now();
         let bytes = slf.py().detach(|| thread.to_json());
         Ok(PyBytes::new(slf.py(), &bytes))
     }
 
-    /// The document as JSON text; written while other threads run.
+    /// Return the document as JSON text, compact by default. Releases the GIL.
     fn to_json<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
         let thread = Self::of(slf)?.now();
         let text = slf.py().detach(|| turntree_core::json::write(&thread));

@@ -15,7 +15,7 @@ use turntree_thread_protocol::convert::pydantic_ai::{
     AgentSource, ImportOptions, from_message_stream, from_pydantic_ai_json,
 };
 
-/// Creates a thread from a Pydantic AI history.
+/// Create a thread from a Pydantic AI history. The same history and options always give the same thread.
 #[pyfunction]
 #[pyo3(signature = (
     messages, *, agent = None, thread_id = None, title = None, profile = "full", combine_text = "adjacent",

@@ -33,7 +33,7 @@ fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMes
     read(browser_raw(&list, "messages")?.get().as_bytes())
 }
 
-/// Creates a thread from chat messages of the Vercel AI SDK, versions 5 to 7.
+/// Create a thread from chat messages of the Vercel AI SDK, versions 5 to 7.
 #[pyfunction]
 #[pyo3(signature = (
     messages, *, agent = None, thread_id = None, chat_id = None, title = None, timestamp = None,
@@ -103,7 +103,7 @@ impl UiChunks {
     }
 }
 
-/// The response headers of a UI message stream.
+/// Return the response headers of a UI message stream.
 #[pyfunction]
 pub(super) fn ui_stream_headers(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let headers = PyDict::new(py);
@@ -113,7 +113,12 @@ pub(super) fn ui_stream_headers(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(headers)
 }
 
-/// Reads one UI message stream as it arrives.
+/// Reads one UI message stream of the Vercel AI SDK as it arrives.
+///
+/// The result does not depend on where the bytes are split. An error ends the stream, as in the real client;
+/// the chunks before it remain readable.
+///
+/// UI message stream, §2 to §5.
 #[pyclass(frozen, name = "UiStreamReader", module = "turntree.thread_protocol")]
 pub(crate) struct UiStreamReader(Mutex<Reader>);
 
@@ -148,7 +153,7 @@ impl UiStreamReader {
         Ok(Self(Mutex::new(Reader::new(prior, options))))
     }
 
-    /// Takes what arrived next: bytes of the response body, cut anywhere, or one chunk as a dict.
+    /// Read the next data.
     fn feed(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Some(bytes) = browser_text_or_bytes(data)? {
             return py.detach(|| self.lock().push_bytes(&bytes)).or_raise(py);
@@ -166,21 +171,21 @@ impl UiStreamReader {
         self.lock().count()
     }
 
-    /// The message so far as a dict, or None before the first chunk.
+    /// The message so far, or None before the first chunk.
     #[getter]
     fn message<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let message = self.lock().message().cloned();
         message.map(|message| message_dict(py, &message)).transpose()
     }
 
-    /// The conversation so far as dicts, the message of the stream last.
+    /// The conversation so far, the message of the stream last.
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let messages = self.lock().messages();
         list_of_messages(py, &messages)
     }
 
-    /// The thread so far.
+    /// Return the thread so far, a new object.
     fn thread(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         Thread::handle(py, py.detach(|| self.lock().thread()))
     }
@@ -190,7 +195,8 @@ impl UiStreamReader {
     }
 }
 
-/// The native half of `turntree.thread_protocol.UiResponse`: events of a run in, frames of a response body out.
+/// The native half of `turntree.thread_protocol.UiResponse`: converts events of a run to frames of a
+/// response.
 #[pyclass(frozen, name = "UiLiveStream", module = "turntree._core")]
 pub(crate) struct UiLiveStream(Mutex<EventStream>);
 
@@ -222,12 +228,12 @@ impl UiLiveStream {
         Ok(Self(Mutex::new(EventStream::new(message_id, metadata))))
     }
 
-    /// The frames that begin the stream.
+    /// Return the frames that begin the stream.
     fn start<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         self.frames(py, EventStream::start, false)
     }
 
-    /// The frames of events.
+    /// Return the frames of events.
     fn events<'py>(&self, py: Python<'py>, events: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyBytes>> {
         let mut upp_events: Vec<CoreEvent> = Vec::with_capacity(events.len());
         for event in events.iter() {
@@ -247,17 +253,17 @@ impl UiLiveStream {
         Ok(self.frames(py, all, false))
     }
 
-    /// The frames that end a successful run.
+    /// Return the frames that end a successful run.
     fn finish<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         self.frames(py, EventStream::finish, true)
     }
 
-    /// The frames that end a failed run.
+    /// Return the frames that end a failed run.
     fn error<'py>(&self, py: Python<'py>, text: &str) -> Bound<'py, PyBytes> {
         self.frames(py, |stream| stream.error(text), true)
     }
 
-    /// The frames that end an aborted run.
+    /// Return the frames that end an aborted run.
     fn abort<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         self.frames(py, EventStream::abort, true)
     }
