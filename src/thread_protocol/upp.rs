@@ -9,7 +9,7 @@ use turntree_core::ids::{IdSource, RandomIds};
 use turntree_thread_protocol::convert::pydantic_ai::ProfileKind;
 use turntree_thread_protocol::convert::upp::{self, UppOptions};
 
-/// Creates a thread from messages; `parent` is the thread that it branched from.
+/// Create a thread from messages of the provider layer; see `turntree.thread_protocol.from_upp`.
 #[pyfunction]
 #[pyo3(signature = (messages, *, agent = None, thread_id = None, title = None, profile = "full", parent = None))]
 pub(super) fn thread_from_upp(
