@@ -6,13 +6,13 @@ use crate::to_python::data_class;
 use turntree_thread_protocol::IssueRecord;
 
 data_class! {
-    /// One place where a document breaks a rule.
+    /// One rule violation of a document.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Validation Rules".
     Issue as "Issue" in "turntree.thread_protocol" over IssueRecord {
-        /// Which rule.
+        /// The name of the rule, such as "sequence".
         rule,
-        /// Where, as a JSON pointer.
+        /// JSON pointer to the problem.
         pointer,
         /// Description of the problem and its remedy.
         message,

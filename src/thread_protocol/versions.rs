@@ -14,7 +14,7 @@ use turntree_thread_protocol::convert::pydantic_ai::{
 };
 
 data_class! {
-    /// A change that makes a history loadable by an older Pydantic AI.
+    /// A change that makes a history loadable by an older Pydantic AI; reported by `downgrade_pydantic_ai`.
     Change as "Change" in "turntree.thread_protocol" over ChangeRecord {
         /// JSON pointer into the original history.
         pointer,
@@ -51,7 +51,7 @@ fn with_history<R: Send>(
     Ok(use_history(&read.messages().or_raise(py)?.collect()))
 }
 
-/// The first version that writes everything in a history, and the first that would have written more, or None.
+/// Return the versions of Pydantic AI that write the members of a history.
 #[pyfunction]
 pub(super) fn pydantic_ai_version(history: &Bound<'_, PyAny>) -> PyResult<(String, Option<String>)> {
     let range = with_history(history, written_by)?;
