@@ -33,7 +33,7 @@ macro_rules! media_methods {
     ) => {
         #[pymethods]
         impl $class {
-            /// Reads a file. The extension decides the media type, or the first bytes if it is unknown.
+            /// Read a file. The extension determines the media type, else the first bytes.
             #[classmethod]
             #[pyo3(signature = ($($signature)*))]
             fn from_path(
@@ -44,7 +44,7 @@ macro_rules! media_methods {
                 wrap::<Self>(py, py.detach(move || $read))
             }
 
-            /// As `from_path`, in a thread: the event loop goes on.
+            /// As `from_path`, without blocking the event loop.
             #[classmethod]
             #[pyo3(signature = ($($signature)*))]
             fn from_path_async(_class: &Bound<'_, PyType>, $($argument: $type),+) -> Coroutine {
@@ -64,7 +64,7 @@ macro_rules! media_methods {
                 }
             }
 
-            /// The content block for a message: this object.
+            /// Return the content block for a message: this object.
             fn to_block(slf: Py<Self>) -> Py<Self> {
                 slf
             }
@@ -83,17 +83,17 @@ macro_rules! source_methods {
                 source(slf.py(), &Self::of(slf)?.source)
             }
 
-            /// The data as base64 text. Raises `ValueError` if the source is a URL or plain text.
+            /// Return the data as base64 text.
             fn to_base64(slf: &Bound<'_, Self>) -> PyResult<String> {
                 Self::of(slf)?.to_base64().map(Into::into).or_raise(slf.py())
             }
 
-            /// The data, plain text as UTF-8. Raises `ValueError` if the source is a URL.
+            /// Return the data; plain text as UTF-8.
             fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.to_bytes().or_raise(slf.py())?.to_python(slf.py())
             }
 
-            /// The URL. Raises `ValueError` if the source is not a URL.
+            /// Return the URL.
             fn to_url(slf: &Bound<'_, Self>) -> PyResult<String> {
                 Self::of(slf)?.to_url().map(str::to_owned).or_raise(slf.py())
             }
@@ -173,9 +173,9 @@ macro_rules! binary_media {
 }
 
 data_class! {
-    /// An image.
+    /// An image. Usually created by one of the class methods.
     ///
-    /// Spec: UPP-1.2 §3, §8.
+    /// Spec: UPP-1.2 §3 and §8.
     Image as "Image" in "turntree.upp" over ImageBlock, type "image" {
         /// The media type, such as `image/png`.
         mime_type,
@@ -199,26 +199,26 @@ data_class! {
         Ok(Self::holding(ImageBlock { width, height, ..ImageBlock::new(source, mime_type) }))
     }
 
-    /// Refers to an image at a URL. The extension decides the media type if it is not given. A `data:` URL is decoded.
+    /// Create an image from a URL. It is not fetched; a ``data:`` URL is decoded.
     #[classmethod]
     #[pyo3(signature = (url, mime_type = None))]
     fn from_url(_class: &Bound<'_, PyType>, py: Python<'_>, url: String, mime_type: Option<String>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, ImageBlock::from_url(url, mime_type))
     }
 
-    /// Takes the bytes of an image.
+    /// Create an image from bytes.
     #[classmethod]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, data: &Bound<'_, PyAny>, mime_type: String) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, Ok(ImageBlock::from_bytes(binary(data, "data")?, mime_type)))
     }
 
-    /// Takes an image as base64 text.
+    /// Create an image from base64 text.
     #[classmethod]
     fn from_base64(_class: &Bound<'_, PyType>, py: Python<'_>, data: String, mime_type: String) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, ImageBlock::from_base64(data, mime_type))
     }
 
-    /// The data as a `data:` URL. Raises `ValueError` if the source is a URL.
+    /// Return the data as a ``data:`` URL.
     fn to_data_url(slf: &Bound<'_, Self>) -> PyResult<String> {
         Self::of(slf)?.to_data_url().or_raise(slf.py())
     }
@@ -231,9 +231,10 @@ media_methods! {
 source_methods!(Image, Document);
 
 data_class! {
-    /// A document: PDF or plain text.
+    /// A document: PDF or plain text. Allowed in user messages only. Usually created by one of the class
+    /// methods.
     ///
-    /// Spec: UPP-1.2 §3, §8.
+    /// Spec: UPP-1.2 §3 and §8.
     Document as "Document" in "turntree.upp" over DocumentBlock, type "document" {
         /// The media type: `application/pdf` or `text/plain`.
         mime_type,
@@ -241,9 +242,9 @@ data_class! {
         title,
         /// Whether the data is in the block, not at a URL.
         has_data = DocumentBlock::has_data,
-        /// Whether it is a PDF.
+        /// True for a PDF.
         is_pdf = DocumentBlock::is_pdf,
-        /// Whether it is plain text.
+        /// True for plain text.
         is_text = DocumentBlock::is_text,
     }
 
@@ -254,35 +255,35 @@ data_class! {
         Ok(Self::holding(DocumentBlock::new(source, mime_type, title)))
     }
 
-    /// Refers to a PDF at an http or https URL. A `data:` URL is decoded.
+    /// Create a document from the URL of a PDF. It is not fetched; a ``data:`` URL is decoded.
     #[classmethod]
     #[pyo3(signature = (url, title = None))]
     fn from_url(_class: &Bound<'_, PyType>, py: Python<'_>, url: String, title: Option<String>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, DocumentBlock::from_url(url, title))
     }
 
-    /// Takes a plain text.
+    /// Create a document from plain text.
     #[classmethod]
     #[pyo3(signature = (text, title = None))]
     fn from_text(_class: &Bound<'_, PyType>, py: Python<'_>, text: String, title: Option<String>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, Ok(DocumentBlock::from_text(text, title)))
     }
 
-    /// Takes a document as base64 text.
+    /// Create a document from base64 text.
     #[classmethod]
     #[pyo3(signature = (data, mime_type, title = None))]
     fn from_base64(_class: &Bound<'_, PyType>, py: Python<'_>, data: String, mime_type: String, title: Option<String>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, DocumentBlock::from_base64(data, mime_type, title))
     }
 
-    /// Takes the bytes of a document.
+    /// Create a document from bytes.
     #[classmethod]
     #[pyo3(signature = (data, mime_type, title = None))]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, data: &Bound<'_, PyAny>, mime_type: String, title: Option<String>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, Ok(DocumentBlock::from_bytes(&binary(data, "data")?, mime_type, title)))
     }
 
-    /// The text. Raises `ValueError` if the source is not plain text.
+    /// Return the text.
     fn to_text(slf: &Bound<'_, Self>) -> PyResult<String> {
         Self::of(slf)?.to_text().map(str::to_owned).or_raise(slf.py())
     }
@@ -294,9 +295,9 @@ media_methods! {
 }
 
 binary_media! {
-    /// An audio recording.
+    /// Audio.
     ///
-    /// Spec: UPP-1.2 §3, §8.
+    /// Spec: UPP-1.2 §3 and §8.
     Audio as "Audio" over AudioBlock, type "audio" such as "audio/wav";
     options(duration = None) {
         /// Length in seconds, or None.
@@ -307,7 +308,7 @@ binary_media! {
 binary_media! {
     /// A video.
     ///
-    /// Spec: UPP-1.2 §3, §8.
+    /// Spec: UPP-1.2 §3 and §8.
     Video as "Video" over VideoBlock, type "video" such as "video/mp4";
     options(*, duration = None, width = None, height = None) {
         /// Length in seconds, or None.

@@ -28,7 +28,7 @@ pub(crate) trait NodeThread: Send + Sync {
     /// The thread as it is now.
     fn thread(&self) -> PyResult<CoreThread>;
 
-    /// Appends messages.
+    /// Append messages and return the thread.
     fn push(&self, messages: Vec<Arc<Message>>) -> PyResult<()>;
 
     /// Removes all messages.
@@ -100,7 +100,7 @@ impl JsonSchema for SharedThread {
     }
 }
 
-/// An ordered conversation.
+/// A conversation: an ordered list of messages that can be appended to.
 ///
 /// Spec: UPP-1.2 §7.
 #[pyclass(frozen, extends = Data, module = "turntree.upp")]
@@ -166,29 +166,29 @@ impl Thread {
         Ok(PyClassInitializer::from(Data::new(Arc::new(thread))).add_subclass(Self))
     }
 
-    /// Appends the messages of a turn.
+    /// Append all messages of a turn and return the thread.
     fn append<'py>(slf: &Bound<'py, Self>, turn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         Self::extend(slf, extract::<Turn>(turn, "turn")?.messages.iter().cloned())
     }
 
-    /// Appends messages.
+    /// Append messages and return the thread.
     #[pyo3(signature = (*messages))]
     fn push<'py>(slf: &Bound<'py, Self>, messages: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Self>> {
         Self::extend(slf, history_from(messages.as_any(), "messages")?)
     }
 
-    /// Appends a user message.
+    /// Append a user message and return the thread.
     fn user<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         Self::extend(slf, [new_message(Body::User { content: content_from(content, "content")? })])
     }
 
-    /// Appends an assistant message.
+    /// Append an assistant message and return the thread.
     fn assistant<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let content = content_from(content, "content")?;
         Self::extend(slf, [new_message(Body::Assistant { content, tool_calls: None })])
     }
 
-    /// Messages of one type, in order.
+    /// Return the messages of one type, in order.
     fn filter<'py>(slf: &Bound<'py, Self>, r#type: &str) -> PyResult<Bound<'py, PyAny>> {
         let kinds = [MessageKind::User, MessageKind::Assistant, MessageKind::ToolResult];
         let Some(kind) = kinds.into_iter().find(|kind| kind.as_str() == r#type) else {
@@ -201,19 +201,19 @@ impl Thread {
         messages.collect::<Vec<_>>().to_python(slf.py())
     }
 
-    /// The last `n` messages; none for 0.
+    /// Return the last messages, oldest first.
     fn tail<'py>(slf: &Bound<'py, Self>, n: usize) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.read()?.tail(n).to_python(slf.py())
     }
 
-    /// Messages from `start` to before `end` as a new thread.
+    /// Return a range of messages as a new thread.
     #[pyo3(signature = (start = None, end = None))]
     fn slice(slf: &Bound<'_, Self>, start: Option<isize>, end: Option<isize>) -> PyResult<Py<PyAny>> {
         let slice = Self::of(slf)?.read()?.slice(start, end, &RandomIds, &SystemClock);
         Self::given(slf.py(), slice)
     }
 
-    /// Removes all messages. Refused if a branch of a tree needs them.
+    /// Remove all messages and return the thread.
     fn clear<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         Self::of(slf)?.clear()?;
         Ok(slf.clone())
