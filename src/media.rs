@@ -51,7 +51,7 @@ macro_rules! media_methods {
                 reading::<Self>(move || $read)
             }
 
-            /// Takes a content block: an instance of this class, or a dict with its `type`.
+            /// Create the object from a content block: an instance of this class, or a dict with its `type`.
             #[classmethod]
             fn from_block(
                 _class: &Bound<'_, PyType>,

@@ -55,7 +55,7 @@ class Image(Data):
 
     @classmethod
     def from_block(cls, block: Image | Mapping[str, Any]) -> Image:
-        """Create the object from a content block: an instance of this class, or a dict with ``"type": "image"``.
+        """Create the object from a content block: an instance of this class, or a dict with its `type`.
 
         Raises:
             TypeError: The block has another type.
@@ -191,7 +191,7 @@ class Document(Data):
 
     @classmethod
     def from_block(cls, block: Document | Mapping[str, Any]) -> Document:
-        """Create the object from a content block: an instance of this class, or a dict with ``"type": "document"``.
+        """Create the object from a content block: an instance of this class, or a dict with its `type`.
 
         Raises:
             TypeError: The block has another type.
@@ -365,7 +365,7 @@ class Audio(Data):
 
     @classmethod
     def from_block(cls, block: Audio | Mapping[str, Any]) -> Audio:
-        """Create the object from a content block: an instance of this class, or a dict with ``"type": "audio"``.
+        """Create the object from a content block: an instance of this class, or a dict with its `type`.
 
         Raises:
             TypeError: The block has another type.
@@ -516,7 +516,7 @@ class Video(Data):
 
     @classmethod
     def from_block(cls, block: Video | Mapping[str, Any]) -> Video:
-        """Create the object from a content block: an instance of this class, or a dict with ``"type": "video"``.
+        """Create the object from a content block: an instance of this class, or a dict with its `type`.
 
         Raises:
             TypeError: The block has another type.
