@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::agent_core::AgentCore;
-use crate::bridge::call::CallMode;
+use crate::bridge::call::{Arguments, Call, CallMode, call};
+use crate::bridge::context::CallerContext;
 use crate::bridge::gc::Collect;
 use crate::error::wrong_type;
 use turntree_agents::host::HookSet;
@@ -32,7 +33,7 @@ pub(super) enum Approver {
 }
 
 impl Approver {
-    fn clone_ref(&self, py: Python<'_>) -> Self {
+    pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
         match self {
             Self::Function(function) => Self::Function(function.clone_ref(py)),
             Self::Person => Self::Person,
@@ -52,11 +53,12 @@ pub(super) const ASK: &str = "ask";
 
 /// A function of the application and how to call it.
 pub(super) struct Function {
-    pub(super) callable: Py<PyAny>,
-    pub(super) mode: CallMode,
+    callable: Py<PyAny>,
+    mode: CallMode,
 }
 
 impl Function {
+    /// Reads a function; async functions run as tasks, others where they are called. `what` names it in the error.
     fn new(callable: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
         if !callable.is_callable() {
             return Err(wrong_type(callable, what, "a function"));
@@ -64,8 +66,14 @@ impl Function {
         Ok(Self { mode: CallMode::of(callable, true)?, callable: callable.clone().unbind() })
     }
 
-    fn clone_ref(&self, py: Python<'_>) -> Self {
+    pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
         Self { callable: self.callable.clone_ref(py), mode: self.mode }
+    }
+
+    /// Calls the function when the returned future is polled.
+    pub(super) fn call(self, positional: Bound<'_, PyTuple>, caller: &CallerContext) -> Call {
+        let arguments = Arguments { positional: positional.unbind(), keywords: None };
+        call(self.callable, arguments, self.mode, caller)
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct PyHost {
     inside: OnceLock<CallSite>,
     hooks: HookSet,
     metadata: RunMetadata,
-    /// The tracer, found when the run begins.
+    /// The tracer of the run, set when the run begins.
     tracer: OnceLock<Arc<PyTracer>>,
     /// The index of the middleware context in the run's roots, once it is created.
     middleware_context: Mutex<Option<usize>>,
@@ -93,8 +93,8 @@ impl PyHost {
         let caller = match (&invocation.parent_run, self.inside.get()) {
             (None, _) => self.call_site.caller(py)?,
             (Some(_), Some(site)) => site.caller(py)?,
-            (Some(enclosing), None) => {
-                let site = self.call_site.inside(py, enclosing)?;
+            (Some(run), None) => {
+                let site = self.call_site.inside(py, run)?;
                 self.inside.get_or_init(|| site).caller(py)?
             }
         };
@@ -160,19 +160,15 @@ impl PyHost {
 
     /// Looks up one of the agent's functions.
     fn look<T>(&self, find: impl FnOnce(&Functions) -> Option<T>) -> PyResult<T> {
-        let found = find(&lock(&self.functions));
-        found.ok_or_else(|| PyTypeError::new_err("the agent no longer has this function"))
+        let function = find(&lock(&self.functions));
+        function.ok_or_else(|| PyTypeError::new_err("the agent no longer has this function"))
     }
 
     /// Starts a hook with the arguments that `arguments` returns.
     fn start_hook(&self, name: &'static str, arguments: impl HookArguments) -> PyResult<Call> {
         gil::require_held(|py| {
-            let (callable, mode) = self.look(|functions| {
-                functions.hooks.get(name).map(|hook| (hook.callable.clone_ref(py), hook.mode))
-            })?;
-            let positional = arguments(py)?.unbind();
-            let arguments = Arguments { positional, keywords: None };
-            Ok(call(callable, arguments, mode, &self.caller(py, None)?))
+            let hook = self.look(|functions| functions.hooks.get(name).map(|hook| hook.clone_ref(py)))?;
+            Ok(hook.call(arguments(py)?, &self.caller(py, None)?))
         })
     }
 
@@ -217,17 +213,12 @@ impl PyHost {
     fn approval_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Option<Call>> {
         gil::require_held(|py| {
             let approver = self.look(|functions| {
-                Some(match functions.tools.get(invocation.tool)?.approval.as_ref()? {
-                    Approver::Function(function) => Some((function.callable.clone_ref(py), function.mode)),
-                    Approver::Person => None,
-                })
+                let approval = functions.tools.get(invocation.tool)?.approval.as_ref();
+                approval.map(|approver| approver.clone_ref(py))
             })?;
-            let Some((callable, mode)) = approver else { return Ok(None) };
-            let arguments = json_to_python(py, invocation.call.arguments.get())?;
-            let positional = PyTuple::new(py, [arguments])?.unbind();
-            let arguments = Arguments { positional, keywords: None };
-            let caller = self.caller(py, invocation.span.as_ref())?;
-            Ok(Some(call(callable, arguments, mode, &caller)))
+            let Approver::Function(handler) = approver else { return Ok(None) };
+            let arguments = PyTuple::new(py, [json_to_python(py, invocation.call.arguments.get())?])?;
+            Ok(Some(handler.call(arguments, &self.caller(py, invocation.span.as_ref())?)))
         })
     }
 
@@ -266,8 +257,8 @@ impl Host for PyHost {
     }
 
     fn tracer(&self) -> Option<Arc<dyn Tracer>> {
-        let found = gil::if_held(|py| PyTracer::of(py, Some(self.call_site.start()))).flatten()?;
-        Some(Arc::clone(self.tracer.get_or_init(|| found)) as _)
+        let tracer = gil::if_held(|py| PyTracer::of(py, Some(self.call_site.start()))).flatten()?;
+        Some(Arc::clone(self.tracer.get_or_init(|| tracer)) as _)
     }
 
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {

@@ -180,8 +180,8 @@ impl CallInput {
     fn from_python(arguments: &Bound<'_, PyTuple>, provider: &str) -> PyResult<Self> {
         let py = arguments.py();
         Self::read(arguments).map_err(|cause| {
-            let words = cause.value(py).str().map(|words| words.to_string()).unwrap_or_default();
-            let error = UppError::invalid_request(provider, format!("Invalid inference input: {words}"));
+            let reason = cause.value(py).str().map(|reason| reason.to_string()).unwrap_or_default();
+            let error = UppError::invalid_request(provider, format!("Invalid inference input: {reason}"));
             let error = error.to_exception(py);
             error.set_cause(py, Some(cause));
             error
@@ -202,8 +202,8 @@ impl CallInput {
     }
 }
 
-/// The history that a first argument is: that of a thread or of anything with a list of `messages`, an empty list, or a
-/// list that starts with a message.
+/// Returns the history if the first argument is one: a thread, an object or dict with a list of `messages`, an empty
+/// list, or a list that starts with a message.
 fn history_of(first: &Bound<'_, PyAny>) -> PyResult<Option<History>> {
     let py = first.py();
     let messages = match first.cast::<PyDict>() {

@@ -31,22 +31,22 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 /// Returns the run whose tool this code runs in.
 ///
 /// # Errors
-/// Only when Python fails, as out of memory.
+/// Only if Python fails, for example out of memory.
 pub(crate) fn current(py: Python<'_>) -> PyResult<Option<Arc<ParentRun>>> {
-    let found = variable(py)?.call_method1(intern!(py, "get"), (py.None(),))?;
-    Ok(found.cast::<ParentRunValue>().ok().map(|run| Arc::clone(&run.get().0)))
+    let value = variable(py)?.call_method1(intern!(py, "get"), (py.None(),))?;
+    Ok(value.cast::<ParentRunValue>().ok().map(|run| Arc::clone(&run.get().0)))
 }
 
-/// Returns the context of a run's tools: runs that they start become sub-runs of `enclosing`.
+/// Returns the context of a run's tools: runs that they start become sub-runs of `parent`.
 ///
 /// # Errors
-/// Only when Python fails, as out of memory.
+/// Only if Python fails, for example out of memory.
 pub(super) fn entered(
     py: Python<'_>,
     caller: &CallerContext,
-    enclosing: &Arc<ParentRun>,
+    parent: &Arc<ParentRun>,
 ) -> PyResult<CallerContext> {
-    let run = Bound::new(py, ParentRunValue(Arc::clone(enclosing)))?;
+    let run = Bound::new(py, ParentRunValue(Arc::clone(parent)))?;
     caller.with_variable(variable(py)?, run.as_any())
 }
 
@@ -56,7 +56,7 @@ pub(super) fn entered(
 /// # Errors
 /// As [`current`].
 pub(super) fn run_context(py: Python<'_>, host: Arc<dyn Host>, waits: bool) -> PyResult<RunContext> {
-    let Some(enclosing) = current(py)? else { return Ok(RunContext::new(host)) };
-    let context = RunContext::inside(host, &enclosing);
+    let Some(parent) = current(py)? else { return Ok(RunContext::new(host)) };
+    let context = RunContext::inside(host, &parent);
     Ok(if waits { context } else { RunContext { cancellation: None, ..context } })
 }

@@ -271,8 +271,8 @@ impl SessionCore {
     /// Approve a pending call. `arguments` replaces its arguments if given.
     #[pyo3(signature = (call_id, arguments))]
     fn approve(&self, py: Python<'_>, call_id: &str, arguments: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let arguments = arguments.map(|given| to_raw_object(given, "arguments")).transpose()?;
-        let arguments = arguments.map(|given| RawJson::from_value(&given)).transpose().or_raise(py)?;
+        let arguments = arguments.map(|arguments| to_raw_object(arguments, "arguments")).transpose()?;
+        let arguments = arguments.as_ref().map(RawJson::from_value).transpose().or_raise(py)?;
         self.session.decide(call_id, Verdict::Approved, arguments).or_raise(py)
     }
 

@@ -85,15 +85,15 @@ impl CustomStrategy for PyStrategy {
     }
 
     fn execute(&self, _: Arc<dyn StrategyScope>) -> BoxFuture<'static, Result<StrategyOutcome, HostError>> {
-        let words = "a strategy that is written in Python runs with its own agent only";
-        Box::pin(ready(Err(HostError::raised("RuntimeError", words))))
+        let message = "a strategy that is written in Python runs with its own agent only";
+        Box::pin(ready(Err(HostError::raised("RuntimeError", message))))
     }
 }
 
 /// Converts the result of a strategy written in Python: the turn, the last step, reasoning and plan.
 pub(super) fn strategy_outcome_from(value: &Bound<'_, PyAny>) -> PyResult<StrategyOutcome> {
-    type Given<'py> = (Bound<'py, PyAny>, u32, Option<Vec<String>>, Option<Vec<Bound<'py, PyAny>>>);
-    let (turn, step, reasoning, plan): Given<'_> = value.extract()?;
+    type Outcome<'py> = (Bound<'py, PyAny>, u32, Option<Vec<String>>, Option<Vec<Bound<'py, PyAny>>>);
+    let (turn, step, reasoning, plan): Outcome<'_> = value.extract()?;
     let read = |(place, step): (usize, Bound<'_, PyAny>)| {
         let step = extract::<PlanStep>(&step, &format!("state.plan[{place}]"))?;
         Ok(Arc::unwrap_or_clone(step))
@@ -103,7 +103,7 @@ pub(super) fn strategy_outcome_from(value: &Bound<'_, PyAny>) -> PyResult<Strate
     Ok(StrategyOutcome { turn: extract::<PyTurn>(&turn, "the turn of the strategy")?, step, reasoning, plan })
 }
 
-/// The context of one run, as long as that lasts.
+/// The context of a run for a strategy written in Python. It is available until the run ends.
 #[derive(Clone)]
 pub(super) struct Lease {
     context: Arc<Mutex<Option<Arc<dyn StrategyScope>>>>,
@@ -115,7 +115,8 @@ impl Lease {
         Self { context: Arc::new(Mutex::new(Some(context))), ended: CancellationToken::new() }
     }
 
-    /// Takes it back when dropped: what somebody keeps of it keeps nothing of the run.
+    /// Returns a guard that removes the context when it is dropped. Python objects that outlive the run then do not keep
+    /// the run alive.
     pub(super) fn guard(&self) -> impl Drop + Send + 'static + use<> {
         struct End(Lease);
         impl Drop for End {
@@ -154,8 +155,8 @@ impl StrategyContext {
 
     fn push(slf: &Bound<'_, Self>, event: CoreEvent) -> PyResult<Coroutine> {
         let events = slf.get().lease.get()?.events().cloned();
-        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
-        Ok(Coroutine::new("emit", kept, async move {
+        let roots = GcRoots::new([slf.clone().into_any().unbind()]);
+        Ok(Coroutine::new("emit", roots, async move {
             if let Some(events) = events {
                 events.push(event).await;
             }

@@ -20,7 +20,9 @@ use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::{self, lock};
 use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync::{self, run_in_background};
+use crate::data::DataClass as _;
 use crate::error::OrRaise;
+use crate::records::StreamEvent as PyStreamEvent;
 use crate::to_python::{ToPython, attributes};
 use turntree_agents::LlmStream;
 use turntree_agents::driver::AgentStream as CoreStream;
@@ -50,45 +52,32 @@ pub(super) trait Run: Stream<Item = Result<Self::Event, UppError>> + Send + Unpi
     fn event_to_python(py: Python<'_>, event: Self::Event) -> PyResult<Py<PyAny>>;
 }
 
-impl Run for CoreStream {
-    type Event = CoreEvent;
+macro_rules! run_stream {
+    ($stream:ty => $event:ty, $convert:expr) => {
+        impl Run for $stream {
+            type Event = $event;
 
-    fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
-        self.outcome()
-    }
+            fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
+                self.outcome()
+            }
 
-    fn answer(&self) -> &Arc<PartialOutput> {
-        self.answer()
-    }
+            fn answer(&self) -> &Arc<PartialOutput> {
+                self.answer()
+            }
 
-    fn abort_token(&self) -> &CancellationToken {
-        self.abort_token()
-    }
+            fn abort_token(&self) -> &CancellationToken {
+                self.abort_token()
+            }
 
-    fn event_to_python(py: Python<'_>, event: CoreEvent) -> PyResult<Py<PyAny>> {
-        Ok(Py::new(py, AgentStreamEvent(event))?.into_any())
-    }
+            fn event_to_python(py: Python<'_>, event: $event) -> PyResult<Py<PyAny>> {
+                $convert(py, event)
+            }
+        }
+    };
 }
 
-impl Run for LlmStream {
-    type Event = StreamEvent;
-
-    fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
-        self.outcome()
-    }
-
-    fn answer(&self) -> &Arc<PartialOutput> {
-        self.answer()
-    }
-
-    fn abort_token(&self) -> &CancellationToken {
-        self.abort_token()
-    }
-
-    fn event_to_python(py: Python<'_>, event: StreamEvent) -> PyResult<Py<PyAny>> {
-        <crate::records::StreamEvent as crate::data::DataClass>::wrap(py, Arc::new(event))
-    }
-}
+run_stream!(CoreStream => CoreEvent, |py, event| Ok(Py::new(py, AgentStreamEvent(event))?.into_any()));
+run_stream!(LlmStream => StreamEvent, |py, event| PyStreamEvent::wrap(py, Arc::new(event)));
 
 /// The native half of ``turntree.AgentStream`` and ``turntree.upp.StreamResult``.
 #[pyclass(frozen, name = "AgentStreamCore", module = "turntree._core")]
@@ -221,7 +210,7 @@ garbage_collected!(AgentStream: events, outcome);
 pub(crate) struct AgentStreamEvent(CoreEvent);
 
 impl AgentStreamEvent {
-    /// The event of this run's own model or tools, none of a sub-agent's.
+    /// Returns the event of this run's own model or tools; `None` for an event of a sub-agent.
     pub(crate) const fn upp_event(&self) -> Option<&StreamEvent> {
         match &self.0 {
             CoreEvent::Upp(event) => Some(event),
@@ -229,7 +218,7 @@ impl AgentStreamEvent {
         }
     }
 
-    /// The event as Python sees it.
+    /// Wraps an event.
     pub(super) const fn new(event: CoreEvent) -> Self {
         Self(event)
     }

@@ -46,11 +46,7 @@ impl PyTracer {
     /// Returns the tracer of a run that was started at `caller`, or of the current context. Costs a few lookups without
     /// OpenTelemetry and with a disabled logger.
     pub(crate) fn of(py: Python<'_>, caller: Option<&CallerContext>) -> Option<Arc<Self>> {
-        let found = Self::find(py, caller);
-        found.unwrap_or_else(|error| {
-            error.write_unraisable(py, None);
-            None
-        })
+        report_error(py, Self::find(py, caller)).flatten()
     }
 
     fn find(py: Python<'_>, caller: Option<&CallerContext>) -> PyResult<Option<Arc<Self>>> {
@@ -79,15 +75,8 @@ impl PyTracer {
             fill(&attributes, operation.content())?;
         }
         let parent = parent.and_then(|parent| PySpan::of(parent)).map(|parent| parent.span.bind(py));
-        let begin = intern!(py, "begin");
-        Ok(self
-            .recorder
-            .bind(py)
-            .call_method1(
-                begin,
-                (operation.name(), operation.kind() == SpanKind::Client, attributes, parent),
-            )?
-            .unbind())
+        let arguments = (operation.name(), operation.kind() == SpanKind::Client, attributes, parent);
+        Ok(self.recorder.bind(py).call_method1(intern!(py, "begin"), arguments)?.unbind())
     }
 }
 
@@ -148,16 +137,14 @@ impl PySpan {
 
 impl Span for PySpan {
     fn first_chunk(&self) {
-        gil::if_held(|py| {
-            report_error(py, self.span.bind(py).call_method0(intern!(py, "first_chunk")).map(drop))
-        });
+        gil::if_held(|py| report_error(py, self.span.bind(py).call_method0(intern!(py, "first_chunk"))));
     }
 
     fn record_exception(&self, exception: &Exception<'_>) {
         let raised = exception.object.and_then(|object| object.downcast_ref::<Raised>());
         gil::if_held(|py| {
             let arguments = (exception.type_name, exception.message, raised.map(|raised| raised.value(py)));
-            report_error(py, self.span.bind(py).call_method1(intern!(py, "failed"), arguments).map(drop))
+            report_error(py, self.span.bind(py).call_method1(intern!(py, "failed"), arguments))
         });
     }
 

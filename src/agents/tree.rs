@@ -14,6 +14,7 @@ use crate::convert::json::to_raw_object;
 use crate::data::{Data, DataClass, extract, value_of};
 use crate::records::Turn;
 use crate::thread::{NodeThread, SharedThread, Thread, history_from};
+use crate::time::from_python;
 use crate::to_python::{ToPython, attributes, data_class};
 use turntree_agents::tree::{
     NodeHandle, NodeId, SharedTree, ThreadDiff as CoreDiff, ThreadNode as CoreNode, ThreadNodeJson,
@@ -187,14 +188,14 @@ impl ThreadTree {
 }
 
 /// Converts the initial thread of a tree: messages, and the id and times if it is a thread.
-fn first_thread(given: &Bound<'_, PyAny>) -> PyResult<CoreThread> {
-    let mut thread = CoreThread::new(history_from(given, "thread")?, &RandomIds, &SystemClock);
-    if given.is_instance_of::<Thread>() {
-        thread.id = given.getattr("id")?.extract()?;
-        thread.created_at = crate::time::from_python(&given.getattr("created_at")?, "thread")?;
-        thread.updated_at = crate::time::from_python(&given.getattr("updated_at")?, "thread")?;
+fn first_thread(thread: &Bound<'_, PyAny>) -> PyResult<CoreThread> {
+    let mut first = CoreThread::new(history_from(thread, "thread")?, &RandomIds, &SystemClock);
+    if thread.is_instance_of::<Thread>() {
+        first.id = thread.getattr("id")?.extract()?;
+        first.created_at = from_python(&thread.getattr("created_at")?, "thread")?;
+        first.updated_at = from_python(&thread.getattr("updated_at")?, "thread")?;
     }
-    Ok(thread)
+    Ok(first)
 }
 
 #[pymethods]
@@ -203,7 +204,7 @@ impl ThreadTree {
     #[pyo3(signature = (thread = None))]
     fn new(thread: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
         let tree = match thread {
-            Some(given) => CoreTree::new(first_thread(given)?, &RandomIds),
+            Some(thread) => CoreTree::new(first_thread(thread)?, &RandomIds),
             None => CoreTree::empty(&RandomIds, &SystemClock),
         };
         let value = Validated(Ok(Arc::new(SharedTree::new(tree))));
