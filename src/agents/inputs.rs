@@ -3,18 +3,23 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDateTime, PyDict, PyList, PyString, PyTuple};
 
 use super::functions::ToolFunction;
-use crate::content::content_from;
+use crate::content::{block_from, content_from};
 use crate::convert::json::{to_raw, to_raw_object};
+use crate::error::ToException as _;
 use crate::message::{Message, message_from};
+use crate::thread::history_from;
 use turntree_agents::Tool as CoreTool;
 use turntree_core::ids::RandomIds;
 use turntree_core::json::{Extra, RawObject};
+use turntree_core::message::message::History;
 use turntree_core::message::{Body, Message as CoreMessage, ToolDefinition};
-use turntree_core::time::SystemClock;
+use turntree_core::time::{SystemClock, Timestamp};
+use turntree_upp::UppError;
 use turntree_upp::llm::Input;
 
 /// Converts the input of a run: a message, or a text, a block or a list of both as one user message.
@@ -33,7 +38,7 @@ pub(crate) fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
     let content = if input.is_instance_of::<PyList>() {
         content_from(input, "input")?
     } else {
-        vec![crate::content::block_from(input, "input")?]
+        vec![block_from(input, "input")?]
     };
     Ok(Input::Message(Arc::new(CoreMessage::new(Body::User { content }, &RandomIds, &SystemClock))))
 }
@@ -71,4 +76,112 @@ fn core_tool(tool: &Bound<'_, PyAny>, function: &ToolFunction) -> PyResult<CoreT
         None => tool,
     };
     Ok(if function.approval.is_some() { tool.with_approval() } else { tool })
+}
+
+/// The history and the inputs of a call.
+pub(super) struct CallInput {
+    pub(super) history: History,
+    pub(super) inputs: Vec<Input>,
+}
+
+impl CallInput {
+    /// Separates history and inputs by the type of the first argument.
+    ///
+    /// Spec: UPP-1.2 §10.1.
+    ///
+    /// # Errors
+    /// `UPPError` `INVALID_REQUEST`, caused by what is wrong with the argument.
+    pub(super) fn from_python(arguments: &Bound<'_, PyTuple>, provider: &str) -> PyResult<Self> {
+        let py = arguments.py();
+        Self::read(arguments).map_err(|cause| {
+            let reason = cause.value(py).str().map(|reason| reason.to_string()).unwrap_or_default();
+            let error = UppError::invalid_request(provider, format!("Invalid inference input: {reason}"));
+            let error = error.to_exception(py);
+            error.set_cause(py, Some(cause));
+            error
+        })
+    }
+
+    fn read(arguments: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let mut arguments = arguments.iter().enumerate().peekable();
+        let history = arguments.peek().map(|(_, first)| history_of(first)).transpose()?.flatten();
+        if history.is_some() {
+            arguments.next();
+        }
+        let inputs = arguments.map(|(place, input)| call_input_from(&input, &format!("input[{place}]")));
+        Ok(Self { history: history.unwrap_or_default(), inputs: inputs.collect::<PyResult<_>>()? })
+    }
+}
+
+/// Returns the history if the first argument is one: a thread, an object or dict with a list of `messages`, an empty
+/// list, or a list that starts with a message.
+fn history_of(first: &Bound<'_, PyAny>) -> PyResult<Option<History>> {
+    let py = first.py();
+    let messages = match first.cast::<PyDict>() {
+        Ok(dict) => dict.get_item(intern!(py, "messages"))?,
+        Err(_) => first.getattr_opt(intern!(py, "messages"))?,
+    };
+    if let Some(messages) = messages.filter(is_list) {
+        return history_from(&messages, "history").map(Some);
+    }
+    if !is_list(first) {
+        return Ok(None);
+    }
+    match first.try_iter()?.next().transpose()? {
+        None => Ok(Some(History::new())),
+        Some(element) if looks_like_message(&element)? => history_from(first, "history").map(Some),
+        Some(_) => Err(PyTypeError::new_err(
+            "a list is a history and must hold messages; give texts and blocks one by one, as generate(*blocks)",
+        )),
+    }
+}
+
+fn is_list(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
+}
+
+/// Returns true for a message, or a dict with the members that every message has.
+fn looks_like_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if value.is_instance_of::<Message>() {
+        return Ok(true);
+    }
+    let Ok(dict) = value.cast::<PyDict>() else { return Ok(false) };
+    let text = |name: &str| -> PyResult<Option<String>> {
+        Ok(dict.get_item(name)?.and_then(|value| value.extract().ok()))
+    };
+    if text("id")?.is_none_or(|id| id.is_empty()) {
+        return Ok(false);
+    }
+    let is_dated = match dict.get_item("timestamp")? {
+        Some(time) if time.is_instance_of::<PyString>() => {
+            time.extract::<String>()?.parse::<Timestamp>().is_ok()
+        }
+        Some(time) => time.is_instance_of::<PyDateTime>(),
+        None => false,
+    };
+    let list =
+        |name: &str| -> PyResult<bool> { Ok(dict.get_item(name)?.is_some_and(|value| is_list(&value))) };
+    Ok(is_dated
+        && match text("type")?.as_deref() {
+            Some("user" | "assistant") => list("content")?,
+            Some("tool_result") => list("results")?,
+            _ => false,
+        })
+}
+
+/// Converts a message, a text or a block.
+fn call_input_from(input: &Bound<'_, PyAny>, what: &str) -> PyResult<Input> {
+    if let Ok(text) = input.cast::<PyString>() {
+        return Ok(Input::Text(text.to_str()?.to_owned()));
+    }
+    let is_message = input.is_instance_of::<Message>()
+        || match input.cast::<PyDict>() {
+            Ok(dict) => dict.contains("type")? && dict.contains("id")? && dict.contains("timestamp")?,
+            Err(_) => false,
+        };
+    if is_message {
+        message_from(input, what).map(Input::Message)
+    } else {
+        block_from(input, what).map(Input::Block)
+    }
 }

@@ -4,26 +4,21 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::PyTypeError;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDateTime, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::agent_core::AgentCore;
 use super::call_site::{CallSite, RunMode};
 use super::functions::Functions;
-use super::inputs::{params_from, tools_from};
+use super::inputs::{CallInput, params_from, tools_from};
 use super::run::PreparedRun;
 use super::stream::AgentStream;
 use crate::bridge::callbacks::Callbacks;
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil::lock;
-use crate::content::block_from;
 use crate::convert::json::to_raw;
-use crate::error::{OrRaise as _, ToException as _};
-use crate::message::{Message, message_from};
-use crate::thread::history_from;
+use crate::error::OrRaise as _;
 use crate::upp::config::config_from;
 use crate::upp::middleware::chain::MiddlewareChain;
 use crate::upp::model::ModelReference;
@@ -32,10 +27,7 @@ use turntree_agents::host::{RunContext, StrategyScope};
 use turntree_agents::{Llm, LlmOptions, ToolUseStrategy};
 use turntree_core::ids::RandomIds;
 use turntree_core::message::Turn;
-use turntree_core::message::message::History;
-use turntree_core::time::Timestamp;
 use turntree_upp::UppError;
-use turntree_upp::llm::Input;
 
 /// The native half of ``turntree.upp.LLM``. Any number of calls can run at the same time.
 #[pyclass(frozen, weakref, module = "turntree._core")]
@@ -161,116 +153,5 @@ impl LlmCore {
         let (run, context, CallInput { history, inputs }) = Self::prepare(slf, mode, arguments)?;
         let (machine, driver) = slf.get().llm.start(history, inputs, context).or_raise(slf.py())?;
         Ok((run, driver.complete(machine)))
-    }
-}
-
-/// The history and the inputs of a call.
-struct CallInput {
-    history: History,
-    inputs: Vec<Input>,
-}
-
-impl CallInput {
-    /// Separates history and inputs by the type of the first argument.
-    ///
-    /// Spec: UPP-1.2 §10.1.
-    ///
-    /// # Errors
-    /// `UPPError` `INVALID_REQUEST`, caused by what is wrong with the argument.
-    fn from_python(arguments: &Bound<'_, PyTuple>, provider: &str) -> PyResult<Self> {
-        let py = arguments.py();
-        Self::read(arguments).map_err(|cause| {
-            let reason = cause.value(py).str().map(|reason| reason.to_string()).unwrap_or_default();
-            let error = UppError::invalid_request(provider, format!("Invalid inference input: {reason}"));
-            let error = error.to_exception(py);
-            error.set_cause(py, Some(cause));
-            error
-        })
-    }
-
-    fn read(arguments: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        let mut arguments = arguments.iter().enumerate().peekable();
-        let history = match arguments.peek() {
-            Some((_, first)) => history_of(first)?,
-            None => None,
-        };
-        if history.is_some() {
-            arguments.next();
-        }
-        let inputs = arguments.map(|(place, input)| input_from(&input, &format!("input[{place}]")));
-        Ok(Self { history: history.unwrap_or_default(), inputs: inputs.collect::<PyResult<_>>()? })
-    }
-}
-
-/// Returns the history if the first argument is one: a thread, an object or dict with a list of `messages`, an empty
-/// list, or a list that starts with a message.
-fn history_of(first: &Bound<'_, PyAny>) -> PyResult<Option<History>> {
-    let py = first.py();
-    let messages = match first.cast::<PyDict>() {
-        Ok(dict) => dict.get_item(intern!(py, "messages"))?,
-        Err(_) => first.getattr_opt(intern!(py, "messages"))?,
-    };
-    if let Some(messages) = messages.filter(is_list) {
-        return history_from(&messages, "history").map(Some);
-    }
-    if !is_list(first) {
-        return Ok(None);
-    }
-    match first.try_iter()?.next().transpose()? {
-        None => Ok(Some(History::new())),
-        Some(element) if looks_like_message(&element)? => history_from(first, "history").map(Some),
-        Some(_) => Err(PyTypeError::new_err(
-            "a list is a history and must hold messages; give texts and blocks one by one, as generate(*blocks)",
-        )),
-    }
-}
-
-fn is_list(value: &Bound<'_, PyAny>) -> bool {
-    value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
-}
-
-/// Returns true for a message, or a dict with the members that every message has.
-fn looks_like_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    if value.is_instance_of::<Message>() {
-        return Ok(true);
-    }
-    let Ok(dict) = value.cast::<PyDict>() else { return Ok(false) };
-    let text = |name: &str| -> PyResult<Option<String>> {
-        Ok(dict.get_item(name)?.and_then(|value| value.extract().ok()))
-    };
-    if text("id")?.is_none_or(|id| id.is_empty()) {
-        return Ok(false);
-    }
-    let is_dated = match dict.get_item("timestamp")? {
-        Some(time) if time.is_instance_of::<PyString>() => {
-            time.extract::<String>()?.parse::<Timestamp>().is_ok()
-        }
-        Some(time) => time.is_instance_of::<PyDateTime>(),
-        None => false,
-    };
-    let list =
-        |name: &str| -> PyResult<bool> { Ok(dict.get_item(name)?.is_some_and(|value| is_list(&value))) };
-    Ok(is_dated
-        && match text("type")?.as_deref() {
-            Some("user" | "assistant") => list("content")?,
-            Some("tool_result") => list("results")?,
-            _ => false,
-        })
-}
-
-/// Converts a message, a text or a block.
-fn input_from(input: &Bound<'_, PyAny>, what: &str) -> PyResult<Input> {
-    if let Ok(text) = input.cast::<PyString>() {
-        return Ok(Input::Text(text.to_str()?.to_owned()));
-    }
-    let is_message = input.is_instance_of::<Message>()
-        || match input.cast::<PyDict>() {
-            Ok(dict) => dict.contains("type")? && dict.contains("id")? && dict.contains("timestamp")?,
-            Err(_) => false,
-        };
-    if is_message {
-        message_from(input, what).map(Input::Message)
-    } else {
-        block_from(input, what).map(Input::Block)
     }
 }
