@@ -137,14 +137,16 @@ impl PySpan {
 
 impl Span for PySpan {
     fn first_chunk(&self) {
-        gil::if_held(|py| report_error(py, self.span.bind(py).call_method0(intern!(py, "first_chunk"))));
+        gil::if_held(|py| {
+            report_error(py, self.span.bind(py).call_method0(intern!(py, "first_chunk")));
+        });
     }
 
     fn record_exception(&self, exception: &Exception<'_>) {
         let raised = exception.object.and_then(|object| object.downcast_ref::<Raised>());
         gil::if_held(|py| {
             let arguments = (exception.type_name, exception.message, raised.map(|raised| raised.value(py)));
-            report_error(py, self.span.bind(py).call_method1(intern!(py, "failed"), arguments))
+            report_error(py, self.span.bind(py).call_method1(intern!(py, "failed"), arguments));
         });
     }
 
