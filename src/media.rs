@@ -126,14 +126,14 @@ macro_rules! binary_media {
                 Ok(Self::holding(Self::block(binary(data, "data")?, mime_type, $($option),+)))
             }
 
-            /// Takes the bytes of a file.
+            /// Create the object from the bytes of a file.
             #[classmethod]
             #[pyo3(signature = (data, mime_type, $($signature)+))]
             fn from_bytes(_class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>, mime_type: String, $($option: $type),+) -> PyResult<Py<Self>> {
                 Py::new(data.py(), Self::new(data, mime_type, $($option),+)?)
             }
 
-            /// Takes a file as base64 text.
+            /// Create the object from base64 text.
             #[classmethod]
             #[pyo3(signature = (data, mime_type, $($signature)+))]
             fn from_base64(_class: &Bound<'_, PyType>, py: Python<'_>, data: &str, mime_type: String, $($option: $type),+) -> PyResult<Py<PyAny>> {

@@ -58,7 +58,7 @@ pub(super) fn pydantic_ai_version(history: &Bound<'_, PyAny>) -> PyResult<(Strin
     Ok((range.at_least.to_string(), range.before.map(|before| before.to_string())))
 }
 
-/// A history for an older version, and its changes.
+/// Return a history in the format of an older Pydantic AI.
 #[pyfunction]
 pub(super) fn downgrade_pydantic_ai<'py>(
     history: &Bound<'py, PyAny>,

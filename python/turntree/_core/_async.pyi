@@ -36,7 +36,7 @@ class Coroutine(collections.abc.Coroutine[Any, Any, _T_co]):
         value: BaseException | object = None,
         traceback: TracebackType | None = None,
     ) -> Any:
-        """Stops the Rust future and raises the exception."""
+        """Stops waiting and raises the exception."""
 
     def close(self) -> None:
         """Stops the Rust future."""
@@ -50,7 +50,7 @@ class _NextEvents(Awaitable[_T_co]):
     def __iter__(self) -> Self: ...
     def __next__(self) -> Any: ...
     def send(self, _value: object) -> Any:
-        """Polls once: returns a future for the event loop, or raises `StopIteration` with the event."""
+        """Polls once: returns a future for the event loop, or raises `StopIteration` with the result."""
 
     def throw(
         self,
@@ -58,7 +58,7 @@ class _NextEvents(Awaitable[_T_co]):
         value: BaseException | object = None,
         traceback: TracebackType | None = None,
     ) -> Any:
-        """Stops waiting and raises the exception. No event is lost."""
+        """Stops waiting and raises the exception."""
 
     def close(self) -> None:
         """Stops waiting."""

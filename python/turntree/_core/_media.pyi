@@ -342,7 +342,7 @@ class Audio(Data):
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Audio:
-        """Create audio from bytes.
+        """Create the object from the bytes of a file.
 
         Args:
             data: The file's bytes, not base64.
@@ -352,7 +352,7 @@ class Audio(Data):
 
     @classmethod
     def from_base64(cls, data: str, mime_type: str, duration: float | None = None) -> Audio:
-        """Create audio from base64 text.
+        """Create the object from base64 text.
 
         Args:
             data: Base64 of the file's bytes.
@@ -481,7 +481,7 @@ class Video(Data):
         width: int | None = None,
         height: int | None = None,
     ) -> Video:
-        """Create a video from bytes.
+        """Create the object from the bytes of a file.
 
         Args:
             data: The file's bytes, not base64.
@@ -501,7 +501,7 @@ class Video(Data):
         width: int | None = None,
         height: int | None = None,
     ) -> Video:
-        """Create a video from base64 text.
+        """Create the object from base64 text.
 
         Args:
             data: Base64 of the file's bytes.
