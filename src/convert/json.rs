@@ -24,8 +24,8 @@ use turntree_core::message::media::Binary;
 /// Converts a value inside documents (arguments, results, metadata) to JSON. `what` names it in errors.
 ///
 /// # Errors
-/// `TypeError` naming the location of a value that JSON cannot represent; `ValueError` for NaN, infinities and nesting deeper than
-/// [`Limits::PAYLOAD`] allows.
+/// `TypeError` naming the location of a value that JSON cannot represent; `ValueError` for NaN, infinities and nesting
+/// deeper than [`Limits::PAYLOAD`] allows.
 pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
     write(value, what, Limits::PAYLOAD.depth, false)
 }
