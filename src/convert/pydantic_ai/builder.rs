@@ -250,14 +250,7 @@ impl<'py> Builder<'py> {
                 }
                 _ => return Err(Unknown),
             },
-            MemberType::Counts if value.is_object() => {
-                let counts = self.plain(value, false)?;
-                let mut values = counts.cast::<PyDict>()?.values().iter();
-                if !values.all(|count| count.is_exact_instance_of::<PyInt>()) {
-                    return Err(Unknown);
-                }
-                counts
-            }
+            MemberType::Counts if value.is_object() => self.counts(value)?,
             MemberType::Cost => self.classes.decimal.bind(self.py).call1((&*text()?,))?,
             MemberType::Object
             | MemberType::AlwaysNone
@@ -266,6 +259,13 @@ impl<'py> Builder<'py> {
             | MemberType::Usage
             | MemberType::Counts => return Err(Unknown),
         }))
+    }
+
+    /// An object whose values are all integers.
+    fn counts(&mut self, value: &Value<'_>) -> Built<'py> {
+        let counts = self.plain(value, false)?;
+        let mut values = counts.cast::<PyDict>()?.values().iter();
+        if values.all(|count| count.is_exact_instance_of::<PyInt>()) { Ok(counts) } else { Err(Unknown) }
     }
 
     /// A value of plain types. With `files`, an object that Pydantic would make a file is refused.
