@@ -163,6 +163,11 @@ def test_logging_and_persistence_let_vectors_pass(run, loopback):
     log = logging("debug", lambda level, message, data: lines.append((message, data)), log_contents=True)
     run(vectors_of(loopback(""), log, persistence(Drawer())).embed(["a", "b"]))
 
-    assert [message.rsplit("3-small ")[-1] for message, _ in lines] == ["starts", "receives a request", "returned a response", "ends"]
+    assert [message.rsplit("3-small ")[-1] for message, _ in lines] == [
+        "starts",
+        "receives a request",
+        "returned a response",
+        "ends",
+    ]
     assert lines[1][1]["contents"] == ["a", "b"]
     assert lines[2][1]["embeddings"] == 2
