@@ -7,9 +7,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
+use super::class_parsers::entry_of;
 use super::dump::Dump;
 use super::handle::Data;
-use super::registry::entry_of;
 use crate::convert::any::tree_to_python;
 use crate::convert::json::{document_raw, document_text, json_to_python};
 use turntree_core::json::canonical::{CanonicalForm, canonical};
