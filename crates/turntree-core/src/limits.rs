@@ -148,8 +148,8 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
             _ => offset += 1,
         }
     }
-    while let Some(found) = bytes.get(offset..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
-        offset += found;
+    while let Some(position) = bytes.get(offset..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        offset += position;
         if bytes.get(offset) == Some(&b'"') {
             return offset;
         }

@@ -225,9 +225,9 @@ impl<'de> Deserialize<'de> for Actions {
 impl AgentConfig {
     /// Derives an identifier from a display name: `weather_assistant` from `Weather Assistant`.
     pub fn identifier_of(agent_name: &str) -> String {
-        let words =
+        let parts =
             agent_name.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
-        words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
+        parts.map(str::to_lowercase).collect::<Vec<_>>().join("_")
     }
 }
 

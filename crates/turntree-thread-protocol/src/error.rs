@@ -5,7 +5,7 @@
 //! ├── Parse              not JSON, over a limit, or of another shape; has the JSON pointer
 //! ├── Invalid            the document breaks rules of the protocol; has every issue
 //! ├── RoundtripMetadata  stored round-trip metadata is damaged
-//! ├── UiStream           a UI message stream breaks off where a real client gives up
+//! ├── UiStream           a UI message stream is invalid for a real client
 //! └── UnknownAgent       the agent of a view is not in the registry
 //! ```
 
@@ -101,7 +101,7 @@ impl ThreadError {
                 "remove metadata.pydantic_ai from the thread and its actions to rebuild messages from the actions alone"
             }
             Self::UiStream { .. } => {
-                "a real client gives up here too; read with errors=\"stop\" to keep the previous chunks"
+                "a real client rejects the stream here too; read with errors=\"stop\" to keep the previous chunks"
             }
             Self::UnknownAgent { .. } => "pass a key of thread.agents",
         }

@@ -125,9 +125,9 @@ fn placeholder(
     names: [&Option<String>; 3],
     base64: Option<&str>,
 ) -> String {
-    let mut words = vec![what.to_owned()];
-    words.extend(media_type.map(str::to_owned));
-    words.extend(names.into_iter().flatten().cloned());
-    words.extend(base64.map(|data| format!("{} bytes", data.len() / 4 * 3)));
-    format!("[{}]", words.join(" "))
+    let mut labels = vec![what.to_owned()];
+    labels.extend(media_type.map(str::to_owned));
+    labels.extend(names.into_iter().flatten().cloned());
+    labels.extend(base64.map(|data| format!("{} bytes", data.len() / 4 * 3)));
+    format!("[{}]", labels.join(" "))
 }

@@ -115,7 +115,7 @@ def test_what_was_not_recorded_is_refused_in_words(tmp_path):
         chat(url).run_sync("Bye")
 
     assert caught.value.code == ErrorCode.INVALID_REQUEST
-    for part in ("exchange 0", '/messages/0/content (recorded "Hi", asked "Bye")', "one.json", 'mode="auto"'):
+    for part in ("exchange 0", '/messages/0/content (recorded "Hi", requested "Bye")', "one.json", 'mode="auto"'):
         assert part in caught.value.message
     assert [unused["index"] for unused in tape.unused] == [0]
     with replay(path, ignore=["/messages/*/content"]):
@@ -244,7 +244,7 @@ def test_two_processes_record_into_one_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"format": "turntree.replay", "version": 1, "exchanges": [', "cut short"),
+        ('{"format": "turntree.replay", "version": 1, "exchanges": [', "truncated"),
         ("not json", "not JSON"),
         ('{"interactions": []}', "check the path"),
         ('{"format": "turntree.replay", "version": 99, "exchanges": []}', "upgrade"),

@@ -213,8 +213,8 @@ impl IncomingResponse {
     }
 
     async fn into_content_type_error(mut self, expected: &'static str) -> HttpError {
-        let found = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let found = found.unwrap_or("an unreadable content type").to_owned();
+        let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let found = content_type.unwrap_or("an unreadable content type").to_owned();
         let excerpt = excerpt(&self.read_prefix(MAX_EXCERPT_BODY).await);
         HttpError::ContentType { address: self.context.address.clone(), expected, found, excerpt }
     }

@@ -5,7 +5,7 @@
 //!   Request       the request itself is wrong: URL, header, client configuration
 //!   Status        the server refused (StatusError: status, headers, body, retry_after, request_id)
 //!   Timeout       connect | headers | idle | total
-//!   Network       connection refused, reset, TLS, body cut short
+//!   Network       connection refused, reset, TLS, truncated body
 //!   ContentType   a success with the wrong kind of body
 //!   TooLarge      the body passed the limit
 //!   Cancelled     the caller stopped it

@@ -64,7 +64,7 @@ pub struct StaticKey(pub Secret);
 
 impl KeyStrategy for StaticKey {
     fn key(&self) -> KeyFuture {
-        found(&self.0)
+        ready_key(&self.0)
     }
 }
 
@@ -93,7 +93,7 @@ impl KeyStrategy for RoundRobinKeys {
     fn key(&self) -> KeyFuture {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let index = turn.checked_rem(self.keys.len()).unwrap_or_default();
-        self.keys.get(index).map_or_else(|| empty("RoundRobinKeys"), found)
+        self.keys.get(index).map_or_else(|| empty("RoundRobinKeys"), ready_key)
     }
 }
 
@@ -135,7 +135,7 @@ impl WeightedKeys {
 
 impl KeyStrategy for WeightedKeys {
     fn key(&self) -> KeyFuture {
-        self.draw(fastrand::f64() * self.total).map_or_else(|| empty("WeightedKeys"), found)
+        self.draw(fastrand::f64() * self.total).map_or_else(|| empty("WeightedKeys"), ready_key)
     }
 }
 
@@ -179,7 +179,7 @@ impl KeyStrategy for EnvironmentKey {
     }
 }
 
-fn found(key: &Secret) -> KeyFuture {
+fn ready_key(key: &Secret) -> KeyFuture {
     Box::pin(ready(Ok(key.clone())))
 }
 

@@ -269,8 +269,8 @@ impl ResponseType {
 
     /// Checks a response's `Content-Type`. The error is the expected media type.
     pub(super) fn check(self, content_type: Option<&HeaderValue>) -> Result<(), &'static str> {
-        let (Some(expected), Some(found)) = (self.accept(), content_type) else { return Ok(()) };
-        let found = found.to_str().unwrap_or_default();
+        let (Some(expected), Some(content_type)) = (self.accept(), content_type) else { return Ok(()) };
+        let found = content_type.to_str().unwrap_or_default();
         let essence = found.split(';').next().unwrap_or_default().trim();
         let is_suffixed_json = self == Self::Json
             && essence.rsplit('+').next().is_some_and(|end| end.eq_ignore_ascii_case("json"));

@@ -114,7 +114,7 @@ pub fn plain_length(bytes: &[u8]) -> usize {
     if let Some(place) = short.iter().position(needs_escape) {
         return place;
     }
-    let is_plain = |block: &&[u8]| !block.iter().fold(false, |found, byte| found | needs_escape(byte));
+    let is_plain = |block: &&[u8]| !block.iter().fold(false, |escaped, byte| escaped | needs_escape(byte));
     let plain = short.len() + bytes.chunks_exact(BLOCK).skip(1).take_while(is_plain).count() * BLOCK;
     let rest = bytes.get(plain..).unwrap_or_default();
     plain + rest.iter().position(needs_escape).unwrap_or(rest.len())

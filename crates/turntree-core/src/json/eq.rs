@@ -105,7 +105,7 @@ fn members(nodes: &[Node<'_>], start: usize) -> Vec<(Vec<u8>, usize)> {
     }
     // Among equal keys the last one sorts first, and `dedup` retains it.
     members.sort_by(|one, two| one.0.cmp(&two.0).then(two.1.cmp(&one.1)));
-    members.dedup_by(|next, kept| next.0 == kept.0);
+    members.dedup_by(|next, previous| next.0 == previous.0);
     members
 }
 

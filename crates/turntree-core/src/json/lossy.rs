@@ -24,7 +24,7 @@ pub enum LossyKind {
 
 /// Lists the numbers and members of a valid JSON text that a JavaScript reader changes, in order.
 pub fn lossy_conversions(text: &str) -> Vec<LossyConversion> {
-    let mut found = Vec::new();
+    let mut conversions = Vec::new();
     let mut path: Vec<PathSegment> = Vec::new();
     for token in Reader::new(text) {
         match token {
@@ -36,10 +36,10 @@ pub fn lossy_conversions(text: &str) -> Vec<LossyConversion> {
                 if let Some(last) = path.last_mut() {
                     *last = PathSegment::Key(key.into_owned());
                 }
-                found.extend(kind.map(|kind| LossyConversion { path: path.clone(), kind }));
+                conversions.extend(kind.map(|kind| LossyConversion { path: path.clone(), kind }));
             }
             Token::Number(digits) if !survives(digits) => {
-                found
+                conversions
                     .push(LossyConversion { path: path.clone(), kind: LossyKind::Digits(digits.to_owned()) });
                 count_on(&mut path);
             }
@@ -50,7 +50,7 @@ pub fn lossy_conversions(text: &str) -> Vec<LossyConversion> {
             Token::Number(_) | Token::String(_) | Token::Bool(_) | Token::Null => count_on(&mut path),
         }
     }
-    found
+    conversions
 }
 
 /// Moves to the next element of an array. In an object the next key sets the path.

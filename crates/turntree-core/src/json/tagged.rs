@@ -118,8 +118,9 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'de, A> {
                 seed.deserialize(&mut serde_json::Deserializer::from_str(raw.get())).map_err(|error| {
                     // Its line and column are relative to the value; the deserializer adds those of the document.
                     let error = error.to_string();
-                    let words = error.rsplit_once(" at line ").map_or(error.as_str(), |(words, _)| words);
-                    A::Error::custom(format_args!("{name}: {words}"))
+                    let message =
+                        error.rsplit_once(" at line ").map_or(error.as_str(), |(message, _)| message);
+                    A::Error::custom(format_args!("{name}: {message}"))
                 })
             }
         }

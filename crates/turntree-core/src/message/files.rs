@@ -154,7 +154,7 @@ impl MediaKind {
     /// The media type by extension, else by the first bytes, if it belongs to this kind.
     fn media_type_of(self, path: &Path, content: &[u8]) -> String {
         let by_name = self.media_type(&path.to_string_lossy());
-        let by_content = || sniff(content).filter(|found| self.includes(found));
+        let by_content = || sniff(content).filter(|media_type| self.includes(media_type));
         by_name.or_else(by_content).unwrap_or(UNKNOWN).to_owned()
     }
 
@@ -204,19 +204,19 @@ pub fn sniff_base64(text: &str) -> Option<&'static str> {
 /// [`MediaError`] naming the path.
 pub fn read(path: &Path) -> Result<Bytes, MediaError> {
     let unreadable = |source| MediaError::Unreadable { path: path.to_owned(), source };
-    let facts = std::fs::metadata(path).map_err(unreadable)?;
-    if !facts.is_file() {
-        return Err(MediaError::NotAFile { path: path.to_owned(), is_directory: facts.is_dir() });
+    let metadata = std::fs::metadata(path).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(MediaError::NotAFile { path: path.to_owned(), is_directory: metadata.is_dir() });
     }
-    let mut content = Vec::with_capacity(usize::try_from(facts.len().min(MAX_FILE)).unwrap_or_default());
-    if facts.len() <= MAX_FILE {
+    let mut content = Vec::with_capacity(usize::try_from(metadata.len().min(MAX_FILE)).unwrap_or_default());
+    if metadata.len() <= MAX_FILE {
         File::open(path)
             .map_err(unreadable)?
             .take(MAX_FILE + 1)
             .read_to_end(&mut content)
             .map_err(unreadable)?;
     }
-    if facts.len() > MAX_FILE || content.len() as u64 > MAX_FILE {
+    if metadata.len() > MAX_FILE || content.len() as u64 > MAX_FILE {
         return Err(MediaError::TooLarge { path: path.to_owned() });
     }
     if content.is_empty() {
@@ -228,8 +228,8 @@ pub fn read(path: &Path) -> Result<Bytes, MediaError> {
 /// Checks that a URL has one of these schemes.
 fn check_url(url: &str, schemes: &[&str], expected: &'static str) -> Result<(), MediaError> {
     let rest = schemes.iter().find_map(|scheme| {
-        let (found, rest) = url.split_once("://")?;
-        found.eq_ignore_ascii_case(scheme).then_some(rest)
+        let (prefix, rest) = url.split_once("://")?;
+        prefix.eq_ignore_ascii_case(scheme).then_some(rest)
     });
     let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#']));
     if has_host && !url.contains(|character: char| character.is_whitespace() || character.is_control()) {

@@ -170,10 +170,10 @@ impl Converter {
                 run.whole = true;
                 run.one(&mut bytes, 0, length, true);
             }
-            Batch::TooLong { found, limit } => {
+            Batch::TooLong { size, limit } => {
                 run.done.lines = 1;
-                run.done.bytes_in = found as u64;
-                run.fail(vec![too_long(found, limit)], Vec::new());
+                run.done.bytes_in = size as u64;
+                run.fail(vec![too_long(size, limit)], Vec::new());
             }
         }
         run.finish()
@@ -181,8 +181,8 @@ impl Converter {
 }
 
 /// The issue of a document over the size limit.
-pub(super) fn too_long(found: usize, limit: usize) -> DocumentIssue {
-    let message = LimitError::Bytes { found, limit }.to_string();
+pub(super) fn too_long(size: usize, limit: usize) -> DocumentIssue {
+    let message = LimitError::Bytes { found: size, limit }.to_string();
     DocumentIssue::of_rule("limit_exceeded", String::new(), message)
 }
 
@@ -220,11 +220,11 @@ impl BatchRun<'_> {
         if line.trim_ascii().is_empty() {
             return;
         }
-        let kept = |line: &[u8]| if self.converter.keeps_text { line.to_vec() } else { Vec::new() };
+        let original = |line: &[u8]| if self.converter.keeps_text { line.to_vec() } else { Vec::new() };
         let thread = match self.converter.read(line) {
             Ok(thread) => thread,
             Err(errors) => {
-                let text = kept(line);
+                let text = original(line);
                 return self.fail(errors, text);
             }
         };
@@ -242,7 +242,7 @@ impl BatchRun<'_> {
                 // A document with warnings only does not fail.
                 let bad = errors.iter().any(|error| error.severity == Severity::Error.name());
                 self.done.documents += u64::from(!bad);
-                let text = kept(bytes.get(start..start + length).unwrap_or_default());
+                let text = original(bytes.get(start..start + length).unwrap_or_default());
                 self.fail(errors, text);
             }
         }

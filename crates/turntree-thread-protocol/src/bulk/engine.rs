@@ -76,15 +76,15 @@ pub(super) fn run<L: Coordinator>(
     if threads <= 1 {
         return alone(coordinator, &work, &stopped);
     }
-    let (give, given) = mpsc::channel::<(usize, L::Job)>();
+    let (job_sender, jobs) = mpsc::channel::<(usize, L::Job)>();
     let (finish, finished) = mpsc::channel();
-    let given = Mutex::new(given);
+    let jobs = Mutex::new(jobs);
     thread::scope(|scope| {
         for _ in 0..threads {
-            let (finish, given, work, stopped) = (finish.clone(), &given, &work, &stopped);
+            let (finish, jobs, work, stopped) = (finish.clone(), &jobs, &work, &stopped);
             scope.spawn(move || {
                 loop {
-                    let job = given.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((place, job)) = job else { break };
                     // Panics are sent to the calling thread, which would otherwise wait forever.
                     let done = catch_unwind(AssertUnwindSafe(|| work(job, stopped)));
@@ -101,9 +101,9 @@ pub(super) fn run<L: Coordinator>(
             under_way: InFlight::default(),
             next: 0,
         };
-        let result = lead_through(coordinator, threads, &give, &finished, &mut order);
+        let result = lead_through(coordinator, threads, &job_sender, &finished, &mut order);
         stopped.store(true, Ordering::Relaxed);
-        drop(give);
+        drop(job_sender);
         result
     })
 }
@@ -113,12 +113,12 @@ fn alone<L: Coordinator>(
     work: &(impl Fn(L::Job, &AtomicBool) -> L::Done + Sync),
     stopped: &AtomicBool,
 ) -> Result<(), BulkError> {
-    let mut asked = Instant::now();
+    let mut last_tick = Instant::now();
     while let Some((job, _)) = coordinator.next()? {
         coordinator.take(work(job, stopped))?;
-        if asked.elapsed() >= TICK {
+        if last_tick.elapsed() >= TICK {
             coordinator.tick()?;
-            asked = Instant::now();
+            last_tick = Instant::now();
         }
     }
     Ok(())
@@ -137,11 +137,11 @@ type Finished<D> = (usize, thread::Result<D>);
 fn lead_through<L: Coordinator>(
     coordinator: &mut L,
     threads: usize,
-    give: &mpsc::Sender<(usize, L::Job)>,
+    job_sender: &mpsc::Sender<(usize, L::Job)>,
     finished: &mpsc::Receiver<Finished<L::Done>>,
     order: &mut ReorderBuffer<L::Done>,
 ) -> Result<(), BulkError> {
-    let (mut place, mut more, mut asked) = (0, true, Instant::now());
+    let (mut place, mut more, mut last_tick) = (0, true, Instant::now());
     while more || order.under_way.count > 0 {
         if more && order.under_way.has_room(threads) {
             match coordinator.next()? {
@@ -149,7 +149,7 @@ fn lead_through<L: Coordinator>(
                     order.under_way.add(size);
                     order.sizes.insert(place, size);
                     // The threads outlive the sender.
-                    let _received = give.send((place, job));
+                    let _received = job_sender.send((place, job));
                     place += 1;
                 }
                 None => more = false,
@@ -164,9 +164,9 @@ fn lead_through<L: Coordinator>(
                 Err(RecvTimeoutError::Disconnected) => return Err(broken()),
             }
         }
-        if asked.elapsed() >= TICK {
+        if last_tick.elapsed() >= TICK {
             coordinator.tick()?;
-            asked = Instant::now();
+            last_tick = Instant::now();
         }
     }
     Ok(())

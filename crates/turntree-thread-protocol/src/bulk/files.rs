@@ -138,7 +138,7 @@ fn convert(
     done.bytes_in = batch.as_ref().map_or(0, Batch::len) as u64;
     let mut out = ChunkedBytes::default();
     match batch {
-        Some(Batch::TooLong { found, limit }) => return Err(vec![too_long(found, limit)]),
+        Some(Batch::TooLong { size, limit }) => return Err(vec![too_long(size, limit)]),
         Some(Batch::Lines(text) | Batch::Whole(text)) => converter.owned(text, &mut out)?,
         None => converter.owned(InputBuffer::default(), &mut out)?,
     }

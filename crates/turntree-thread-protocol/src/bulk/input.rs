@@ -55,7 +55,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, BulkError> {
 
 /// The size of a file on disk in bytes; 0 if it is unknown. Reading the file reports the error.
 pub fn size_of_file(path: &Path) -> usize {
-    path.metadata().map_or(0, |found| usize::try_from(found.len()).unwrap_or(usize::MAX))
+    path.metadata().map_or(0, |metadata| usize::try_from(metadata.len()).unwrap_or(usize::MAX))
 }
 
 /// Adds a remedy to errors of compressed data.
@@ -84,7 +84,7 @@ pub(super) enum Batch {
     /// One document.
     Whole(InputBuffer),
     /// A line over the limit. Its content is discarded.
-    TooLong { found: usize, limit: usize },
+    TooLong { size: usize, limit: usize },
 }
 
 impl Batch {
@@ -151,9 +151,9 @@ impl<'s> Batches<'s> {
 
     fn fill(&mut self) -> io::Result<()> {
         let most = self.limit.saturating_sub(self.pending.len()).saturating_add(READ);
-        let found = self.pending.read(self.source, READ, self.left.min(most))?;
-        self.left = self.left.saturating_sub(found);
-        self.ended = found == 0;
+        let count = self.pending.read(self.source, READ, self.left.min(most))?;
+        self.left = self.left.saturating_sub(count);
+        self.ended = count == 0;
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl<'s> Batches<'s> {
             _ => memrchr(b'\n', unsearched),
         };
         let end = match line_end {
-            Some(found) => self.searched + found + 1,
+            Some(position) => self.searched + position + 1,
             None if self.ended => self.pending.len(),
             None => {
                 self.searched = self.pending.len();
@@ -187,11 +187,11 @@ impl<'s> Batches<'s> {
 
     /// Discards the data of a document over the limit.
     fn discard_oversized(&mut self) {
-        let found = self.pending.len();
+        let size = self.pending.len();
         if let Some(discarded) = &mut self.discarded {
-            *discarded += found;
-        } else if found > self.limit {
-            self.discarded = Some(found);
+            *discarded += size;
+        } else if size > self.limit {
+            self.discarded = Some(size);
         } else {
             return;
         }
@@ -204,7 +204,7 @@ impl<'s> Batches<'s> {
         let rest = self.pending.split_off(end);
         let bytes = std::mem::replace(&mut self.pending, rest);
         if let Some(discarded) = self.discarded.take() {
-            return Some(Batch::TooLong { found: discarded + bytes.len(), limit: self.limit });
+            return Some(Batch::TooLong { size: discarded + bytes.len(), limit: self.limit });
         }
         match self.framing {
             _ if bytes.is_empty() => None,

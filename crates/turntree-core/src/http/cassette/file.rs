@@ -240,7 +240,7 @@ pub(super) fn read(path: &Path) -> Result<Recording, CassetteError> {
     let text = simdutf8::compat::from_utf8(&bytes)
         .map_err(|error| wrong(format!("it is not UTF-8 ({error}); record it again")))?;
     let value: Value = serde_json::from_str(text).map_err(|error| {
-        let why = if error.is_eof() { "it is cut short" } else { "it is not JSON" };
+        let why = if error.is_eof() { "it is truncated" } else { "it is not JSON" };
         wrong(format!("{why} ({error}); restore it or record it again"))
     })?;
     if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
@@ -283,7 +283,7 @@ pub(super) fn write(path: &Path, recording: &Recording) -> Result<(), CassetteEr
     let mut text = serde_json::to_string_pretty(recording).map_err(|error| failed(error.to_string()))?;
     text.push('\n');
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let name = path.file_name().ok_or_else(|| failed("the path names no file".to_owned()))?;
+    let name = path.file_name().ok_or_else(|| failed("the path has no file name".to_owned()))?;
     let mut beside = name.to_owned();
     beside.push(format!(".{}.part", uuid::Uuid::new_v4().simple()));
     let part = folder.map_or_else(|| PathBuf::from(&beside), |folder| folder.join(&beside));

@@ -98,11 +98,11 @@ impl Lock {
                     return Err(failed(error.to_string()));
                 }
                 Err(error) if Instant::now() >= deadline => {
-                    let words = format!(
-                        "another recorder holds {} ({error}); remove it when none runs",
+                    let reason = format!(
+                        "another recorder holds {} ({error}); remove it if no recorder is running",
                         lock.display()
                     );
-                    return Err(failed(words));
+                    return Err(failed(reason));
                 }
                 Err(_) if is_stale(&lock) => {
                     // Another process may have removed it already.

@@ -21,19 +21,19 @@ pub(super) struct Difference {
     /// A JSON pointer into the body, or `method`, or `url`.
     place: String,
     recorded: Option<String>,
-    asked: Option<String>,
+    requested: Option<String>,
     is_address: bool,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.place.is_empty() { "the body" } else { &self.place };
-        match (&self.recorded, &self.asked) {
-            (Some(recorded), Some(asked)) => {
-                write!(formatter, "{place} (recorded {recorded}, asked {asked})")
+        match (&self.recorded, &self.requested) {
+            (Some(recorded), Some(requested)) => {
+                write!(formatter, "{place} (recorded {recorded}, requested {requested})")
             }
-            (Some(recorded), None) => write!(formatter, "{place} (recorded {recorded}, not asked)"),
-            (None, Some(asked)) => write!(formatter, "{place} (not recorded, asked {asked})"),
+            (Some(recorded), None) => write!(formatter, "{place} (recorded {recorded}, not requested)"),
+            (None, Some(requested)) => write!(formatter, "{place} (not recorded, requested {requested})"),
             (None, None) => formatter.write_str(place),
         }
     }
@@ -61,19 +61,19 @@ impl IgnoredPointers {
 /// True if a request matches a recorded one.
 pub(super) fn matches(
     recorded: &RecordedRequest,
-    asked: &RecordedRequest,
+    requested: &RecordedRequest,
     ignored: &IgnoredPointers,
 ) -> bool {
-    compare(recorded, asked, ignored, 1).is_empty()
+    compare(recorded, requested, ignored, 1).is_empty()
 }
 
 /// The differences, at most 64.
 pub(super) fn differences(
     recorded: &RecordedRequest,
-    asked: &RecordedRequest,
+    requested: &RecordedRequest,
     ignored: &IgnoredPointers,
 ) -> Vec<Difference> {
-    compare(recorded, asked, ignored, MAX_DIFFERENCES)
+    compare(recorded, requested, ignored, MAX_DIFFERENCES)
 }
 
 /// The distance of two requests, to find the nearest.
@@ -83,22 +83,28 @@ pub(super) fn distance(differences: &[Difference]) -> usize {
 
 fn compare(
     recorded: &RecordedRequest,
-    asked: &RecordedRequest,
+    requested: &RecordedRequest,
     ignored: &IgnoredPointers,
     limit: usize,
 ) -> Vec<Difference> {
-    let mut found = Vec::new();
-    for (place, one, two) in [("method", &recorded.method, &asked.method), ("url", &recorded.url, &asked.url)]
+    let mut differences = Vec::new();
+    for (place, one, two) in
+        [("method", &recorded.method, &requested.method), ("url", &recorded.url, &requested.url)]
     {
         if one != two {
             let (one, two) = (Some(one.clone()), Some(two.clone()));
-            found.push(Difference { place: place.to_owned(), recorded: one, asked: two, is_address: true });
+            differences.push(Difference {
+                place: place.to_owned(),
+                recorded: one,
+                requested: two,
+                is_address: true,
+            });
         }
     }
-    let mut comparison = Comparison { path: Vec::new(), found, ignored, limit };
-    let (one, two) = (recorded.body.as_ref().map(value), asked.body.as_ref().map(value));
+    let mut comparison = Comparison { path: Vec::new(), differences, ignored, limit };
+    let (one, two) = (recorded.body.as_ref().map(value), requested.body.as_ref().map(value));
     comparison.values(one.as_ref(), two.as_ref());
-    comparison.found
+    comparison.differences
 }
 
 /// A body as a JSON value: documents as they are, other bodies as text.
@@ -115,17 +121,17 @@ fn value(body: &Payload) -> Value {
 
 struct Comparison<'a> {
     path: Vec<String>,
-    found: Vec<Difference>,
+    differences: Vec<Difference>,
     ignored: &'a IgnoredPointers,
     limit: usize,
 }
 
 impl Comparison<'_> {
-    fn values(&mut self, recorded: Option<&Value>, asked: Option<&Value>) {
-        if self.found.len() >= self.limit || self.ignored.has(&self.path) {
+    fn values(&mut self, recorded: Option<&Value>, requested: Option<&Value>) {
+        if self.differences.len() >= self.limit || self.ignored.has(&self.path) {
             return;
         }
-        match (recorded, asked) {
+        match (recorded, requested) {
             (Some(Value::Object(one)), Some(Value::Object(two))) => {
                 let added = two.keys().filter(|key| !one.contains_key(*key));
                 for key in one.keys().chain(added) {
@@ -143,15 +149,15 @@ impl Comparison<'_> {
                 let segments = self.path.iter().map(|segment| segment.replace('~', "~0").replace('/', "~1"));
                 let mut place = String::new();
                 segments.for_each(|segment| place.extend(["/", &segment]));
-                let (recorded, asked) = (one.map(shown), two.map(shown));
-                self.found.push(Difference { place, recorded, asked, is_address: false });
+                let (recorded, requested) = (one.map(shown), two.map(shown));
+                self.differences.push(Difference { place, recorded, requested, is_address: false });
             }
         }
     }
 
-    fn within(&mut self, segment: String, recorded: Option<&Value>, asked: Option<&Value>) {
+    fn within(&mut self, segment: String, recorded: Option<&Value>, requested: Option<&Value>) {
         self.path.push(segment);
-        self.values(recorded, asked);
+        self.values(recorded, requested);
         self.path.pop();
     }
 }

@@ -96,7 +96,7 @@ fn headers(recorded: &Map<String, Value>) -> Result<HeaderMap, TransportError> {
             let header = HeaderName::from_bytes(name.as_bytes()).ok();
             let value = value.as_str().and_then(|text| HeaderValue::from_str(text).ok());
             let (Some(header), Some(value)) = (header, value) else {
-                return Err(unplayable(&format!("its header {name:?} is none")));
+                return Err(unplayable(&format!("its header {name:?} is invalid")));
             };
             headers.append(header, value);
         }

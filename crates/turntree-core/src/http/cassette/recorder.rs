@@ -93,12 +93,12 @@ impl<T: Transport> Transport for RecordingTransport<T> {
     }
 }
 
-/// Records one exchange. When it is dropped before the end, it records that the caller gave up.
+/// Records one exchange. When it is dropped before the end, it records that the caller cancelled it.
 struct ExchangeRecorder {
     cassette: Cassette,
     index: usize,
     secrets: Vec<String>,
-    /// When the client gives up waiting for the headers.
+    /// The client's deadline for the response headers.
     deadline: Option<Instant>,
     /// True if the exchange is recorded. An exchange is recorded once.
     is_finished: bool,
@@ -153,7 +153,7 @@ impl Drop for ExchangeRecorder {
         } else {
             RecordedFailure {
                 kind: FailureKind::Closed,
-                message: "the caller gave the request up".to_owned(),
+                message: "the caller cancelled the request".to_owned(),
             }
         };
         self.finish(|exchange| exchange.failure = Some(failure));
@@ -216,7 +216,7 @@ impl Stream for RecordedBody {
 impl Drop for RecordedBody {
     fn drop(&mut self) {
         if !self.recorder.is_finished {
-            let message = "the reader went away before the end".to_owned();
+            let message = "the reader closed the body before its end".to_owned();
             self.close(Some(RecordedFailure { kind: FailureKind::Closed, message }));
         }
     }

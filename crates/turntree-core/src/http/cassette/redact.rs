@@ -81,11 +81,11 @@ fn is_secret_member(plain: &str) -> bool {
 pub(super) fn payload(body: Payload, secrets: &[String]) -> Payload {
     match body {
         Payload::Json(value) => Payload::Json(json(value, secrets)),
-        Payload::Text(told) => Payload::Text(text(&told, secrets).into_owned()),
+        Payload::Text(body) => Payload::Text(text(&body, secrets).into_owned()),
         // A search of the file does not find a secret in base64, but a reader can decode it.
-        Payload::Base64(told) => {
-            let hidden = STANDARD.decode(&told).ok().and_then(|whole| bytes(&whole, secrets));
-            Payload::Base64(hidden.map_or(told, |hidden| STANDARD.encode(hidden)))
+        Payload::Base64(encoded) => {
+            let hidden = STANDARD.decode(&encoded).ok().and_then(|whole| bytes(&whole, secrets));
+            Payload::Base64(hidden.map_or(encoded, |hidden| STANDARD.encode(hidden)))
         }
         Payload::Chunks(chunks) => Payload::Chunks(stream(chunks, secrets)),
     }
@@ -107,7 +107,7 @@ fn stream(chunks: Vec<Chunk>, secrets: &[String]) -> Vec<Chunk> {
     let hidden: Vec<Chunk> = chunks
         .into_iter()
         .map(|chunk| match chunk {
-            Chunk::Text(told) => Chunk::Text(text(&told, secrets).into_owned()),
+            Chunk::Text(content) => Chunk::Text(text(&content, secrets).into_owned()),
             binary @ Chunk::Binary { .. } => binary,
         })
         .collect();
@@ -124,7 +124,7 @@ fn stream(chunks: Vec<Chunk>, secrets: &[String]) -> Vec<Chunk> {
 
 fn json(value: Value, secrets: &[String]) -> Value {
     match value {
-        Value::String(told) => Value::String(text(&told, secrets).into_owned()),
+        Value::String(content) => Value::String(text(&content, secrets).into_owned()),
         Value::Array(items) => Value::Array(items.into_iter().map(|item| json(item, secrets)).collect()),
         Value::Object(members) => {
             let hide = |(name, value): (String, Value)| {
@@ -140,8 +140,8 @@ fn json(value: Value, secrets: &[String]) -> Value {
 }
 
 /// Removes the given secrets, and values that look like keys, from a text.
-pub(super) fn text<'a>(told: &'a str, secrets: &[String]) -> Cow<'a, str> {
-    let mut hidden = Cow::Borrowed(told);
+pub(super) fn text<'a>(input: &'a str, secrets: &[String]) -> Cow<'a, str> {
+    let mut hidden = Cow::Borrowed(input);
     for secret in secrets {
         if hidden.contains(secret.as_str()) {
             hidden = Cow::Owned(hidden.replace(secret.as_str(), MARK));
@@ -156,33 +156,33 @@ pub(super) fn text<'a>(told: &'a str, secrets: &[String]) -> Cow<'a, str> {
 }
 
 /// Removes secrets from bytes that are not UTF-8; None if there are none. The other bytes do not change.
-fn bytes(told: &[u8], secrets: &[String]) -> Option<Vec<u8>> {
+fn bytes(input: &[u8], secrets: &[String]) -> Option<Vec<u8>> {
     // Maps each byte to a character: ASCII to itself, other bytes to the private use area.
-    let spelled = |bytes: &[u8]| -> String {
+    let to_chars = |bytes: &[u8]| -> String {
         let letter = |byte: &u8| match byte {
             0..0x80 => char::from(*byte),
             0x80.. => char::from_u32(PRIVATE_USE + u32::from(*byte)).unwrap_or(char::REPLACEMENT_CHARACTER),
         };
         bytes.iter().map(letter).collect()
     };
-    let secrets: Vec<String> = secrets.iter().map(|secret| spelled(secret.as_bytes())).collect();
-    let told = spelled(told);
-    let hidden = text(&told, &secrets);
+    let secrets: Vec<String> = secrets.iter().map(|secret| to_chars(secret.as_bytes())).collect();
+    let mapped = to_chars(input);
+    let hidden = text(&mapped, &secrets);
     let byte = |letter: char| {
         let code = u32::from(letter);
         u8::try_from(code).or_else(|_| u8::try_from(code.saturating_sub(PRIVATE_USE))).unwrap_or(b'?')
     };
-    (*hidden != *told).then(|| hidden.chars().map(byte).collect())
+    (*hidden != *mapped).then(|| hidden.chars().map(byte).collect())
 }
 
 /// Removes keys with a prefix from a text; None if there are none.
-fn without_shape(told: &str, beginning: &str, shortest: usize) -> Option<String> {
+fn without_shape(input: &str, beginning: &str, shortest: usize) -> Option<String> {
     let is_part =
         |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | '/' | '+' | '=');
-    let (mut clean, mut rest, mut is_changed) = (String::new(), told, false);
+    let (mut clean, mut rest, mut is_changed) = (String::new(), input, false);
     while let Some(place) = rest.find(beginning) {
-        let (before, found) = rest.split_at(place);
-        let tail = found.get(beginning.len()..).unwrap_or_default();
+        let (before, candidate) = rest.split_at(place);
+        let tail = candidate.get(beginning.len()..).unwrap_or_default();
         let length = tail.find(|letter| !is_part(letter)).unwrap_or(tail.len());
         let is_word = before.chars().next_back().is_some_and(char::is_alphanumeric);
         clean.push_str(before);
@@ -214,6 +214,7 @@ pub(super) fn with_hook(
     let wrong = |reason: String| failed(HostFailure::new(std::io::Error::other(reason)));
     let value = serde_json::to_value(exchange).map_err(|error| wrong(error.to_string()))?;
     let changed = hook(value).map_err(failed)?;
-    serde_path_to_error::deserialize::<_, Recorded>(changed)
-        .map_err(|error| wrong(format!("it returned no exchange: {} at {}", error.inner(), error.path())))
+    serde_path_to_error::deserialize::<_, Recorded>(changed).map_err(|error| {
+        wrong(format!("it did not return a valid exchange: {} at {}", error.inner(), error.path()))
+    })
 }

@@ -20,7 +20,7 @@ pub(in crate::convert) fn system(action_type: &str, timestamp: &str, data: RawJs
 /// The action type of a stream's data part with this name.
 pub(in crate::convert) fn data_action_type(name: &str) -> String {
     match name.strip_prefix("tp-") {
-        Some(fact) => format!("system.tp.{fact}"),
+        Some(event) => format!("system.tp.{event}"),
         None => format!("system.{name}"),
     }
 }

@@ -330,8 +330,8 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
 
 /// The default media type: detected from the first bytes, otherwise the most common of its kind.
 fn guess(media: &MediaFields<'_>) -> &'static str {
-    let told = media.base64.and_then(|data| sniff_base64(data));
-    told.unwrap_or(match media.url_class {
+    let detected = media.base64.and_then(|data| sniff_base64(data));
+    detected.unwrap_or(match media.url_class {
         "image-url" => "image/png",
         "audio-url" => "audio/wav",
         "video-url" => "video/mp4",

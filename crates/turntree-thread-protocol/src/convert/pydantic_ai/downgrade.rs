@@ -116,7 +116,7 @@ impl Downgrader {
         let mut members = self.members(pointer, message.kind.name(), &message.members);
         if self.to < SUSPENDED_ANSWERS && members.text("state").as_deref() == Some("suspended") {
             let message_text =
-                format!("\"suspended\" came with {SUSPENDED_ANSWERS}; it is now \"incomplete\"");
+                format!("\"suspended\" was added in {SUSPENDED_ANSWERS}; it is now \"incomplete\"");
             self.note(format!("{pointer}/state"), ChangeKind::Rewritten, message_text);
             members = replaced(&members, "state", &Value::text("incomplete"));
         }
@@ -138,7 +138,7 @@ impl Downgrader {
             }
             if !self.says_nothing(class, key, value) {
                 let message_text = match since {
-                    Some(since) => format!("\"{key}\" came with {since}"),
+                    Some(since) => format!("\"{key}\" was added in {since}"),
                     None => format!("no known version has \"{key}\" here"),
                 };
                 self.note(format!("{pointer}/{key}"), ChangeKind::Dropped, message_text);
@@ -180,7 +180,7 @@ impl Downgrader {
         let replaced = self.replacements(&class, message, part, pointer);
         let why = since.map_or_else(
             || format!("no known version has parts of kind \"{class}\""),
-            |since| format!("\"{class}\" parts came with {since}"),
+            |since| format!("\"{class}\" parts were added in {since}"),
         );
         match replaced.as_slice() {
             [] => self.note(pointer.to_owned(), ChangeKind::Dropped, why),
@@ -231,7 +231,7 @@ impl Downgrader {
             let value = match (&**key, text.as_deref()) {
                 ("outcome", Some("interrupted")) if self.to < INTERRUPTED_RETURNS => {
                     let message_text =
-                        format!("\"interrupted\" came with {INTERRUPTED_RETURNS}; it is now \"failed\"");
+                        format!("\"interrupted\" was added in {INTERRUPTED_RETURNS}; it is now \"failed\"");
                     self.note(format!("{pointer}/outcome"), ChangeKind::Rewritten, message_text);
                     Value::text("failed")
                 }
@@ -294,7 +294,7 @@ impl Downgrader {
             let mut object = self.members(pointer, &class, &object);
             let local = object.text("force_download").as_deref() == Some("allow-local");
             if local && self.to < LOCAL_DOWNLOADS {
-                let message_text = format!("\"allow-local\" came with {LOCAL_DOWNLOADS}; it is now true");
+                let message_text = format!("\"allow-local\" was added in {LOCAL_DOWNLOADS}; it is now true");
                 self.note(format!("{pointer}/force_download"), ChangeKind::Rewritten, message_text);
                 object = replaced(&object, "force_download", &Value::json("true"));
             }
@@ -302,7 +302,7 @@ impl Downgrader {
         }
         let why = since.map_or_else(
             || format!("no known version has items of kind \"{class}\""),
-            |since| format!("\"{class}\" items came with {since}"),
+            |since| format!("\"{class}\" items were added in {since}"),
         );
         let content = object.get("content").filter(|content| content.as_text().is_some()).cloned();
         let text = matches!(&*class, "structured-content" | "text-content").then_some(content).flatten();
@@ -310,7 +310,7 @@ impl Downgrader {
             self.note(pointer.to_owned(), ChangeKind::Dropped, why);
             return None;
         };
-        self.note(pointer.to_owned(), ChangeKind::Rewritten, format!("{why}; its text is kept"));
+        self.note(pointer.to_owned(), ChangeKind::Rewritten, format!("{why}; its text is preserved"));
         if self.to < TEXT_CONTENT {
             return Some(text);
         }
@@ -369,7 +369,7 @@ fn speech_parts<'a>(part: &Part<'a>, has_files: bool) -> Vec<Part<'a>> {
 /// True if a tool search result lacks fields that the first versions require.
 fn is_short_search(class: &str, part: &Part<'_>) -> bool {
     #[derive(serde::Deserialize)]
-    struct Found<'f> {
+    struct SearchResult<'f> {
         #[serde(borrow, rename = "discovered_tools")]
         _tools: Vec<Match<'f>>,
     }
@@ -378,7 +378,7 @@ fn is_short_search(class: &str, part: &Part<'_>) -> bool {
         #[serde(borrow, rename = "description")]
         _description: &'f RawValue,
     }
-    let whole = |content: &Value<'_>| serde_json::from_str::<Found<'_>>(&content.to_json()).is_ok();
+    let whole = |content: &Value<'_>| serde_json::from_str::<SearchResult<'_>>(&content.to_json()).is_ok();
     class != "tool-call" && class != "builtin-tool-call" && !part.get("content").is_some_and(whole)
 }
 

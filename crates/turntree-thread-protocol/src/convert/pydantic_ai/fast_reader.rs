@@ -188,9 +188,9 @@ impl<'a> FastReader<'a> {
     }
 
     fn word(&mut self, word: &str) -> Option<&'a str> {
-        let found = self.text.get(self.offset..)?.get(..word.len()).filter(|found| *found == word)?;
+        let literal = self.text.get(self.offset..)?.get(..word.len()).filter(|literal| *literal == word)?;
         self.offset += word.len();
-        Some(found)
+        Some(literal)
     }
 
     /// Reads a string with its quotes.

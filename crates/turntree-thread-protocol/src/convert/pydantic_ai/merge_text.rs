@@ -86,9 +86,9 @@ impl TextRun {
                 before.text.push_str(&text);
             }
             (Some(text), ..) => self.content.push(ContentPart::text(text)),
-            (None, Some((file, said)), _) => {
+            (None, Some((file, metadata)), _) => {
                 self.content.push(file);
-                entry = Some(said.map(String::from));
+                entry = Some(metadata.map(String::from));
             }
             (None, None, _) => {}
         }

@@ -5,7 +5,7 @@
 //!               read
 //! JSON bytes ◄─ write ──────── model ◄─ from_actions ─ Thread ◄── export: agent views, older versions
 //!
-//! fast_reader          compact JSON as Pydantic writes it; gives up on anything else
+//! fast_reader          compact JSON as Pydantic writes it; rejects any other text
 //! read, write          any JSON, byte for byte, with error locations
 //! validation           rejects what no version of Pydantic AI accepts
 //! model                messages, parts and values

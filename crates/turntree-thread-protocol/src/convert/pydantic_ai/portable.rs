@@ -49,7 +49,7 @@ impl PortableState {
             if let Some(title) = title {
                 data.insert("title", RawJson::from_str_value(&title));
             }
-            DeferredAction::new(fact("source_url", &data, timestamp))
+            DeferredAction::new(portable_action("source_url", &data, timestamp))
         })
         .collect()
     }
@@ -76,10 +76,10 @@ pub(super) fn cites(text: &Part<'_>) -> bool {
 
 /// True if a thinking part is empty.
 pub(super) fn is_empty_thought(part: &Part<'_>) -> bool {
-    let says = |key: &str| part.get(key).is_some_and(|value| !value.is_null());
+    let has = |key: &str| part.get(key).is_some_and(|value| !value.is_null());
     part_kind(part) == "thinking"
         && part.text("content").is_some_and(|text| text.is_empty())
-        && !["signature", "id", "provider_name", "provider_details"].into_iter().any(says)
+        && !["signature", "id", "provider_name", "provider_details"].into_iter().any(has)
 }
 
 /// The actions of stream chunks that a tool sent beside its result. Pydantic AI stores them in the metadata of its
@@ -100,7 +100,7 @@ pub(super) fn deferred_by_tool(part: &Part<'_>, timestamp: &str) -> Vec<Deferred
 }
 
 /// Types of chunks with their required and optional members.
-const FACTS: &[(&str, &str, &[&str], &[&str])] = &[
+const CHUNK_MEMBERS: &[(&str, &str, &[&str], &[&str])] = &[
     ("source-url", "source_url", &["source_id", "url"], &["title"]),
     ("source-document", "source_document", &["source_id", "media_type", "title"], &["filename"]),
     ("file", "file", &["media_type", "url"], &[]),
@@ -117,21 +117,21 @@ fn of_chunk(chunk: &RawObject, timestamp: &str) -> Option<DeferredAction> {
         let id = chunk.get("id").and_then(RawJson::as_string);
         return Some(DeferredAction { action: system(&data_name(name)?, timestamp, data.clone()), id });
     }
-    let (_, name, must, may) = FACTS.iter().find(|(known, ..)| *known == kind)?;
+    let (_, name, must, may) = CHUNK_MEMBERS.iter().find(|(known, ..)| *known == kind)?;
     let members: Vec<&str> = must.iter().chain(*may).copied().collect();
     let text = |key: &str| chunk.get(key).is_some_and(RawJson::is_string);
     if !known(&members) || !must.iter().all(|key| text(key)) {
         return None;
     }
-    let said = members.into_iter().filter(|key| text(key));
-    let data = said.filter_map(|key| Some((key, chunk.get(key)?.clone()))).collect();
-    Some(DeferredAction::new(fact(name, &data, timestamp)))
+    let present = members.into_iter().filter(|key| text(key));
+    let data = present.filter_map(|key| Some((key, chunk.get(key)?.clone()))).collect();
+    Some(DeferredAction::new(portable_action(name, &data, timestamp)))
 }
 
 /// Creates a `system.tp.*` action.
 ///
 /// Spec: UI message stream, §12.
-fn fact(name: &str, data: &RawObject, timestamp: &str) -> Action {
+fn portable_action(name: &str, data: &RawObject, timestamp: &str) -> Action {
     system(&format!("system.tp.{name}"), timestamp, RawJson::from_value(data).unwrap_or_default())
 }
 

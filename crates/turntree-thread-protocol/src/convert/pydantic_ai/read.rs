@@ -157,12 +157,12 @@ fn locate(text: &str, error: &serde_json::Error) -> ParseError {
     // The counting `parts` member is parsed separately.
     if let [PathSegment::Index(index)] = *path
         && let Some(parts) = parts_text(text, index)
-        && let Some((steps, said)) = place_of_error::<Parts<'_>>(&parts)
+        && let Some((steps, error)) = place_of_error::<Parts<'_>>(&parts)
     {
         path.push(PathSegment::Key("parts".to_owned()));
         path.extend(steps);
         // Line and column would refer to the parts only.
-        said.split(" at line ").next().unwrap_or_default().clone_into(&mut message);
+        error.split(" at line ").next().unwrap_or_default().clone_into(&mut message);
     }
     ParseError { kind, path, message }
 }
@@ -192,13 +192,13 @@ fn segment(segment: &serde_path_to_error::Segment) -> Option<PathSegment> {
 /// Replaces `NaN` and `Infinity` with `null`; `None` if there are none.
 pub(super) fn without_nan(text: &str) -> Option<String> {
     let mut standard = String::with_capacity(text.len());
-    let (mut rest, mut found) = (text, false);
+    let (mut rest, mut replaced) = (text, false);
     while let Some(position) = rest.find(['"', 'N', 'I', '-']) {
         let (before, tail) = rest.split_at(position);
         standard.push_str(before);
         let number = ["NaN", "-Infinity", "Infinity"].into_iter().find(|number| tail.starts_with(number));
         let length = if let Some(number) = number {
-            found = true;
+            replaced = true;
             standard.push_str("null");
             number.len()
         } else {
@@ -209,7 +209,7 @@ pub(super) fn without_nan(text: &str) -> Option<String> {
         rest = tail.get(length..).unwrap_or_default();
     }
     standard.push_str(rest);
-    found.then_some(standard)
+    replaced.then_some(standard)
 }
 
 /// The length in bytes of the string at the start of a text, with quotes.

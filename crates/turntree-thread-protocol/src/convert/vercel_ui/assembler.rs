@@ -423,12 +423,17 @@ impl Assembler {
         self.message();
         let id = need(chunk.approval_id.as_ref(), chunk, "approvalId")?;
         let approved = need(chunk.approved.as_ref(), chunk, "approved")?;
-        let asked = |part: &&mut UiPart| {
+        let is_requested = |part: &&mut UiPart| {
             let approval = part.approval.as_ref().and_then(|approval| approval.get("id"));
             approval.and_then(RawJson::as_string).as_deref() == Some(id)
         };
-        let part =
-            self.message.parts.iter_mut().filter(|part| part.is_tool()).find(asked).ok_or_else(|| {
+        let part = self
+            .message
+            .parts
+            .iter_mut()
+            .filter(|part| part.is_tool())
+            .find(is_requested)
+            .ok_or_else(|| {
                 format!(
                     "no approval \"{id}\" was requested in this message; send its tool-approval-request first"
                 )

@@ -237,7 +237,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("x-accel-buffering", "no"),
 ];
 
-/// Removes the members on which the real client gives up: members named `__proto__`, and `constructor` members that
+/// Removes the members that the real client rejects: members named `__proto__`, and `constructor` members that
 /// contain a `prototype`. `None` if there are none.
 pub(super) fn without_prototypes(value: &RawJson) -> Option<RawJson> {
     let text = value.get();

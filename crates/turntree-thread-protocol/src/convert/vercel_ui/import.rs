@@ -13,7 +13,7 @@ use turntree_core::limits::Limits;
 /// Converts the body of a UI message stream response to a thread.
 ///
 /// # Errors
-/// [`ThreadError::UiStream`] for input on which the real client gives up; [`ThreadError::Parse`] for input over a
+/// [`ThreadError::UiStream`] for input that the real client rejects; [`ThreadError::Parse`] for input over a
 /// limit.
 pub fn from_ui_stream_bytes(bytes: &[u8], options: &UiImportOptions) -> Result<Thread, ThreadError> {
     let mut reader = UiStreamReader::new(Vec::new(), options.clone());

@@ -32,7 +32,7 @@ enum ParserState {
 }
 
 /// JSON literals, in the order in which the client completes them.
-const WORDS: [&str; 3] = ["true", "false", "null"];
+const LITERALS: [&str; 3] = ["true", "false", "null"];
 
 /// The text of streaming arguments. Each character is scanned once.
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ impl PartialInput {
 
     fn rest_of_word(&self) -> &'static str {
         let begun = self.text.get(self.word..).unwrap_or_default();
-        WORDS.iter().find_map(|word| word.strip_prefix(begun)).unwrap_or_default()
+        LITERALS.iter().find_map(|word| word.strip_prefix(begun)).unwrap_or_default()
     }
 
     fn go(&mut self, index: ParserState) {
@@ -209,7 +209,7 @@ impl PartialInput {
 
     fn in_word(&mut self, character: char, end: usize) {
         let begun = self.text.get(self.word..end).unwrap_or_default();
-        if WORDS.iter().any(|word| word.starts_with(begun)) {
+        if LITERALS.iter().any(|word| word.starts_with(begun)) {
             self.valid = end;
             return;
         }

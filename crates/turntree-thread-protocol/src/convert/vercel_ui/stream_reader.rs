@@ -61,7 +61,7 @@ impl UiStreamReader {
     /// UTF-8 becomes U+FFFD, as in the real client.
     ///
     /// # Errors
-    /// [`ThreadError::UiStream`] or [`ThreadError::Parse`] for input on which the real client gives up.
+    /// [`ThreadError::UiStream`] or [`ThreadError::Parse`] for input that the real client rejects.
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), ThreadError> {
         self.check_open()?;
         let mut decoder = std::mem::take(&mut self.decoder);

@@ -13,8 +13,8 @@ pub(super) fn mended(text: &str) -> Cow<'_, str> {
     };
     let mut out = String::with_capacity(text.len());
     let (mut offset, mut copied) = (0, 0);
-    while let Some(found) = text.get(offset..).and_then(|rest| rest.find('\\')) {
-        let at = offset + found;
+    while let Some(position) = text.get(offset..).and_then(|rest| rest.find('\\')) {
+        let at = offset + position;
         offset = at + 2;
         match unit(at) {
             Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => offset = at + 12,

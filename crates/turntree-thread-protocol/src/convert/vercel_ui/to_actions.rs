@@ -173,11 +173,11 @@ impl ActionBuilder<'_> {
             }
             "reasoning" => self.thought(position, part),
             "file" => self.late("file", content::fields(part, FILE)),
-            "source-url" => self.fact("source_url", content::fields(part, SOURCE_URL)),
+            "source-url" => self.portable_action("source_url", content::fields(part, SOURCE_URL)),
             "source-document" => {
-                self.fact("source_document", content::fields(part, SOURCE_DOCUMENT));
+                self.portable_action("source_document", content::fields(part, SOURCE_DOCUMENT));
             }
-            "custom" => self.fact("custom", custom(part)),
+            "custom" => self.portable_action("custom", custom(part)),
             "steering-message" => self.steering(part),
             // The arguments are unknown until they are complete.
             _ if part.is_tool() && part.is("input-streaming") => {}
@@ -352,7 +352,7 @@ impl ActionBuilder<'_> {
         self.system(&name, part.data.or_null())
     }
 
-    fn fact(&mut self, name: &str, data: RawJson) {
+    fn portable_action(&mut self, name: &str, data: RawJson) {
         let action = self.system(&format!("system.tp.{name}"), data);
         self.push_data(ActionDraft::new(action));
     }

@@ -288,7 +288,7 @@ impl ChunkEmitter {
 
     fn system(&mut self, action: &Action, system: &SystemAction, rest: &[Arc<Action>]) {
         let name = system.action_type.strip_prefix("system.").unwrap_or_default();
-        let Some(fact) = name.strip_prefix("tp.") else {
+        let Some(event) = name.strip_prefix("tp.") else {
             if name.is_empty() || name.starts_with("tp-") {
                 return self.verbatim(action);
             }
@@ -296,17 +296,17 @@ impl ChunkEmitter {
         };
         let data = RawObject::from_raw(&system.data).unwrap_or_default();
         let text = |key: &str| data.get(key).and_then(RawJson::as_string);
-        match fact {
+        match event {
             "tool_denied" if text("tool_call_id").is_some_and(|id| self.is_answered_next(&id, rest)) => {
                 self.denied.extend(text("tool_call_id").map(InternedStr::from));
             }
             "file" if self.step.as_ref().is_some_and(|step| !step.calls.is_empty()) => {
-                self.known("file", FILE, &["media_type", "url"], fact, system);
+                self.known("file", FILE, &["media_type", "url"], event, system);
             }
-            "source_url" => self.known("source-url", SOURCE_URL, &["source_id", "url"], fact, system),
+            "source_url" => self.known("source-url", SOURCE_URL, &["source_id", "url"], event, system),
             "source_document" => {
                 let required = &["source_id", "media_type", "title"];
-                self.known("source-document", SOURCE_DOCUMENT, required, fact, system);
+                self.known("source-document", SOURCE_DOCUMENT, required, event, system);
             }
             "custom" if self.sdk == Sdk::V7 && text("kind").is_some_and(|kind| kind.contains('.')) => {
                 let about = Optional(data.get("provider_metadata").map(clean));
@@ -318,11 +318,11 @@ impl ChunkEmitter {
             }
             "approval" => self.approval(&data, system, rest),
             _ => {
-                self.data(&format!("tp-{fact}"), &system.data);
-                if rest.is_empty() && fact == "error" {
+                self.data(&format!("tp-{event}"), &system.data);
+                if rest.is_empty() && event == "error" {
                     self.ending.error = text("error_text");
                 }
-                if rest.is_empty() && fact == "abort" {
+                if rest.is_empty() && event == "abort" {
                     self.ending.abort = Some(text("reason"));
                 }
             }
@@ -335,8 +335,8 @@ impl ChunkEmitter {
             && matches!(rest.first().map(AsRef::as_ref), Some(Action::ToolReturn(returned)) if returned.tool_call_id == id)
     }
 
-    /// Writes a fact as a chunk of its own type, if it has the required members.
-    fn known(&mut self, kind: &str, names: Names, required: &[&str], fact: &str, system: &SystemAction) {
+    /// Writes an event as a chunk of its own type, if it has the required members.
+    fn known(&mut self, kind: &str, names: Names, required: &[&str], event: &str, system: &SystemAction) {
         let data = RawObject::from_raw(&system.data).unwrap_or_default();
         let is_text = |name: &&str| data.get(name).is_some_and(RawJson::is_string);
         let known = |(name, value): (&str, &RawJson)| {
@@ -346,7 +346,7 @@ impl ChunkEmitter {
             || !data.iter().all(known)
             || (kind == "file" && data.get("filename").is_some())
         {
-            return self.data(&format!("tp-{fact}"), &system.data);
+            return self.data(&format!("tp-{event}"), &system.data);
         }
         let mut chunk = Chunk::of(kind);
         for (member, name) in names {

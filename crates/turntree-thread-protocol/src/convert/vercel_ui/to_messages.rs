@@ -393,7 +393,7 @@ fn set(message: &mut UiMessage, sidecar: &Sidecar) {
 /// Adds the thread's header to the first sidecar and the remaining actions to the last one.
 fn finish(messages: &mut Vec<UiMessage>, source: &Thread, rest: &[Arc<Action>], moved: bool) {
     let sidecar_in = |message: &UiMessage| {
-        message.metadata_member(sidecar::MEMBER).and_then(|found| sidecar::read(&found))
+        message.metadata_member(sidecar::MEMBER).and_then(|value| sidecar::read(&value))
     };
     if messages.is_empty() && !rest.is_empty() {
         let mut message = UiMessage::assistant("msg-1");

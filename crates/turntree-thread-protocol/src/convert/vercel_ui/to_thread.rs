@@ -84,7 +84,7 @@ impl<'o> ThreadBuilder<'o> {
             && let Some(mut actions) = self.restored(message, sidecar)
         {
             let known = actions.len();
-            self.add_facts(&mut actions, &outcome, None);
+            self.add_outcome(&mut actions, &outcome, None);
             self.exact &= actions.len() == known;
             let (lead, tail) = sidecar.around();
             self.actions.extend(lead);
@@ -135,7 +135,7 @@ impl<'o> ThreadBuilder<'o> {
         let agent_id = of_sidecar.unwrap_or(&self.agent.agent_id).to_owned();
         let context = SenderContext { agent_id: &agent_id, timestamp: &self.timestamp, approvals: full };
         let MessageActions { mut actions, payloads, last_response } = actions_of(message, context);
-        self.add_facts(&mut actions, outcome, Some(last_response));
+        self.add_outcome(&mut actions, outcome, Some(last_response));
         if full {
             self.remember(message, &mut actions, &payloads);
         }
@@ -172,7 +172,7 @@ impl<'o> ThreadBuilder<'o> {
     }
 
     /// Adds the finish reason, errors and aborts of the stream. Decisions S1, S7, S17.
-    fn add_facts(&self, actions: &mut Vec<Action>, outcome: &StreamOutcome, last_response: Option<usize>) {
+    fn add_outcome(&self, actions: &mut Vec<Action>, outcome: &StreamOutcome, last_response: Option<usize>) {
         let reason = outcome.finish_reason.as_deref().and_then(recorded_reason);
         if let (Some(reason), Some(begin)) = (reason, last_response) {
             let answers = actions.iter_mut().skip(begin).rev();
@@ -291,7 +291,7 @@ fn without_sidecar(message: &UiMessage) -> UiMessage {
 
 /// The timestamp that a Pydantic AI server adds to a message.
 fn server_timestamp(message: &UiMessage) -> Option<String> {
-    let said = message.metadata_member("pydantic_ai").and_then(|value| RawObject::from_raw(&value))?;
-    let time = said.get("timestamp")?.as_string()?;
+    let metadata = message.metadata_member("pydantic_ai").and_then(|value| RawObject::from_raw(&value))?;
+    let time = metadata.get("timestamp")?.as_string()?;
     time.parse::<Timestamp>().is_ok().then_some(time)
 }

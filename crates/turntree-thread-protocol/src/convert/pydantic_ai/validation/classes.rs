@@ -302,15 +302,15 @@ macro_rules! tool_return {
 
 static TOOL_RETURN: Class = tool_return!("a tool return", must("tool_name", Text), Anything);
 static SEARCH_RETURN: Class =
-    tool_return!("the return of a tool search", may("tool_name", Word), Object(&FOUND));
+    tool_return!("the return of a tool search", may("tool_name", Word), Object(&SEARCH_RESULT));
 static LOAD_RETURN: Class =
     tool_return!("the return of a capability load", may("tool_name", Word), Object(&LOADED));
 
-static FOUND: Class = class(
+static SEARCH_RESULT: Class = class(
     "the result of a tool search",
     &[must("discovered_tools", List(&Object(&MATCH))), may("message", Text)],
 );
-static MATCH: Class = class("a tool that was found", &[must("name", Text)]);
+static MATCH: Class = class("a tool of a search result", &[must("name", Text)]);
 static LOADED: Class =
     class("a capability that was loaded", &[may("message", Text), may("instructions", Text)]);
 

@@ -86,9 +86,9 @@ fn check_part(part: &Part<'_>, kind: &Kind) -> Result<(), Refusal> {
 
 /// Validates the members of an object. Members that the class does not list are ignored.
 fn check_object(object: &Object<'_>, class: &'static Class) -> Result<(), Refusal> {
-    let mut given = Given::new(class);
+    let mut member_check = MemberCheck::new(class);
     for (key, value) in object.iter() {
-        let Some(field_type) = given.next(key) else { continue };
+        let Some(field_type) = member_check.next(key) else { continue };
         let Some(json) = value.as_json() else { continue };
         if let Err(refusal) = check_value(field_type, json) {
             // The last of repeated keys counts.
@@ -97,11 +97,11 @@ fn check_object(object: &Object<'_>, class: &'static Class) -> Result<(), Refusa
             }
         }
     }
-    given.finish()
+    member_check.finish()
 }
 
 /// The members of a class that an object has.
-struct Given {
+struct MemberCheck {
     class: &'static Class,
     /// One bit per member.
     seen: u64,
@@ -109,7 +109,7 @@ struct Given {
     next: usize,
 }
 
-impl Given {
+impl MemberCheck {
     const fn new(class: &'static Class) -> Self {
         Self { class, seen: 0, next: 0 }
     }
@@ -130,8 +130,9 @@ impl Given {
         let mut members = self.class.members.iter().enumerate();
         match members.find(|(position, member)| member.required && self.seen & (1 << position) == 0) {
             Some((_, member)) => {
-                let said = format!("{} has no \"{}\"; every version needs it", self.class.name, member.key);
-                Err(Refusal::new(said).under_key(member.key))
+                let message =
+                    format!("{} has no \"{}\"; every version needs it", self.class.name, member.key);
+                Err(Refusal::new(message).under_key(member.key))
             }
             None => Ok(()),
         }
@@ -212,10 +213,10 @@ fn check_list(each: &FieldType, json: &str) -> Result<(), Refusal> {
 
 /// As [`check_object`], for JSON text.
 fn check_members(class: &'static Class, json: &str) -> Result<(), Refusal> {
-    let mut given = Given::new(class);
+    let mut member_check = MemberCheck::new(class);
     let mut refused: Option<(Cow<'_, str>, Refusal)> = None;
     for (key, value) in members(json) {
-        let Some(field_type) = given.next(&key) else { continue };
+        let Some(field_type) = member_check.next(&key) else { continue };
         match check_value(field_type, value) {
             Err(refusal) => refused = refused.or(Some((key, refusal))),
             // The last of repeated keys counts.
@@ -225,7 +226,7 @@ fn check_members(class: &'static Class, json: &str) -> Result<(), Refusal> {
     if let Some((key, refusal)) = refused {
         return Err(refusal.under_key(&key));
     }
-    given.finish()?;
+    member_check.finish()?;
     match class.rule.and_then(|rule| rule(json)) {
         Some(broken) => Err(Refusal::new(broken.to_owned())),
         None => Ok(()),

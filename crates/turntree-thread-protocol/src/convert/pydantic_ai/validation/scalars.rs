@@ -10,9 +10,9 @@ const PAST_INTEGERS: f64 = 9.2e18;
 
 /// True if Pydantic reads it as a boolean.
 pub(super) fn is_boolean(json: &str) -> bool {
-    const WORDS: [&str; 12] = ["0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"];
+    const BOOLEANS: [&str; 12] = ["0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"];
     match text_of(json) {
-        Some(text) => WORDS.iter().any(|word| word.eq_ignore_ascii_case(&text)),
+        Some(text) => BOOLEANS.iter().any(|word| word.eq_ignore_ascii_case(&text)),
         None => {
             matches!(json, "true" | "false")
                 || json.parse::<f64>().is_ok_and(|number| [0.0, 1.0].contains(&number))
@@ -61,7 +61,7 @@ pub(super) fn is_decimal(json: &str) -> bool {
     match text_of(json) {
         Some(text) => {
             let text = text.trim().replace('_', "");
-            // Excludes the words for infinity and NaN, which Rust parses.
+            // Excludes the names of infinity and NaN, which Rust parses.
             text.bytes().all(|byte| !byte.is_ascii_alphabetic() || matches!(byte, b'e' | b'E'))
                 && text.parse::<f64>().is_ok()
         }
@@ -75,7 +75,7 @@ fn is_digits(json: &str) -> bool {
 
 /// True for base64 in one alphabet, padded or not, without trailing bits.
 pub(super) fn is_base64(json: &str) -> bool {
-    text_of(json).and_then(|text| alphabets(&text)).is_some_and(|found| found != STANDARD | URL_SAFE)
+    text_of(json).and_then(|text| alphabets(&text)).is_some_and(|alphabets| alphabets != STANDARD | URL_SAFE)
 }
 
 /// As [`is_base64`], for text that may mix the alphabets.
@@ -93,7 +93,7 @@ fn alphabets(text: &str) -> Option<u8> {
         3 => padding <= 1 && leaves_nothing(digits, 0b11),
         _ => false,
     };
-    Some(kinds_of_digits(digits.as_bytes())).filter(|found| whole && found & OTHER == 0)
+    Some(kinds_of_digits(digits.as_bytes())).filter(|kinds| whole && kinds & OTHER == 0)
 }
 
 /// True if the last digit has none of these bits.
@@ -115,24 +115,24 @@ const OTHER: u8 = 4;
 
 /// Classifies digits in blocks without branches, so that long data is fast.
 fn kinds_of_digits(digits: &[u8]) -> u8 {
-    let mut found = 0;
+    let mut kinds = 0;
     for block in digits.chunks(256) {
-        found |= block.iter().fold(0, |found, byte| {
+        kinds |= block.iter().fold(0, |kinds, byte| {
             let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
             let digit = byte.wrapping_sub(b'0') < 10;
             let standard = *byte == b'+' || *byte == b'/';
             let url_safe = *byte == b'-' || *byte == b'_';
             let other = !(letter | digit | standard | url_safe);
-            found
+            kinds
                 | (u8::from(standard) * STANDARD)
                 | (u8::from(url_safe) * URL_SAFE)
                 | (u8::from(other) * OTHER)
         });
-        if found & OTHER != 0 {
+        if kinds & OTHER != 0 {
             break;
         }
     }
-    found
+    kinds
 }
 
 /// The first and the last millisecond of Python's `datetime`.

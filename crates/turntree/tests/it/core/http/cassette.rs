@@ -178,9 +178,9 @@ async fn an_unmatched_request_names_the_nearest_exchange_and_the_differences() {
     assert!(matches!(error, HttpError::Rejected { .. }), "{error:?}");
     for part in [
         "the nearest is exchange 1",
-        r#"/messages/0/content (recorded "Hello", asked "Bye")"#,
-        r#"/id (recorded "a", asked "b")"#,
-        "/seed (not recorded, asked 1)",
+        r#"/messages/0/content (recorded "Hello", requested "Bye")"#,
+        r#"/id (recorded "a", requested "b")"#,
+        "/seed (not recorded, requested 1)",
         "unmatched.json",
     ] {
         assert!(message.contains(part), "{part} in {message}");
@@ -258,7 +258,7 @@ fn invalid_cassettes_are_refused_with_a_reason() {
         r#"{"format":"turntree.replay","version":1,"exchanges":[{"request":{"method":"GET","url":"u"}"#;
     let cases = [
         (b"\xff\xfe".to_vec(), "not UTF-8"),
-        (head.into(), "cut short"),
+        (head.into(), "truncated"),
         ("nonsense".into(), "not JSON"),
         ("{}".into(), "\"format\""),
         (r#"{"format":"turntree.replay","version":2,"exchanges":[]}"#.into(), "upgrade"),
