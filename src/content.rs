@@ -116,6 +116,17 @@ pub(crate) fn binary(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Binary> {
     Err(PyTypeError::new_err(format!("{what} must be bytes, not {class}; decode base64 before")))
 }
 
+/// An image from an instance or a dict.
+pub(crate) fn image_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ImageBlock> {
+    match block_from(value, what)? {
+        ContentBlock::Image(block) => Ok(block),
+        other => {
+            let kind = other.kind();
+            Err(PyTypeError::new_err(format!("{what} must be an Image, not a block of type {kind}")))
+        }
+    }
+}
+
 /// A content block from an instance, a text or a dict.
 pub(crate) fn block_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
     if let Ok(text) = value.cast::<PyString>() {

@@ -98,3 +98,19 @@ pub(crate) fn wrong_type(value: &Bound<'_, PyAny>, what: &str, expected: &str) -
     let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
     PyTypeError::new_err(format!("{what} must be {expected}, not {found}"))
 }
+
+/// The one of `all` that has this name.
+///
+/// # Errors
+/// `ValueError`: "`what` must be one of "a", "b", not "c"".
+pub(crate) fn choose<T: Copy>(
+    what: &str,
+    name: &str,
+    all: &[T],
+    name_of: fn(T) -> &'static str,
+) -> PyResult<T> {
+    all.iter().copied().find(|value| name_of(*value) == name).ok_or_else(|| {
+        let known: Vec<_> = all.iter().map(|value| format!("\"{}\"", name_of(*value))).collect();
+        PyValueError::new_err(format!("{what} must be one of {}, not \"{name}\"", known.join(", ")))
+    })
+}

@@ -14,7 +14,7 @@ use pyo3::types::PyTuple;
 use super::call::{Arguments, Call, CallMode, call};
 use super::context::CallerContext;
 use super::gc::Collect;
-use super::gil::lock;
+use super::gil::{self, lock};
 
 /// A Python function and how to call it. Empty after the garbage collector cleared it.
 pub(crate) struct PyCallback {
@@ -71,6 +71,20 @@ impl PyCallback {
     ) -> PyResult<Call> {
         let callable = self.bound(py)?.unbind();
         Ok(call(callable, Arguments { positional, keywords: None }, self.mode, caller))
+    }
+
+    /// Calls it when the future is first polled, and converts its return value. Poll it with the GIL held.
+    ///
+    /// # Errors
+    /// The exceptions of the function and of the conversions.
+    pub(crate) async fn call_and_read<T>(
+        &self,
+        arguments: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyTuple>> + Send,
+        read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        let call = gil::require_held(|py| self.call(py, arguments(py)?.unbind()))?;
+        let value = call.await;
+        gil::require_held(|py| read(value?.bind(py)))
     }
 }
 

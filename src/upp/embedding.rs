@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
 use crate::content::block_from;
 use crate::data::{Data, DataClass as _};
-use crate::error::wrong_type;
+use crate::error::{choose, wrong_type};
 use crate::to_python::{ToPython, data_class};
 use turntree_core::message::ContentBlock;
 use turntree_upp::embedding::{self, EmbeddingInput, EmbeddingInputType, Vector};
@@ -137,13 +137,9 @@ fn matrix<'py>(
     view.call_method1(intern!(py, "cast"), (format, shape))
 }
 
+/// Reads the purpose of the vectors.
 pub(super) fn input_type_of(name: &str) -> PyResult<EmbeddingInputType> {
-    [EmbeddingInputType::Document, EmbeddingInputType::Query]
-        .into_iter()
-        .find(|known| known.as_str() == name)
-        .ok_or_else(|| {
-            PyValueError::new_err(format!("input_type must be \"document\" or \"query\", not \"{name}\""))
-        })
+    choose("input_type", name, &EmbeddingInputType::ALL, EmbeddingInputType::as_str)
 }
 
 /// One input, or any iterable of them.

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use pyo3::PyClass;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
@@ -23,13 +23,11 @@ use crate::bridge::callbacks::Callbacks;
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{Collect, GcRoots, garbage_collected};
 use crate::bridge::{gil, sync};
-use crate::content::block_from;
+use crate::content::image_from;
 use crate::convert::json::to_raw_object;
 use crate::data::DataClass;
 use crate::error::wrong_type;
 use turntree_core::json::RawObject;
-use turntree_core::message::ContentBlock;
-use turntree_core::message::content::ImageBlock;
 use turntree_core::telemetry::Tracer;
 use turntree_upp::CallLayers;
 use turntree_upp::embedding::{self, EmbedOptions, EmbeddingModel, EmbeddingStream};
@@ -286,12 +284,5 @@ impl ImageModelCore {
             }
         };
         Ok(wrapped::<ImageResult>(call))
-    }
-}
-
-fn image_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ImageBlock> {
-    match block_from(value, what)? {
-        ContentBlock::Image(block) => Ok(block),
-        _ => Err(PyTypeError::new_err(format!("{what} must be an Image, not another kind of block"))),
     }
 }

@@ -4,7 +4,6 @@
 
 pub(crate) mod config;
 pub(crate) mod custom;
-pub(crate) mod custom_media;
 pub(crate) mod embedding;
 pub(crate) mod error;
 pub(crate) mod image;

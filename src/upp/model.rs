@@ -4,40 +4,37 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::config::{config_from, text, warn_of_plain_http};
-use super::custom::CustomModel;
-use super::custom_media::{CustomEmbeddings, CustomImages};
+use super::custom::CustomModels;
 use super::prices::rows_from;
-use super::replay::Ambient;
+use super::replay::ActiveRecording;
 use super::request::ModelRequest;
 use super::scripted::script_from;
 use crate::bridge::callbacks::Callbacks;
 use crate::bridge::gc::garbage_collected;
+use crate::error::value_error;
 use turntree_core::http::EnvironmentKey;
 use turntree_upp::dialect::Dialect;
 use turntree_upp::embedding::{EmbeddingModel, HttpEmbeddingModel};
 use turntree_upp::http_model::HttpModel;
 use turntree_upp::image::{HttpImageModel, ImageModel};
 use turntree_upp::pricing::{Price, Prices};
-use turntree_upp::providers;
-use turntree_upp::providers::scripted::Scripted;
+use turntree_upp::providers::factory::{DialectFactory, FactoryOptions, dialect_factory};
+use turntree_upp::providers::{self, scripted::Scripted};
 use turntree_upp::{Capabilities, Modality, Model, ProviderConfig, UppError};
-
-/// Creates a provider's dialect. Some dialects depend on the configuration (API version, beta header).
-type MakeDialect = Box<dyn Fn(&ProviderConfig) -> Arc<dyn Dialect> + Send + Sync>;
 
 /// Implementation of a model.
 pub(crate) enum Source {
     /// A vendor's API over HTTP, and the constructor of the dialect for a changed configuration.
-    Http { dialect: Arc<dyn Dialect>, make: MakeDialect },
+    Http { dialect: Arc<dyn Dialect>, make: DialectFactory },
     /// A scripted model.
     Scripted(Scripted),
     /// A provider that is written in Python.
-    Custom(CustomModel),
+    Custom(CustomModels),
 }
 
 /// A reference to a model: provider, model id and configuration.
@@ -62,7 +59,7 @@ impl ModelReference {
         let model_id = match &source {
             Source::Http { .. } => "",
             Source::Scripted(script) => script.model_id(),
-            Source::Custom(model) => model.model_id(),
+            Source::Custom(models) => models.llm.model_id(),
         };
         Self {
             model_id: model_id.into(),
@@ -73,19 +70,26 @@ impl ModelReference {
         }
     }
 
+    /// The configuration of an HTTP model: the reference's, overridden by that of an agent or a bound model.
+    fn http_config(&self, config: &ProviderConfig) -> ProviderConfig {
+        let mut config = config.over(&self.config);
+        config.transport.get_or_insert_with(|| Arc::new(ActiveRecording));
+        config
+    }
+
     /// The model, with the reference's configuration overridden by an agent's.
     pub(crate) fn bind(&self, config: &ProviderConfig) -> Arc<dyn Model> {
         match &self.source {
             Source::Http { make, .. } => {
-                let config = config.over(&self.config);
+                let config = self.http_config(config);
                 let model = HttpModel::new(make(&config), Arc::clone(&self.model_id), config);
                 if self.prices.is_empty() {
-                    return Arc::new(Ambient(model));
+                    return Arc::new(model);
                 }
-                Arc::new(Ambient(model.with_prices(Arc::new(Prices::current().with(self.prices.clone())))))
+                Arc::new(model.with_prices(Arc::new(Prices::current().with(self.prices.clone()))))
             }
             Source::Scripted(script) => Arc::new(script.clone()),
-            Source::Custom(model) => Arc::new(model.clone()),
+            Source::Custom(models) => Arc::new(models.llm.clone()),
         }
     }
 
@@ -97,17 +101,14 @@ impl ModelReference {
         &self,
         config: &ProviderConfig,
     ) -> Result<Arc<dyn EmbeddingModel>, UppError> {
-        match (&self.source, providers::embedding_dialect(self.provider_name())) {
-            (Source::Custom(model), _) if model.media().embed.is_some() => {
-                Ok(Arc::new(CustomEmbeddings(model.clone())))
+        let (provider, config) = (self.provider_name(), self.http_config(config));
+        match (&self.source, providers::embedding_dialect(provider)) {
+            (Source::Custom(CustomModels { embedding: Some(model), .. }), _) => Ok(Arc::new(model.clone())),
+            (Source::Http { make, .. }, Some(dialect)) => {
+                let model_id = Arc::clone(&self.model_id);
+                Ok(Arc::new(HttpEmbeddingModel::new(make(&config), dialect, model_id, config)))
             }
-            (Source::Http { make, .. }, Some(wire)) => {
-                let config = config.over(&self.config);
-                let vendor = make(&config);
-                let model = HttpEmbeddingModel::new(vendor, wire, Arc::clone(&self.model_id), config);
-                Ok(Arc::new(Ambient(model)))
-            }
-            _ => Err(self.without(Modality::Embedding)),
+            _ => Err(UppError::unsupported(provider, Modality::Embedding)),
         }
     }
 
@@ -116,33 +117,22 @@ impl ModelReference {
     /// # Errors
     /// `INVALID_REQUEST` if the provider does not support images.
     pub(crate) fn bind_image(&self, config: &ProviderConfig) -> Result<Arc<dyn ImageModel>, UppError> {
-        match (&self.source, providers::image_dialect(self.provider_name())) {
-            (Source::Custom(model), _)
-                if model.media().generate_image.is_some() || model.media().edit.is_some() =>
-            {
-                Ok(Arc::new(CustomImages(model.clone())))
+        let (provider, config) = (self.provider_name(), self.http_config(config));
+        match (&self.source, providers::image_dialect(provider)) {
+            (Source::Custom(CustomModels { image: Some(model), .. }), _) => Ok(Arc::new(model.clone())),
+            (Source::Http { make, .. }, Some(dialect)) => {
+                let model_id = Arc::clone(&self.model_id);
+                Ok(Arc::new(HttpImageModel::new(make(&config), dialect, model_id, config)))
             }
-            (Source::Http { make, .. }, Some(wire)) => {
-                let config = config.over(&self.config);
-                let vendor = make(&config);
-                let model = HttpImageModel::new(vendor, wire, Arc::clone(&self.model_id), config);
-                Ok(Arc::new(Ambient(model)))
-            }
-            _ => Err(self.without(Modality::Image)),
+            _ => Err(UppError::unsupported(provider, Modality::Image)),
         }
-    }
-
-    fn without(&self, modality: Modality) -> UppError {
-        let (provider, name) = (self.provider_name(), modality.as_str());
-        UppError::invalid_request(provider, format!("Provider '{provider}' does not support {name} modality"))
-            .with_modality(modality)
     }
 
     fn provider_name(&self) -> &str {
         match &self.source {
             Source::Http { dialect, .. } => dialect.provider(),
             Source::Scripted(script) => script.provider(),
-            Source::Custom(model) => model.provider(),
+            Source::Custom(models) => models.llm.provider(),
         }
     }
 
@@ -150,60 +140,24 @@ impl ModelReference {
         match &self.source {
             Source::Http { dialect, .. } => dialect.capabilities(),
             Source::Scripted(script) => script.capabilities(),
-            Source::Custom(model) => model.capabilities(),
+            Source::Custom(models) => models.llm.capabilities(),
         }
     }
 }
 
-/// The constructor of a provider's dialect, by the name of its factory.
-fn maker(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<MakeDialect> {
-    let text = |name: &str| options.get_item(name)?.map(|value| text(&value, name)).transpose();
-    let api = text("api")?;
-    Ok(match (provider, api.as_deref()) {
-        ("anthropic", None) => {
-            let betas = options.get_item("betas")?.map(|betas| betas.extract::<Vec<String>>()).transpose()?;
-            let betas = betas.unwrap_or_default();
-            Box::new(move |config| Arc::new(providers::anthropic::anthropic(&betas, config)))
-        }
-        ("openai", Some("responses")) => Box::new(|_| Arc::new(providers::openai::openai())),
-        ("openai", Some("completions")) => Box::new(|_| Arc::new(providers::openai_chat::openai_chat())),
-        ("google", None) => Box::new(|config| Arc::new(providers::google::google(config))),
-        ("ollama", None) => Box::new(|_| Arc::new(providers::ollama::ollama())),
-        ("openai_compatible", None) => {
-            let url =
-                text("base_url")?.ok_or_else(|| PyTypeError::new_err("openai_compatible needs base_url"))?;
-            Box::new(move |_| Arc::new(providers::openai_compatible::openai_compatible(url.as_str())))
-        }
-        ("groq", None) => Box::new(|_| Arc::new(providers::groq::groq())),
-        ("cerebras", None) => Box::new(|_| Arc::new(providers::cerebras::cerebras())),
-        ("moonshot", None) => Box::new(|_| Arc::new(providers::moonshot::moonshot())),
-        ("mistral", None) => Box::new(|_| Arc::new(providers::mistral::mistral())),
-        ("deepseek", Some("completions")) => Box::new(|_| Arc::new(providers::deepseek::deepseek())),
-        ("deepseek", Some("responses")) => Box::new(|_| Arc::new(providers::deepseek::deepseek_responses())),
-        ("openrouter", Some("completions")) => Box::new(|_| Arc::new(providers::openrouter::openrouter())),
-        ("openrouter", Some("responses")) => {
-            Box::new(|_| Arc::new(providers::openrouter::openrouter_responses()))
-        }
-        ("xai", Some("completions")) => Box::new(|_| Arc::new(providers::xai::xai())),
-        ("xai", Some("responses")) => Box::new(|_| Arc::new(providers::xai::xai_responses())),
-        ("xai", Some("messages")) => Box::new(|config| Arc::new(providers::xai::xai_messages(config))),
-        ("responses", None) => {
-            let host = text("host")?.ok_or_else(|| PyTypeError::new_err("responses needs host"))?;
-            let dialect = Arc::new(
-                providers::responses::responses(host)
-                    .map_err(|error| PyValueError::new_err(error.message))?,
-            );
-            Box::new(move |_| Arc::clone(&dialect) as Arc<dyn Dialect>)
-        }
-        (provider, Some(api)) => {
-            let known = match provider {
-                "xai" => "\"completions\", \"responses\" or \"messages\"",
-                _ => "\"responses\" or \"completions\"",
-            };
-            return Err(PyValueError::new_err(format!("api must be {known} for {provider}, not \"{api}\"")));
-        }
-        (other, None) => return Err(PyValueError::new_err(format!("unknown provider \"{other}\""))),
-    })
+/// The factory of a provider's dialect. Warns about a URL without encryption.
+fn factory_from(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<DialectFactory> {
+    let py = options.py();
+    let option = |name: &str| options.get_item(name)?.map(|value| text(&value, name)).transpose();
+    let (api, base_url) = (option("api")?, option("base_url")?.or(option("host")?));
+    let betas: Option<Vec<String>> = options.get_item("betas")?.map(|betas| betas.extract()).transpose()?;
+    let betas = &betas.unwrap_or_default();
+    let options = FactoryOptions { api: api.as_deref(), betas, base_url: base_url.as_deref() };
+    let factory = dialect_factory(provider, options).map_err(value_error)?;
+    if let Some(url) = &base_url {
+        warn_of_plain_http(py, url)?;
+    }
+    Ok(factory)
 }
 
 #[pymethods]
@@ -219,12 +173,7 @@ impl ModelReference {
             return Err(PyValueError::new_err("model_id must not be empty"));
         }
         let (mut config, held) = config_from(config)?;
-        let make = maker(provider, options)?;
-        for name in ["base_url", "host"] {
-            if let Some(url) = options.get_item(name)? {
-                warn_of_plain_http(url.py(), &text(&url, name)?)?;
-            }
-        }
+        let make = factory_from(provider, options)?;
         if let (Some(variable), None) = (options.get_item("api_key_env")?, &config.api_key) {
             config = config.with_key_strategy(EnvironmentKey::new([text(&variable, "api_key_env")?]));
         }
@@ -257,13 +206,8 @@ impl ModelReference {
                 providers::image_dialect(provider).is_some(),
             ],
             Source::Scripted(_) => [true, false, false],
-            Source::Custom(model) => {
-                let media = model.media();
-                [
-                    model.is_llm(),
-                    media.embed.is_some(),
-                    media.generate_image.is_some() || media.edit.is_some(),
-                ]
+            Source::Custom(models) => {
+                [models.llm.is_llm(), models.embedding.is_some(), models.image.is_some()]
             }
         };
         let served = [(Modality::Llm, llm), (Modality::Embedding, embedding), (Modality::Image, image)];
@@ -277,17 +221,8 @@ impl ModelReference {
     /// ``video_input`` and ``audio_input``.
     #[getter]
     fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let capabilities = self.capabilities_();
         let dict = PyDict::new(py);
-        for (name, value) in [
-            ("streaming", capabilities.streaming),
-            ("tools", capabilities.tools),
-            ("structured_output", capabilities.structured_output),
-            ("image_input", capabilities.image_input),
-            ("document_input", capabilities.document_input),
-            ("video_input", capabilities.video_input),
-            ("audio_input", capabilities.audio_input),
-        ] {
+        for (name, value) in self.capabilities_().flags() {
             dict.set_item(name, value)?;
         }
         Ok(dict)
@@ -339,6 +274,6 @@ pub(crate) fn custom_model(
     media: &Bound<'_, PyDict>,
 ) -> PyResult<ModelReference> {
     let (model, callbacks) =
-        CustomModel::from_python(provider, model_id, capabilities, generate, stream, media)?;
+        CustomModels::from_python(provider, model_id, capabilities, generate, stream, media)?;
     Ok(ModelReference::with_source(Source::Custom(model), callbacks))
 }

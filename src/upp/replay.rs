@@ -4,8 +4,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use futures_util::TryStreamExt as _;
-use futures_util::future::{BoxFuture, ready};
 use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -21,15 +19,7 @@ use crate::python_exception::Raised;
 use turntree_core::http::cassette::{
     Cassette, CassetteError, CassetteMode, CassetteOptions, RedactionHook, UnusedExchange,
 };
-use turntree_core::http::{HostFailure, TransportLayer};
-use turntree_upp::embedding::{
-    EmbeddingLimits, EmbeddingModel, EmbeddingRequest, EmbeddingResult, HttpEmbeddingModel,
-};
-use turntree_upp::http_model::HttpModel;
-use turntree_upp::image::{
-    HttpImageModel, ImageCapabilities, ImageModel, ImageRequest, ImageResult, ImageSteps,
-};
-use turntree_upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, ProviderConfig, UppError};
+use turntree_core::http::{HostFailure, Transport, TransportLayer};
 
 /// Whether a recording has been entered in this process. Requests look for an active recording only after that.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -120,12 +110,6 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
         Ok::<_, PyErr>(class.call(("turntree.replay",), Some(&options))?.unbind())
     })?;
     Ok(variable.bind(py))
-}
-
-/// The active recording of the current context.
-fn ambient(py: Python<'_>) -> PyResult<Option<Cassette>> {
-    let entered = variable(py)?.call_method0(intern!(py, "get"))?;
-    Ok(entered.cast::<Replay>().ok().map(|entered| entered.get().core().clone()))
 }
 
 impl Replay {
@@ -219,122 +203,32 @@ impl Replay {
 
 garbage_collected!(Replay: tokens, held);
 
-/// An HTTP model of any modality.
-pub(crate) trait OverHttp: Clone {
-    /// Configuration of the provider.
-    fn config(&self) -> &ProviderConfig;
-
-    /// The same model with a recording as its transport.
-    fn with_transport(self, transport: Arc<dyn TransportLayer>) -> Self;
+/// The active recording of the current context, if there is one. Entered recordings can be read only where a request is
+/// polled.
+fn active_recording() -> Option<Cassette> {
+    if !IS_ENTERED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let entered = gil::if_held(|py| {
+        let entered = variable(py).ok()?.call_method0(intern!(py, "get")).ok()?;
+        Some(entered.cast::<Replay>().ok()?.get().core.clone())
+    });
+    entered.flatten()
 }
 
-macro_rules! over_http {
-    ($($model:ty),+) => {$(
-        impl OverHttp for $model {
-            fn config(&self) -> &ProviderConfig {
-                self.config()
-            }
+/// Applies the active recording to the requests of a model that has no other transport.
+#[derive(Debug)]
+pub(crate) struct ActiveRecording;
 
-            fn with_transport(self, transport: Arc<dyn TransportLayer>) -> Self {
-                self.with_transport(transport)
-            }
-        }
-    )+};
-}
-
-over_http!(HttpModel, HttpEmbeddingModel, HttpImageModel);
-
-/// Wraps a model: uses the active recording, if any, for each request. A transport in the configuration has precedence.
-#[derive(Debug, Clone)]
-pub(crate) struct Ambient<M>(pub(crate) M);
-
-impl<M: OverHttp> Ambient<M> {
-    fn effective(&self) -> Result<M, UppError> {
-        if self.0.config().transport.is_some() || !IS_ENTERED.load(Ordering::Relaxed) {
-            return Ok(self.0.clone());
-        }
-        match gil::if_held(|py| ambient(py).map_err(|error| crate::upp::error::from_exception(py, error)))
-            .transpose()?
-        {
-            Some(Some(replay)) => Ok(self.0.clone().with_transport(Arc::new(replay))),
-            _ => Ok(self.0.clone()),
-        }
-    }
-}
-
-impl Model for Ambient<HttpModel> {
-    fn model_id(&self) -> &str {
-        self.0.model_id()
-    }
-
-    fn provider(&self) -> &str {
-        self.0.provider()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
-    fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
-        match self.effective() {
-            Ok(model) => model.complete(request),
-            Err(error) => Box::pin(ready(Err(error))),
+impl TransportLayer for ActiveRecording {
+    fn layer(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
+        match active_recording() {
+            Some(recording) => recording.layer(inner),
+            None => inner,
         }
     }
 
-    fn stream(&self, request: ModelRequest) -> ModelStream {
-        match self.effective() {
-            Ok(model) => model.stream(request),
-            Err(error) => Box::pin(futures_util::stream::iter([Err(error)])),
-        }
-    }
-}
-
-impl EmbeddingModel for Ambient<HttpEmbeddingModel> {
-    fn model_id(&self) -> &str {
-        self.0.model_id()
-    }
-
-    fn provider(&self) -> &str {
-        self.0.provider()
-    }
-
-    fn limits(&self) -> EmbeddingLimits {
-        self.0.limits()
-    }
-
-    fn embed(&self, request: EmbeddingRequest) -> BoxFuture<'static, Result<EmbeddingResult, UppError>> {
-        match self.effective() {
-            Ok(model) => model.embed(request),
-            Err(error) => Box::pin(ready(Err(error))),
-        }
-    }
-}
-
-impl ImageModel for Ambient<HttpImageModel> {
-    fn model_id(&self) -> &str {
-        self.0.model_id()
-    }
-
-    fn provider(&self) -> &str {
-        self.0.provider()
-    }
-
-    fn capabilities(&self) -> ImageCapabilities {
-        self.0.capabilities()
-    }
-
-    fn generate(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
-        match self.effective() {
-            Ok(model) => model.generate(request),
-            Err(error) => Box::pin(ready(Err(error))),
-        }
-    }
-
-    fn stream(&self, request: ImageRequest) -> ImageSteps {
-        // The context variable is readable only while the stream is polled.
-        let model = self.clone();
-        let begun = async move { model.effective().map(|model| model.stream(request)) };
-        Box::pin(futures_util::stream::once(begun).try_flatten())
+    fn is_active(&self) -> bool {
+        active_recording().is_some()
     }
 }

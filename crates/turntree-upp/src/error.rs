@@ -166,6 +166,12 @@ impl UppError {
         Self::new(ErrorCode::Cancelled, provider, "the request was cancelled")
     }
 
+    /// The error of a provider that has no models of this kind.
+    pub fn unsupported(provider: &str, modality: Modality) -> Self {
+        let message = format!("Provider '{provider}' does not support {} modality", modality.as_str());
+        Self::invalid_request(provider, message).with_modality(modality)
+    }
+
     /// Sets the HTTP status.
     #[must_use]
     pub fn with_status(self, status: u16) -> Self {

@@ -142,8 +142,8 @@ impl HttpModel {
             .response_type(expect);
         // A recorded exchange needs no key, and a key strategy may use the network.
         let credentials = match &self.config.transport {
-            Some(_) => self.client(None)?.credentials(&http),
-            None => Credentials::Required,
+            Some(layer) if layer.is_active() => self.client(None)?.credentials(&http),
+            _ => Credentials::Required,
         };
         let key = match credentials {
             Credentials::Unused => None,

@@ -45,6 +45,35 @@ impl Capabilities {
     /// Everything.
     pub const ALL: Self =
         Self { image_input: true, document_input: true, video_input: true, audio_input: true, ..Self::TEXT };
+
+    /// The flags with their names.
+    pub const fn flags(self) -> [(&'static str, bool); 7] {
+        [
+            ("streaming", self.streaming),
+            ("tools", self.tools),
+            ("structured_output", self.structured_output),
+            ("image_input", self.image_input),
+            ("document_input", self.document_input),
+            ("video_input", self.video_input),
+            ("audio_input", self.audio_input),
+        ]
+    }
+
+    /// Reads each flag by its name.
+    ///
+    /// # Errors
+    /// Those of `flag`.
+    pub fn from_flags<E>(flag: impl Fn(&str) -> Result<bool, E>) -> Result<Self, E> {
+        Ok(Self {
+            streaming: flag("streaming")?,
+            tools: flag("tools")?,
+            structured_output: flag("structured_output")?,
+            image_input: flag("image_input")?,
+            document_input: flag("document_input")?,
+            video_input: flag("video_input")?,
+            audio_input: flag("audio_input")?,
+        })
+    }
 }
 
 /// One item of a streamed call.

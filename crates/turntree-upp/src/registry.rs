@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use super::config::ProviderConfig;
-use super::dialect::Dialect;
 use super::error::{Modality, UppError};
 use super::http_model::HttpModel;
 use super::provider::Model;
-use super::providers as own;
+use super::providers::factory::{FactoryOptions, dialect_factory};
 
 /// Creates the models of one provider, of every modality it supports.
 ///
@@ -125,45 +124,36 @@ fn unsupported(provider: &str, modality: Modality) -> UppError {
 
 /// The vendors of this crate. A vendor with several APIs has one name for each.
 fn built_in() -> Factories {
-    type Make = fn(&ProviderConfig) -> Result<Arc<dyn Dialect>, UppError>;
-    let vendors: [(&str, Make); 20] = [
-        ("anthropic", |config| Ok(Arc::new(own::anthropic::anthropic::<&str>(&[], config)))),
-        ("cerebras", |_| Ok(Arc::new(own::cerebras::cerebras()))),
-        ("deepseek", |_| Ok(Arc::new(own::deepseek::deepseek()))),
-        ("deepseek_responses", |_| Ok(Arc::new(own::deepseek::deepseek_responses()))),
-        ("google", |config| Ok(Arc::new(own::google::google(config)))),
-        ("groq", |_| Ok(Arc::new(own::groq::groq()))),
-        ("mistral", |_| Ok(Arc::new(own::mistral::mistral()))),
-        ("moonshot", |_| Ok(Arc::new(own::moonshot::moonshot()))),
-        ("ollama", |_| Ok(Arc::new(own::ollama::ollama()))),
-        ("openai", |_| Ok(Arc::new(own::openai::openai()))),
-        ("openai_chat", |_| Ok(Arc::new(own::openai_chat::openai_chat()))),
-        ("openai_responses", |_| Ok(Arc::new(own::openai::openai()))),
-        ("openai_compatible", |config| {
-            let url =
-                config.base_url.clone().ok_or_else(|| needs_address(own::openai_compatible::PROVIDER))?;
-            Ok(Arc::new(own::openai_compatible::openai_compatible(url)))
-        }),
-        ("openrouter", |_| Ok(Arc::new(own::openrouter::openrouter()))),
-        ("openrouter_responses", |_| Ok(Arc::new(own::openrouter::openrouter_responses()))),
-        ("responses", |config| {
-            let host = config.base_url.clone().ok_or_else(|| needs_address(own::responses::PROVIDER))?;
-            Ok(Arc::new(own::responses::responses(host)?))
-        }),
-        ("xai", |_| Ok(Arc::new(own::xai::xai()))),
-        ("xai_chat", |_| Ok(Arc::new(own::xai::xai()))),
-        ("xai_messages", |config| Ok(Arc::new(own::xai::xai_messages(config)))),
-        ("xai_responses", |_| Ok(Arc::new(own::xai::xai_responses()))),
+    let vendors: [(&str, &'static str, Option<&'static str>); 20] = [
+        ("anthropic", "anthropic", None),
+        ("cerebras", "cerebras", None),
+        ("deepseek", "deepseek", Some("completions")),
+        ("deepseek_responses", "deepseek", Some("responses")),
+        ("google", "google", None),
+        ("groq", "groq", None),
+        ("mistral", "mistral", None),
+        ("moonshot", "moonshot", None),
+        ("ollama", "ollama", None),
+        ("openai", "openai", Some("responses")),
+        ("openai_chat", "openai", Some("completions")),
+        ("openai_responses", "openai", Some("responses")),
+        ("openai_compatible", "openai_compatible", None),
+        ("openrouter", "openrouter", Some("completions")),
+        ("openrouter_responses", "openrouter", Some("responses")),
+        ("responses", "responses", None),
+        ("xai", "xai", Some("completions")),
+        ("xai_chat", "xai", Some("completions")),
+        ("xai_messages", "xai", Some("messages")),
+        ("xai_responses", "xai", Some("responses")),
     ];
-    let factory = |make: Make| -> Arc<dyn ModelFactory> {
+    let factory = |provider: &'static str, api: Option<&'static str>| -> Arc<dyn ModelFactory> {
         Arc::new(move |model_id: &str, config: ProviderConfig| -> Result<Arc<dyn Model>, UppError> {
-            Ok(Arc::new(HttpModel::new(make(&config)?, model_id, config)))
+            let options =
+                FactoryOptions { api, base_url: config.base_url.as_deref(), ..FactoryOptions::default() };
+            let dialect = dialect_factory(provider, options)?(&config);
+            Ok(Arc::new(HttpModel::new(dialect, model_id, config)))
         })
     };
-    vendors.into_iter().map(|(name, make)| (name.to_owned(), factory(make))).collect()
-}
-
-fn needs_address(provider: &str) -> UppError {
-    let message = format!("{provider} has no default URL; set base_url in the configuration");
-    UppError::invalid_request(provider, message)
+    let entry = |(name, provider, api): (&str, _, _)| (name.to_owned(), factory(provider, api));
+    vendors.into_iter().map(entry).collect()
 }

@@ -55,6 +55,17 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// All reasons.
+    pub const ALL: [Self; 7] = [
+        Self::EndTurn,
+        Self::MaxTokens,
+        Self::StopSequence,
+        Self::ToolUse,
+        Self::PauseTurn,
+        Self::ContentFilter,
+        Self::Error,
+    ];
+
     /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::persistence::PyAdapter;
@@ -10,6 +9,7 @@ use super::pubsub::MemoryPubsub;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
+use crate::error::choose;
 use crate::to_python::ToPython;
 use turntree_core::json::RawObject;
 use turntree_upp::middleware::{
@@ -27,13 +27,6 @@ impl Middleware {
     pub(super) fn core(&self) -> Arc<dyn CoreMiddleware> {
         Arc::clone(&self.core)
     }
-}
-
-fn level_from(level: &str) -> PyResult<Level> {
-    Level::ALL.into_iter().find(|known| known.as_str() == level).ok_or_else(|| {
-        let known = Level::ALL.map(|level| format!("\"{}\"", level.as_str())).join(", ");
-        PyValueError::new_err(format!("level must be one of {known}, not \"{level}\""))
-    })
 }
 
 #[pymethods]
@@ -62,7 +55,7 @@ impl Middleware {
             }
         };
         let mut core = Logging::new(Arc::new(write));
-        core.level = level_from(level)?;
+        core.level = choose("level", level, &Level::ALL, Level::as_str)?;
         core.prefix = prefix;
         core.stream_events = log_stream_events;
         core.tool_calls = log_tool_calls;

@@ -70,6 +70,9 @@ pub enum EmbeddingInputType {
 }
 
 impl EmbeddingInputType {
+    /// All purposes.
+    pub const ALL: [Self; 2] = [Self::Document, Self::Query];
+
     /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {

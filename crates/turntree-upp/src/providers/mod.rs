@@ -2,7 +2,9 @@
 
 pub mod anthropic;
 pub mod cerebras;
+pub mod custom;
 pub mod deepseek;
+pub mod factory;
 pub mod google;
 pub mod groq;
 pub mod mistral;

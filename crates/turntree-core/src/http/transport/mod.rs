@@ -77,6 +77,11 @@ impl<T: Transport + ?Sized> Transport for Arc<T> {
 pub trait TransportLayer: fmt::Debug + Send + Sync {
     /// Wraps the transport of a client.
     fn layer(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport>;
+
+    /// False while the layer returns the transport unchanged. Default: true.
+    fn is_active(&self) -> bool {
+        true
+    }
 }
 
 /// Replaces the transport of a client.

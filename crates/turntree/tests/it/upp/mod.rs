@@ -3,6 +3,7 @@
 mod anthropic;
 mod chat;
 mod corpus;
+mod custom_providers;
 mod embeddings;
 mod google;
 mod http_model;
