@@ -14,13 +14,13 @@ from turntree.testing import LoopbackServer, Script, serve
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A shell's background jobs ignore Ctrl-C, and so would every test of it that they start.
+# A background job of a shell ignores SIGINT, and its child processes inherit this; the tests need the default.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
-    """Say which turntree is tested: it must be the installed wheel."""
+    """Print the path of the tested turntree: it must be the installed wheel."""
     spec = importlib.util.find_spec("turntree")
     return f"turntree: {spec.origin if spec else 'not installed, run make test'}"
 
@@ -53,7 +53,7 @@ def _loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
 
 @pytest.fixture(params=list(_loop_factories()))
 def new_loop(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEventLoop]:
-    """A factory of event loops, each kind in its turn."""
+    """A factory of event loops, one for each kind of loop."""
     return _loop_factories()[request.param]
 
 
@@ -61,7 +61,7 @@ def new_loop(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEve
 def run(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Runs a coroutine to its end on a fresh loop."""
+    """Runs a coroutine to its end on a new loop."""
 
     def on_a_fresh_loop(main: Coroutine[Any, Any, Any]) -> Any:
         with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -1,1 +1,1 @@
-"""UAP-1.0. A package, so that a file may be named as one of `tests/python`."""
+"""UAP-1.0. It is a package, so that its files can have the same names as files of `tests/python`."""

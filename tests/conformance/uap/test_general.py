@@ -1,4 +1,4 @@
-"""UAP-1.0 §15.3, the recommendations all at once. The number in a name is that of the point in our checklist."""
+"""UAP-1.0 §15.3: all recommendations in one run. The number in a name is that of the point in our checklist."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ def model_for(strategy, calls=BOTH, *within):
 
 
 @pytest.mark.parametrize("strategy", [loop(), react(), plan()], ids=lambda strategy: strategy.name)
-async def test_uap_85_strategies_tools_sub_agents_and_usage_go_together(strategy):
+async def test_uap_85_strategies_tools_sub_agents_and_usage_work_together(strategy):
     meeting = asyncio.Barrier(2)
     models = []
 
@@ -45,7 +45,7 @@ async def test_uap_85_strategies_tools_sub_agents_and_usage_go_together(strategy
         await meet()
         return "helped"
 
-    # A model of its own: a scripted one would take its answers from the parent's script.
+    # The sub-agent needs its own model: an inherited scripted model would use the script of the parent.
     helper = agent(name="helper", model=scripted(helped)).to_tool(name="helper")
     turn = await agent(model=model_for(strategy), tools=[weather, helper], execution=strategy).run("go")
 
@@ -54,7 +54,7 @@ async def test_uap_85_strategies_tools_sub_agents_and_usage_go_together(strategy
         "weather": "sunny in Oslo",
         "helper": "helped",
     }
-    # The sub-agent has a model of its own and none of its parent's tools.
+    # The sub-agent has its own model and no tool of its parent.
     assert models == [0]
     assert len(turn.usage.cycles) == turn.cycles
     assert turn.usage.input_tokens == sum(cycle.input_tokens for cycle in turn.usage.cycles) > 0

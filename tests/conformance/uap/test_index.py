@@ -1,9 +1,9 @@
-"""The checklist is whole: every one of its 87 points has a test that carries its number."""
+"""Every one of the 87 points of the checklist has a test with its number."""
 
 import re
 from pathlib import Path
 
-# What nobody can test by running it, with the reason.
+# Points that no test can verify, with the reason.
 NOT_BEHAVIOUR = {
     86: "a permission: further strategies, middleware and adapters have tests of their own",
     87: "says what is not required; guardrails, memory and budget exist and have tests of their own",

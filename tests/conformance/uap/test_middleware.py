@@ -49,7 +49,7 @@ def a_turn(text):
 
 
 async def every_way(make):
-    """Run an agent in each way that there is."""
+    """Run an agent with `run`, `stream`, `run_sync` and a session."""
     await make().run("Hello")
     stream = make().stream("Hello")
     async for _event in stream:
@@ -102,7 +102,7 @@ async def test_uap_58_middleware_does_not_modify_the_type_of_turns():
     assert turn == seen[0]
 
 
-async def test_uap_59_what_before_changes_flows_downstream():
+async def test_uap_59_changes_by_before_reach_later_middleware_and_the_run():
     class Change:
         name = "change"
 
@@ -128,7 +128,7 @@ async def test_uap_59_what_before_changes_flows_downstream():
 
 
 @pytest.mark.parametrize("given", [None, "Hi.", 1, [], {"messages": []}])
-async def test_uap_60_after_must_give_a_valid_turn(given):
+async def test_uap_60_after_must_return_a_valid_turn(given):
     class Wrong:
         name = "wrong"
 
@@ -147,11 +147,11 @@ async def test_uap_60_after_must_give_a_valid_turn(given):
     with pytest.raises((TypeError, ValueError), match=r"\bafter\b.*Turn"):
         await agent(model=scripted(["Hi."]), middleware=[First(), Wrong()]).run("Hello")
 
-    # `after` runs in reverse order: no other middleware receives what is not a turn.
+    # `after` runs in reverse order: no other middleware receives the invalid value.
     assert called == []
 
 
-async def test_uap_60_the_turn_of_after_is_the_turn_of_the_run():
+async def test_uap_60_the_turn_that_after_returns_is_the_result_of_the_run():
     other = await agent(model=scripted(["Bye."])).run("Hello")
 
     class Replace:
@@ -166,7 +166,7 @@ async def test_uap_60_the_turn_of_after_is_the_turn_of_the_run():
     assert await helper.stream("Hello").turn == other
 
 
-async def test_uap_61_logging_is_provided_with_its_four_options():
+async def test_uap_61_logging_has_its_four_options():
     lines = []
 
     @tool
@@ -191,7 +191,7 @@ async def test_uap_61_logging_is_provided_with_its_four_options():
 
 @pytest.mark.parametrize("messages", [True, False])
 @pytest.mark.parametrize("timing", [True, False])
-async def test_uap_61_messages_and_timing_are_left_out_on_request(messages, timing):
+async def test_uap_61_messages_and_timing_are_omitted_on_request(messages, timing):
     lines = []
     shown = logging(level="info", logger=lines.append, include_messages=messages, include_timing=timing)
 
@@ -216,7 +216,7 @@ async def test_uap_61_logging_supports_levels(level, written):
     assert {line[1 : line.index("]")] for line in lines} == written
 
 
-async def test_uap_61_logging_goes_to_the_standard_library_by_default(caplog):
+async def test_uap_61_logging_uses_the_standard_library_by_default(caplog):
     caplog.set_level(stdlib.INFO, logger="turntree")
 
     await agent(model=scripted(["Hi."]), middleware=[logging()]).run("Hello")
@@ -226,7 +226,7 @@ async def test_uap_61_logging_goes_to_the_standard_library_by_default(caplog):
     assert "completed" in caplog.records[1].getMessage()
 
 
-async def test_uap_83_the_system_prompt_is_in_no_saved_state():
+async def test_uap_83_saved_state_does_not_contain_the_system_prompt():
     helper = agent(model=scripted(["Hi."]), system="The password is swordfish.")
     sess = session(helper)
     await sess.run("Hello")
@@ -235,9 +235,9 @@ async def test_uap_83_the_system_prompt_is_in_no_saved_state():
     assert "swordfish" not in repr(sess.checkpoints) + repr(sess.tree) + repr(sess)
 
 
-async def test_uap_83_a_store_may_encrypt_what_it_is_given():
+async def test_uap_83_a_store_can_encrypt_the_document():
     class Encrypted:
-        """A stand-in for a cipher: the store sees one JSON document and returns it as it was."""
+        """A stand-in for encryption: the store receives a JSON document and returns it unchanged."""
 
         def __init__(self):
             self.rows = {}
@@ -277,7 +277,7 @@ def test_uap_83_untrusted_state_is_refused_before_it_has_effects(member):
     assert ran == []
 
 
-async def test_uap_83_guardrails_that_are_first_keep_input_from_everybody_else():
+async def test_uap_83_guardrails_in_first_place_hide_the_input_from_later_middleware():
     lines, model = [], scripted(["Hi."])
     helper = agent(
         model=model,
@@ -296,7 +296,7 @@ async def test_uap_83_guardrails_that_are_first_keep_input_from_everybody_else()
     assert "1234" not in model.requests[0].messages[0].text
 
 
-async def test_uap_a46_the_first_turn_of_on_error_wins():
+async def test_uap_a46_the_first_turn_that_on_error_returns_is_used():
     log, turn = [], a_turn("recovered")
     middleware = [Layer("first", log), Layer("second", log, recovers=turn), Layer("third", log)]
 
@@ -304,7 +304,7 @@ async def test_uap_a46_the_first_turn_of_on_error_wins():
     assert log[3:] == ["third.on_error", "second.on_error"]
 
 
-async def test_uap_a47_on_error_is_told_to_those_whose_before_ran_or_was_running():
+async def test_uap_a47_on_error_is_called_on_middleware_whose_before_started():
     log = []
 
     class Fails(Layer):
@@ -322,7 +322,7 @@ async def test_uap_a47_on_error_is_told_to_those_whose_before_ran_or_was_running
     assert log == ["first.before", "second.before", "second.on_error", "first.on_error"]
 
 
-async def test_uap_a48_none_keeps_the_context_and_metadata_are_shared():
+async def test_uap_a48_none_leaves_the_context_unchanged_and_metadata_are_shared():
     seen = []
 
     class Notes:
@@ -340,9 +340,10 @@ async def test_uap_a48_none_keeps_the_context_and_metadata_are_shared():
     assert seen == [2, 2]
 
 
-async def test_uap_a50_before_runs_when_iteration_starts_and_after_before_the_turn():
+async def test_uap_a50_before_runs_at_the_start_of_iteration_and_after_runs_before_the_turn():
     log = []
     stream = agent(model=scripted(["Hi."]), middleware=[Layer("a", log)]).stream("Hello")
+    # The test proves an absence, which has no event: it gives the stream time to start.
     await asyncio.sleep(0.01)
     assert log == []
 
@@ -352,7 +353,7 @@ async def test_uap_a50_before_runs_when_iteration_starts_and_after_before_the_tu
     assert (await stream.turn).response.text == "Hi."
 
 
-async def test_uap_a51_the_context_has_the_session_of_the_run():
+async def test_uap_a51_the_context_contains_the_session_of_the_run():
     seen = []
 
     class Look:
@@ -369,7 +370,7 @@ async def test_uap_a51_the_context_has_the_session_of_the_run():
     assert seen == [sess, None]
 
 
-async def test_uap_a52_middleware_hears_of_steps_and_tools():
+async def test_uap_a52_middleware_receives_events_of_steps_and_tools():
     kinds = []
 
     class Hear:

@@ -34,7 +34,7 @@ def is_v4(text):
 
 
 class Steps:
-    """An agent that works in a given number of steps, and counts what its tool does."""
+    """An agent that runs a given number of steps and counts the calls of its tool."""
 
     def __init__(self, steps=3):
         self.called = []
@@ -101,7 +101,7 @@ async def test_uap_26_all_state_is_serialized():
     assert set(document) == set(names.split())
     assert (document["agentId"], document["metadata"]) == (lead.id, {"task": "x"})
     assert [checkpoint["step"] for checkpoint in document["checkpoints"]] == [1, 2, 1, 2]
-    # What the sub-agent said is in the checkpoint of the step that called it.
+    # The checkpoint of the step that called the sub-agent contains its answer.
     for checkpoint in document["checkpoints"][::2]:
         (child,) = checkpoint["subAgentStates"].values()
         (node,) = child["threadTree"]["nodes"]
@@ -130,7 +130,7 @@ async def test_uap_27_the_tree_is_preserved_across_serialization():
     assert texts(again.tree.history()) == ["one", "you said one", "three", "you said three"]
 
 
-async def test_uap_28_a_checkpoint_holds_complete_recoverable_state():
+async def test_uap_28_a_checkpoint_contains_complete_recoverable_state():
     steps = Steps()
     sess = session(steps.agent)
     whole = await sess.run("go")
@@ -163,7 +163,7 @@ async def test_uap_29_restore_reaches_the_exact_checkpoint_state():
         assert len(sess.checkpoints) == 4
 
 
-async def test_uap_29_restore_in_the_middle_of_a_run_is_exact_too():
+async def test_uap_29_restore_in_the_middle_of_a_run_is_exact():
     sess = session(Steps().agent)
     await sess.run("go")
     middle = sess.checkpoints[1]
@@ -208,7 +208,7 @@ async def test_uap_32_and_78_timestamps_are_iso_8601_with_a_zone():
     assert all(time.endswith("Z") and datetime.fromisoformat(time).tzinfo for time in times)
 
 
-async def test_uap_defaults_of_session_options():
+async def test_uap_session_options_have_the_documented_defaults():
     sess = session(agent(model=scripted(echo)))
     await sess.run("one")
 
@@ -217,7 +217,7 @@ async def test_uap_defaults_of_session_options():
     await sess.save()
 
 
-async def test_uap_a65_what_was_abandoned_stays_reachable():
+async def test_uap_a65_abandoned_messages_stay_reachable():
     sess = session(agent(model=scripted(echo)))
     for text in ("one", "two", "three"):
         await sess.run(text)
@@ -235,7 +235,7 @@ async def test_uap_a65_what_was_abandoned_stays_reachable():
 # Thread trees
 
 
-async def test_uap_33_nodes_hold_upp_threads():
+async def test_uap_33_nodes_contain_upp_threads():
     sess = session(agent(model=scripted(echo)))
     await sess.run("one")
 
@@ -270,7 +270,7 @@ def test_uap_35_node_ids_are_v4():
     assert all(is_v4(id) for id in tree.nodes)
 
 
-def test_uap_36_branch_makes_a_node_under_the_given_parent():
+def test_uap_36_branch_creates_a_node_under_the_given_parent():
     tree, nodes = tree_of_the_specification()
 
     branch = tree.branch(nodes["C"], "new")
@@ -290,7 +290,7 @@ def test_uap_37_checkout_switches_the_current_node():
         tree.checkout("nowhere")
 
 
-def test_uap_38_and_75_serialization_keeps_the_full_structure():
+def test_uap_38_and_75_serialization_preserves_the_full_structure():
     tree, nodes = tree_of_the_specification()
     tree.checkout(nodes["D"])
 
@@ -323,7 +323,7 @@ async def test_uap_47_ask_uses_the_history_of_the_thread():
     assert texts(model.requests[1].messages) == ["one", "a", "two"]
 
 
-async def test_uap_48_and_49_ask_gives_a_turn_with_or_without_a_thread():
+async def test_uap_48_and_49_ask_returns_a_turn_with_or_without_a_thread():
     turn = await ask(agent(model=scripted(echo)), UserMessage("one"))
 
     assert isinstance(turn, Turn)
@@ -364,7 +364,7 @@ async def test_uap_52_continue_uses_the_thread_of_the_query():
     assert len(result.thread) == 6
 
 
-async def test_uap_53_a_query_result_has_its_parts():
+async def test_uap_53_a_query_result_has_turn_thread_and_thread_id():
     result = await query(agent(model=scripted(echo)), "one")
 
     assert isinstance(result.turn, Turn)
@@ -410,7 +410,7 @@ async def test_uap_74_metadata_of_messages_is_preserved():
     assert again.tree.history()[0].metadata == {"openai": {"store": True, "n": 1.5}, "new": {"x": None}}
 
 
-async def test_uap_76_a_sub_agent_session_of_a_checkpoint_is_a_session():
+async def test_uap_76_a_sub_agent_state_of_a_checkpoint_is_a_valid_session():
     helper = agent(model=scripted(echo))
 
     def model(request):
@@ -464,7 +464,7 @@ async def test_uap_77_a_loaded_session_behaves_identically():
         await each.run("three")
         sent.append([texts(request.messages) for request in steps.agent.model.requests[seen:]])
 
-    # The model receives the same messages, and everything that does not depend on new ids and times is equal.
+    # The model receives the same messages; all values are equal except new ids and times.
     assert sent[0] == sent[1]
     assert len(sent[0]) == 6
     assert texts(twin.tree.history()) == texts(sess.tree.history())
@@ -533,7 +533,7 @@ def paying(approval):
     return agent(model=scripted(model), tools=[pay]), paid
 
 
-async def test_uap_28_calls_that_wait_for_approval_are_recoverable_state():
+async def test_uap_28_calls_that_await_approval_are_recoverable():
     helper, paid = paying("ask")
     sess = session(helper)
     with pytest.raises(ApprovalRequired):
@@ -548,7 +548,7 @@ async def test_uap_28_calls_that_wait_for_approval_are_recoverable_state():
     assert paid == [1]
 
 
-async def test_uap_a75_runs_and_resumes_come_in_the_order_they_were_asked_for():
+async def test_uap_a75_runs_and_resumes_execute_in_the_order_of_their_calls():
     helper, _ = paying("ask")
     sess = session(helper)
     with pytest.raises(ApprovalRequired):
@@ -578,7 +578,7 @@ async def test_uap_81_approval_handlers_of_a_sub_agents_tools_are_respected(appr
     assert paid == []
     (record,) = turn.tool_executions
     assert record.is_error is (approval == "ask")
-    # The model of the sub-agent, or of its parent, reads why the call was not made.
+    # The model of the sub-agent, or of its parent, receives the reason of the refusal.
     results = [
         result.result
         for request in inner.model.requests

@@ -38,7 +38,7 @@ THOUGHTS = ["I should search.", [call("search", query="x")], "I know enough.", "
 
 
 class Log:
-    """All hooks, each noted with its step and a word about what it was given."""
+    """All hooks; each call is recorded with its step and a short description of its arguments."""
 
     def __init__(self, **more):
         self.lines = []
@@ -66,7 +66,7 @@ class Log:
 # loop
 
 
-async def test_uap_8_calls_of_one_answer_run_at_once():
+async def test_uap_8_calls_of_one_answer_run_concurrently():
     running, both = 0, asyncio.Event()
 
     @tool
@@ -90,7 +90,7 @@ async def test_uap_8_calls_of_one_answer_run_at_once():
         assert [one.result for one in turn.messages[2].results] == [1, 2]
 
 
-async def test_uap_9_run_and_stream_take_a_history_and_give_a_turn():
+async def test_uap_9_run_and_stream_accept_a_history_and_return_a_turn():
     for execution, script in ((loop(), ["hi"]), (react(), ["hm", "hi"]), (plan(), [planned(), "hi"])):
         before = (await agent(model=scripted(["earlier"])).run("before")).messages
         model = scripted(script * 2)
@@ -103,7 +103,7 @@ async def test_uap_9_run_and_stream_take_a_history_and_give_a_turn():
         assert [message.text for message in model.requests[0].messages][:3] == ["before", "earlier", "go"]
 
 
-async def test_uap_10_loop_is_the_default_and_a_structure_gives_data():
+async def test_uap_10_loop_is_the_default_and_a_structure_sets_data():
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     assert (await agent(model=scripted(["hi"])).run("go")).data is None
     for execution, script in (
@@ -115,7 +115,7 @@ async def test_uap_10_loop_is_the_default_and_a_structure_gives_data():
         assert turn.data == {"n": 1}
 
 
-async def test_uap_11_loop_is_llm_generate_with_max_iterations():
+async def test_uap_11_loop_equals_llm_generate_with_max_iterations():
     def script():
         return scripted([[call("search", query="x")], [call("search", query="y")], "done"])
 
@@ -157,7 +157,7 @@ async def test_uap_12_react_calls_on_reason_on_act_and_on_observe():
     ]
 
 
-async def test_uap_13_react_keeps_its_thoughts_in_the_state():
+async def test_uap_13_react_stores_its_reasoning_in_the_state():
     seen = []
     hooks = {
         "on_step_start": lambda _, state: seen.append(state.reasoning),
@@ -187,7 +187,7 @@ async def test_uap_14_react_respects_max_steps():
     assert react() == react(max_steps=10)
 
 
-async def test_uap_15_react_asks_the_stop_condition_after_each_step():
+async def test_uap_15_react_evaluates_the_stop_condition_after_each_step():
     asked = []
 
     def stop(state):
@@ -202,7 +202,7 @@ async def test_uap_15_react_asks_the_stop_condition_after_each_step():
     assert turn.cycles == 2
 
 
-async def test_uap_16_react_gives_a_valid_turn():
+async def test_uap_16_react_returns_a_valid_turn():
     turn = await agent(model=scripted(THOUGHTS), tools=[search], execution=react()).run("go")
 
     assert isinstance(turn, Turn)
@@ -211,7 +211,7 @@ async def test_uap_16_react_gives_a_valid_turn():
     assert Turn.model_validate_json(turn.model_dump_json()) == turn
 
 
-async def test_uap_17_react_takes_a_reasoning_prompt():
+async def test_uap_17_react_accepts_a_reasoning_prompt():
     model = scripted(THOUGHTS)
 
     await agent(model=model, tools=[search], execution=react(reasoning_prompt="What now?")).run("go")
@@ -243,7 +243,7 @@ async def test_uap_19_react_adds_up_the_usage_of_all_calls():
 
     turn = await agent(model=scripted(THOUGHTS), tools=[search], execution=react(), strategy=hooks).run("go")
 
-    # Thought, tool call, thought, answer: each call of the model is in the total, whatever it was for.
+    # Reasoning, tool call, reasoning, answer: the total contains the usage of all four calls of the model.
     assert turn.cycles == len(turn.usage.cycles) == 4
     assert all(cycle.input_tokens > 0 and cycle.output_tokens > 0 for cycle in turn.usage.cycles)
     assert turn.usage.input_tokens == sum(cycle.input_tokens for cycle in turn.usage.cycles)
@@ -256,7 +256,7 @@ async def test_uap_19_react_adds_up_the_usage_of_all_calls():
 # plan
 
 
-async def test_uap_20_plan_asks_for_the_plan_as_structured_output():
+async def test_uap_20_plan_requests_the_plan_as_structured_output():
     model = scripted([planned(step("a")), "done"])
 
     await agent(model=model, tools=[search], execution=plan(max_plan_steps=4)).run("go")
@@ -280,7 +280,7 @@ async def test_uap_21_plan_respects_dependencies():
     assert order == ["a", "b", "c", "d"]
 
 
-async def test_uap_22_plan_keeps_the_plan_in_the_state():
+async def test_uap_22_plan_stores_the_plan_in_the_state():
     states = []
     hooks = {"stop_condition": lambda state: states.append(state)}
 
@@ -313,7 +313,7 @@ async def test_uap_23_plan_updates_statuses():
     ]
 
 
-async def test_uap_24_plan_gives_a_valid_turn():
+async def test_uap_24_plan_returns_a_valid_turn():
     script = [planned(step("a", tool="search"), step("b", "a")), [call("search", query="x")], "1", "2"]
 
     turn = await agent(model=scripted(script), tools=[search], execution=plan()).run("go")
@@ -323,10 +323,10 @@ async def test_uap_24_plan_gives_a_valid_turn():
     assert (turn.cycles, turn.response.text) == (4, "2")
 
 
-# Strategies of one's own
+# Custom strategies
 
 
-async def test_uap_25_custom_strategies():
+async def test_uap_25_custom_strategies_are_accepted():
     class Custom:
         name = "custom"
 
@@ -370,7 +370,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-async def test_uap_62_hooks_come_in_the_documented_order(name):
+async def test_uap_62_hooks_run_in_the_documented_order(name):
     execution, script = SCRIPTS[name]
     log = Log()
     log.hooks["stop_condition"] = lambda state: log.lines.append(("stop", state.step, None))
@@ -389,7 +389,7 @@ async def test_uap_62_hooks_come_in_the_documented_order(name):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-async def test_uap_63_the_stop_condition_is_asked_after_every_step(name):
+async def test_uap_63_the_stop_condition_is_evaluated_after_every_step(name):
     execution, script = SCRIPTS[name]
     for last in (1, 2):
         asked = []
@@ -422,7 +422,7 @@ FAILING = {
 
 
 @pytest.mark.parametrize("name", FAILING)
-async def test_uap_64_a_turn_of_on_error_completes_the_run(name):
+async def test_uap_64_a_turn_that_on_error_returns_completes_the_run(name):
     execution, script = FAILING[name]
     saved = await agent(model=scripted(["saved"])).run("go")
     called = []
@@ -440,7 +440,7 @@ async def test_uap_64_a_turn_of_on_error_completes_the_run(name):
 
 
 @pytest.mark.parametrize("name", FAILING)
-async def test_uap_65_on_error_that_gives_nothing_lets_the_error_through(name):
+async def test_uap_65_an_error_is_raised_if_on_error_returns_none(name):
     execution, script = FAILING[name]
     called = []
     hooks = {"on_error": lambda error, _: called.append(error), "on_complete": called.append}
@@ -462,7 +462,7 @@ async def test_uap_66_async_hooks_are_awaited(name):
             nonlocal under_way
             under_way += 1
             assert under_way == 1, "two hooks at once"
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.002)  # the pace of the hook: another one that overlaps it would be counted
             under_way -= 1
             return result
 
@@ -477,7 +477,7 @@ async def test_uap_66_async_hooks_are_awaited(name):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-async def test_uap_a79_hooks_and_tools_write_the_metadata_that_stop_conditions_read(name):
+async def test_uap_a79_stop_conditions_read_metadata_that_hooks_and_tools_write(name):
     execution, script = SCRIPTS[name]
     hooks = {
         "on_step_end": lambda _, result: result["state"].metadata.update(done=True),

@@ -35,7 +35,7 @@ def uap(events):
     return [event.uap for event in events if event.uap]
 
 
-async def test_uap_67_upp_events_come_unchanged():
+async def test_uap_67_upp_events_are_passed_on_unchanged():
     events = await events_of(adder().stream("1 + 2?"))
 
     passed_on = [event for event in events if event.source == "upp"]
@@ -46,7 +46,7 @@ async def test_uap_67_upp_events_come_unchanged():
     kinds = {event.upp.type for event in passed_on}
     assert {"message_start", "text_delta", "message_stop", "tool_execution_start", "tool_execution_end"} <= kinds
 
-    # `llm()` has no agent around it: the same script gives the same events, but for the times of the tool.
+    # `llm()` without an agent gives the same events for the same script, except the times of the tool.
     script = [[{"toolCallId": "call_1", **call("add", a=1, b=2)}], "It is 3."]
     with_agent = await events_of(agent(model=scripted(script), tools=[add]).stream("1 + 2?"))
     alone = await events_of(llm(model=scripted(script), tools=[add]).stream("1 + 2?"))
@@ -77,7 +77,7 @@ async def test_uap_69_events_are_chronological():
 
     @tool
     async def noted(n: int) -> int:
-        # The subscriber has the start of the call before the call returns: events are not held back until a step ends.
+        # The subscriber receives the start of the call before the call returns: a step does not buffer its events.
         async with asyncio.timeout(10):
             await announced.wait()
         happened.append("tool")
@@ -105,7 +105,7 @@ async def test_uap_69_events_are_chronological():
         "message_stop",
         "step_end",
     ]
-    # Deltas lie between the start and the stop of their message.
+    # Deltas come between the start and the stop of their message.
     within = 0
     for what in happened:
         within += (what == "message_start") - (what == "message_stop")
@@ -123,13 +123,13 @@ async def test_uap_70_turn_resolves_to_a_valid_turn():
     assert turn.cycles == 2
 
 
-async def test_uap_70_turn_resolves_when_nobody_reads_events():
+async def test_uap_70_turn_resolves_without_a_reader_of_events():
     turn = await adder().stream("1 + 2?").turn
 
     assert turn.response.text == "It is 3."
 
 
-async def test_uap_71_abort_resolves_turn_with_what_there_is():
+async def test_uap_71_abort_resolves_turn_with_the_partial_response():
     stream = agent(model=scripted([Reply("one two three four five", pace=0.02)])).stream("count")
     seen = ""
     async for event in stream:
@@ -144,7 +144,7 @@ async def test_uap_71_abort_resolves_turn_with_what_there_is():
     assert turn.response.metadata["uap"] == {"aborted": True}
 
 
-async def test_uap_71_abort_cancels_what_runs():
+async def test_uap_71_abort_cancels_running_tools():
     started, cancelled = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -192,7 +192,7 @@ async def test_uap_a54_data_of_events_has_the_keys_of_the_specification():
     assert set(data["checkpoint"]) == {"checkpointId"}
 
 
-async def test_uap_a55_usage_of_a_step_is_its_own():
+async def test_uap_a55_step_usage_counts_only_that_step():
     stream = adder().stream("1 + 2?")
     ends = [event.data["usage"] for event in uap(await events_of(stream)) if event.type == "step_end"]
     turn = await stream.turn
@@ -201,7 +201,7 @@ async def test_uap_a55_usage_of_a_step_is_its_own():
     assert sum(usage["totalTokens"] for usage in ends) == turn.usage.total_tokens
 
 
-async def test_uap_a57_abort_before_the_start():
+async def test_uap_a57_abort_before_the_start_gives_an_empty_turn():
     model = scripted(["never"])
     stream = agent(model=model).stream("go")
     stream.abort()

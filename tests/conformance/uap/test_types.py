@@ -30,7 +30,7 @@ from turntree.upp import (
     tool,
 )
 
-# UAP-1.0 §1.3: the types of UPP that agents work with, as far as Python has a class for them.
+# UAP-1.0 §1.3: the UPP types that agents use and that have a class in Python.
 UPP_TYPES = {
     "AssistantMessage",
     "ErrorCode",
@@ -77,7 +77,7 @@ def adder(**options):
 # Types and packaging
 
 
-async def test_uap_1_agents_speak_upp_types():
+async def test_uap_1_agents_use_upp_types():
     turn = await adder().run(Thread([UserMessage("before")]), UserMessage("1 + 2?"))
 
     assert type(turn) is Turn
@@ -93,7 +93,7 @@ async def test_uap_1_agents_speak_upp_types():
     assert type(turn.tool_executions[0]) is ToolExecution
 
 
-async def test_uap_1_a_turn_goes_into_a_thread_as_it_is():
+async def test_uap_1_a_thread_accepts_a_turn():
     thread = Thread()
     thread.append(await adder().run("1 + 2?"))
 
@@ -115,7 +115,7 @@ def test_uap_2_no_class_wraps_a_turn_or_a_thread():
     assert not [shown for shown in shown if inspect.isclass(shown) and issubclass(shown, (Turn, Thread))]
 
 
-def test_uap_3_the_package_has_a_name_of_its_ecosystem():
+def test_uap_3_the_package_name_follows_the_conventions_of_python():
     name = metadata("turntree")["Name"]
 
     # PEP 503: the normalized name of a distribution; PEP 8: a short lowercase package.
@@ -129,7 +129,7 @@ ENTRY_POINTS = ["turntree", "turntree.execution", "turntree.middleware"]
 
 
 @pytest.mark.parametrize("module", ENTRY_POINTS)
-def test_uap_4_each_entry_point_is_imported_by_itself(module):
+def test_uap_4_each_entry_point_can_be_imported_alone(module):
     usable = "[name for name in m.__all__ if hasattr(m, name)]"
     program = f"import json, {module} as m; print(json.dumps([m.__name__, {usable}, m.__all__]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
@@ -166,7 +166,7 @@ def test_uap_5_the_required_names_are_exported(module, names):
         assert inspect.getdoc(imported[name]), name
 
 
-async def test_uap_5_the_required_names_are_what_they_are_called():
+async def test_uap_5_the_required_names_have_the_specified_meaning():
     helper = turntree.agent(model=scripted(["Hi."] * 3))
     sess = turntree.session(helper)
     answers = [
@@ -203,7 +203,7 @@ async def test_uap_6_ids_are_v4():
     assert len(set(steps)) == len(steps)
 
 
-def test_uap_6_an_agent_has_an_id_of_its_own():
+def test_uap_6_each_agent_has_a_unique_id():
     one = adder()
 
     assert one.with_().id != one.id
@@ -228,7 +228,7 @@ async def test_uap_8_tools_of_one_answer_run_in_parallel():
     assert [result.result for result in turn.messages[2].results] == [0, 1, 2]
 
 
-async def test_uap_8_sync_tools_of_one_answer_run_in_parallel_too():
+async def test_uap_8_sync_tools_of_one_answer_run_in_parallel():
     meeting = threading.Barrier(3)
 
     @tool
@@ -251,7 +251,7 @@ async def test_uap_8_sync_tools_of_one_answer_run_in_parallel_too():
     [None, [UserMessage("before")], Thread([UserMessage("before")])],
     ids=["none", "list", "thread"],
 )
-async def test_uap_9_the_overloads_of_run_and_stream(given, history):
+async def test_uap_9_run_and_stream_accept_the_documented_overloads(given, history):
     model = scripted(lambda _: "ok")
     one = agent(model=model)
     before = None if history is None else list(history)
@@ -276,7 +276,7 @@ async def test_uap_10_loop_is_the_default():
     assert caught.value.code == "INVALID_REQUEST"
 
 
-async def test_uap_10_structure_gives_data():
+async def test_uap_10_structure_sets_data():
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     turn = await agent(model=scripted(['{"n": 3}']), structure=schema).run("go")
 
@@ -287,14 +287,14 @@ def test_uap_a1_a_model_is_not_needed_to_define_an_agent():
     assert agent().model is None
 
 
-async def test_uap_a1_a_run_without_any_model_names_the_agent():
+async def test_uap_a1_the_error_of_a_run_without_a_model_names_the_agent():
     with pytest.raises(UPPError, match="nameless-helper") as caught:
         await agent(name="nameless-helper").run("go")
 
     assert caught.value.code == "INVALID_REQUEST"
 
 
-async def test_uap_a2_an_agent_is_derived_with_options_changed():
+async def test_uap_a2_an_agent_can_be_derived_with_changed_options():
     one = adder(system="Be brief.")
     other = agent(**{**one.options, "system": "Be long.", "id": None})
 
@@ -311,12 +311,12 @@ async def test_uap_a7_the_history_is_not_changed():
     assert turn.response.text == "3"
 
 
-def test_uap_a8_two_tools_of_one_name_are_refused():
+def test_uap_a8_two_tools_with_the_same_name_are_refused():
     with pytest.raises((UPPError, ValueError, TypeError), match="add"):
         agent(model=scripted(["x"]), tools=[add, add]).run_sync("go")
 
 
-def test_uap_a103_continue_has_a_name_that_python_allows():
+def test_uap_a103_continue_is_named_continue_():
     from turntree import QueryResult
 
     assert hasattr(QueryResult, "continue_")

@@ -16,7 +16,7 @@ def call(name, /, **arguments):
 
 
 def calls_once(name, /, **arguments):
-    """A model that calls a tool, and then says what the tool said."""
+    """A model that calls a tool and then repeats the result of the tool."""
 
     def reply(request):
         last = request.messages[-1]
@@ -48,7 +48,7 @@ async def test_uap_39_an_agent_in_tools_becomes_a_upp_tool():
     assert (await coder.run("go")).response.text == "explored the tests"
 
 
-async def test_uap_39_to_tool_takes_name_description_and_schema():
+async def test_uap_39_to_tool_accepts_name_description_and_schema():
     schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
     expert = agent(model=scripted(lambda request: request.messages[-1].text))
 
@@ -58,7 +58,7 @@ async def test_uap_39_to_tool_takes_name_description_and_schema():
     assert (await agent(model=calls_once("ask", query="why"), tools=[made]).run("go")).response.text == "why"
 
 
-async def test_uap_39_the_tool_runs_by_hand_too():
+async def test_uap_39_the_tool_can_be_called_directly():
     expert = agent(model=scripted(["because"]))
 
     assert await expert.to_tool().run(task="why?") == "because"
@@ -78,7 +78,7 @@ async def test_uap_40_an_explicit_model_is_used():
     assert len(lead.requests) == 2
 
 
-async def test_uap_41_a_missing_model_is_that_of_the_parent():
+async def test_uap_41_a_missing_model_is_inherited_from_the_parent():
     helper = agent(system="I help.")
 
     def reply(request):
@@ -115,7 +115,7 @@ async def test_uap_42_the_model_is_resolved_when_the_call_is_made():
     assert [turn.response.text for turn in turns] == ["helped by one", "helped by two"]
 
 
-async def test_uap_43_the_configuration_flows_with_the_model(loopback_keys):
+async def test_uap_43_the_configuration_is_inherited_with_the_model(loopback_keys):
     helper = agent(system="I help.")
     model, keys = loopback_keys
 
@@ -124,7 +124,7 @@ async def test_uap_43_the_configuration_flows_with_the_model(loopback_keys):
     assert keys == ["Bearer the parent's"] * 3
 
 
-async def test_uap_43_a_model_of_its_own_never_gets_the_parents_key(loopback_keys):
+async def test_uap_43_an_explicit_model_never_receives_the_key_of_the_parent(loopback_keys):
     model, keys = loopback_keys
     helper = agent(system="I help.", model=model, config={"api_key": "the child's"})
 
@@ -135,7 +135,7 @@ async def test_uap_43_a_model_of_its_own_never_gets_the_parents_key(loopback_key
 
 @pytest.fixture
 def loopback_keys():
-    """A model behind a server, and the keys that the server was shown."""
+    """A model with a loopback server, and the list of API keys that the server received."""
     keys = []
 
     def answer(request):
@@ -147,7 +147,7 @@ def loopback_keys():
         yield openai("gpt", "completions", base_url=server.base_url), keys
 
 
-async def test_uap_41_without_any_model_the_run_is_refused_by_name():
+async def test_uap_41_the_error_of_a_run_without_a_model_names_the_agent():
     with pytest.raises(UPPError, match="scout") as caught:
         await agent(name="scout").run("go")
     assert caught.value.code == "INVALID_REQUEST"
@@ -218,7 +218,7 @@ async def test_uap_45_sub_agents_run_at_the_same_time():
 # 13.3, 13.6
 
 
-async def test_uap_76_sessions_of_sub_agents_stand_in_checkpoints():
+async def test_uap_76_checkpoints_contain_the_sessions_of_sub_agents():
     leaf = agent(model=scripted(["x"]))
     helper = agent(model=calls_once("leaf", task="t"), tools=[leaf.to_tool("leaf")])
     lead = agent(model=calls_once("help", task="look"), tools=[helper.to_tool("help")])
@@ -279,7 +279,7 @@ async def test_uap_81_approval_of_a_sub_agents_tools_is_respected(answer):
     lead = agent(
         model=calls_once("help", task="t"),
         tools=[helper.to_tool("help")],
-        # What the parent allows itself is no permission for the sub-agent's tools.
+        # A permission of the parent does not apply to the tools of the sub-agent.
         tool_strategy={"on_before_call": lambda tool, arguments: True},
     )
 
@@ -291,7 +291,7 @@ async def test_uap_81_approval_of_a_sub_agents_tools_is_respected(answer):
     assert ("wiped" in turn.response.text) is answer
 
 
-async def test_uap_81_the_handler_of_the_sub_agent_has_the_say():
+async def test_uap_81_the_approval_handler_of_the_sub_agent_decides():
     asked, wiped = [], []
 
     @tool

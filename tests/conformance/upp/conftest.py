@@ -11,13 +11,13 @@ from .providers import PROVIDERS
 
 @pytest.fixture(params=list(PROVIDERS))
 def provider(request):
-    """Each provider in its turn."""
+    """Each provider of the table."""
     return PROVIDERS[request.param]
 
 
 @pytest.fixture(autouse=True)
 def no_keys_of_this_machine(monkeypatch):
-    """No variable of this machine replaces the key or the address of a test."""
+    """Remove environment variables that would replace the key or the address of a test."""
     for provider in PROVIDERS.values():
         if provider.variable:
             monkeypatch.delenv(provider.variable, raising=False)

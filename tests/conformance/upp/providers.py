@@ -1,6 +1,6 @@
-"""Every provider of turntree, ready to talk to a loopback server.
+"""Every provider of turntree, configured for a loopback server.
 
-A provider is in this table or it is not tested: `test_index.py` compares the table with `turntree.upp`.
+The tests run for the providers of this table; `test_index.py` compares it with `turntree.upp`.
 """
 
 from dataclasses import dataclass, field

@@ -8,7 +8,7 @@ from .providers import PROVIDERS
 
 
 def test_every_provider_is_tested():
-    """A factory of `turntree.upp` that returns a model reference is in the table, but for those without a vendor."""
+    """The table has every factory of `turntree.upp` that returns a model reference, except those without a vendor."""
     without_vendor = {"create_provider", "model", "scripted"}
     factories = {
         name

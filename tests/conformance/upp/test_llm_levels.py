@@ -1,7 +1,7 @@
-"""UPP-1.2 §18: what every provider of language models does, level by level, over real HTTP.
+"""UPP-1.2 §18: tests of every provider of language models, one level after another, over real HTTP.
 
-A test is one promise of the protocol. It runs for every provider, against a loopback server that speaks the vendor's
-API and refuses what the vendor would refuse.
+Each test verifies one requirement of the protocol. It runs for every provider, against a loopback server that
+speaks the vendor's API and refuses the requests that the vendor would refuse.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ async def streamed(model, *inputs):
 # Level 1: text, usage, parameters, errors, system
 
 
-async def test_upp_l1_text_and_usage(provider, loopback):
+async def test_upp_l1_a_response_has_text_and_usage(provider, loopback):
     server = loopback(Reply("Hello, wörld 😀.", input_tokens=11, output_tokens=3))
 
     turn = await asked(provider, server).generate("Hi")
@@ -85,7 +85,7 @@ async def test_upp_l1_parameters_are_passed_unchanged(provider, loopback):
     assert '"temperature":0.25' in server.requests[0].body.decode().replace(" ", "")
 
 
-async def test_upp_l1_custom_headers_win_and_the_key_is_sent(provider, loopback):
+async def test_upp_l1_custom_headers_take_precedence_and_the_key_is_sent(provider, loopback):
     server = loopback(["ok"])
     model = provider.model(server, headers={"x-request-source": "conformance", "user-agent": "tests"})
 
@@ -131,7 +131,7 @@ async def test_upp_l1_a_missing_key_is_an_authentication_error(provider, loopbac
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"<html>Bad gateway</html>", b"[]", b'{"unexpected": true}'])
-async def test_upp_l1_a_body_that_is_not_a_response_is_an_error(provider, loopback, body):
+async def test_upp_l1_an_invalid_response_body_raises_an_error(provider, loopback, body):
     server = loopback([RawReply(body=body, headers={"content-type": "application/json"})])
 
     with pytest.raises(UPPError) as caught:
@@ -205,7 +205,7 @@ async def test_upp_l2_errors_of_streams_have_a_code(provider, loopback, status):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_upp_l3_a_tool_round_trip(provider, loopback, stream):
+async def test_upp_l3_a_tool_call_is_executed_and_answered(provider, loopback, stream):
     calls = [ToolCall("weather", {"city": "Oslo"}), ToolCall("weather", {"city": "Łódź"})]
     server = loopback([calls, "Sunny twice."])
     model = asked(provider, server, tools=[weather])
@@ -222,7 +222,7 @@ async def test_upp_l3_a_tool_round_trip(provider, loopback, stream):
     assert turn.cycles == 2
 
 
-async def test_upp_l3_a_tool_that_fails_is_an_error_result(provider, loopback):
+async def test_upp_l3_a_failed_tool_gives_an_error_result(provider, loopback):
     @tool
     def broken() -> str:
         raise ValueError("out of order")
@@ -252,7 +252,7 @@ async def test_upp_l3_a_history_with_tools_is_sent_again(provider, loopback):
 # Level 4: structured output
 
 
-async def test_upp_l4_a_structure_gives_data(provider, loopback):
+async def test_upp_l4_a_structure_sets_data(provider, loopback):
     schema = {
         "type": "object",
         "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
@@ -277,7 +277,7 @@ async def test_upp_l5_an_image_is_sent(provider, loopback):
 
     message = UserMessage([Image.from_bytes(PIXEL, "image/png")])
     if not provider.images:
-        # A provider that cannot take images says so before it sends anything.
+        # A provider without image support raises before it sends a request.
         with pytest.raises(UPPError, match="image") as caught:
             await asked(provider, server).generate(message)
         assert (caught.value.code, server.requests) == ("INVALID_REQUEST", [])

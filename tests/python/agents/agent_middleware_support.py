@@ -17,7 +17,7 @@ HOOKS = ["before", "after", "on_error"]
 
 
 def recorder(log, name, *, fails_in=None, error=None, recovers=None, is_async=False):
-    """A middleware with the three hooks of the specification; writes down what is called."""
+    """A middleware with the three hooks of the specification that logs its calls."""
 
     def told(hook, arguments):
         log.append(f"{name}:{hook}")

@@ -9,16 +9,16 @@ def call(name, /, **arguments):
 
 
 def asking(*calls, then="Done."):
-    """A model that makes these calls and then answers."""
+    """A scripted model that makes these tool calls and then answers."""
     return scripted([list(calls), then])
 
 
 def results(turn):
-    """Result and error mark of each call, in the order of the calls."""
+    """Result and error flag of each call, in call order."""
     return [(result.result, result.is_error) for result in turn.messages[2].results]
 
 
-# What the model reads
+# Results sent to the model
 
 
 def failing(error):

@@ -1,4 +1,4 @@
-"""Agents: runs, histories, inputs, turns, limits, hooks, structured output. UAP-1.0 §4, §5, §11."""
+"""Agents: run methods, histories, inputs, turns, limits and options. UAP-1.0 §4, §5, §11."""
 
 import asyncio
 import uuid
@@ -21,10 +21,10 @@ from turntree.upp import (
     scripted,
 )
 
-# Ways to run
+# Run methods
 
 
-def test_run_gives_a_turn(run):
+def test_run_returns_a_turn(run):
     helper = agent(model=scripted(["Hello."]))
 
     turn = run(helper.run("Hi"))
@@ -35,20 +35,20 @@ def test_run_gives_a_turn(run):
     assert (turn.cycles, turn.tool_executions, turn.data) == (1, [], None)
 
 
-def test_run_sync_without_a_loop():
+def test_run_sync_works_without_an_event_loop():
     turn = agent(model=scripted([[call(a=1, b=2)], "3"]), tools=[add]).run_sync("1 + 2?")
 
     assert turn.response.text == "3"
 
 
-def test_run_sync_inside_a_running_loop(run):
+def test_run_sync_works_inside_a_running_event_loop(run):
     async def cell():
         return agent(model=scripted([[call(a=1, b=2)], "3"]), tools=[add]).run_sync("1 + 2?")
 
     assert run(cell()).response.text == "3"
 
 
-def test_all_four_ways_give_the_same_messages(run):
+def test_all_four_run_methods_return_the_same_messages(run):
     def fresh():
         return agent(model=scripted([[call(a=1, b=2)], "It is 3."]), tools=[add])
 
@@ -74,7 +74,7 @@ def test_all_four_ways_give_the_same_messages(run):
 
 
 @pytest.mark.parametrize("arguments", [(), ("a", "b", "c"), ([], "b", "c")])
-def test_a_wrong_number_of_arguments_is_a_type_error(run, arguments):
+def test_wrong_argument_count_raises_type_error(run, arguments):
     helper = agent(model=scripted([]))
 
     with pytest.raises(TypeError, match="input"):
@@ -93,7 +93,7 @@ def history():
 
 
 @pytest.mark.parametrize("form", [list, tuple, Thread, lambda it: Thread(it).messages])
-def test_every_form_of_history_is_sent_and_left_as_it_was(run, form):
+def test_every_form_of_history_is_sent_and_not_modified(run, form):
     model = scripted(["Ada."])
     messages = history()
     given = form(messages)
@@ -110,7 +110,7 @@ def test_every_form_of_history_is_sent_and_left_as_it_was(run, form):
     assert [message.text for message in turn.messages] == ["Who am I?", "Ada."]
 
 
-def test_a_thread_of_turns_goes_on(run):
+def test_turns_extend_a_thread(run):
     model = scripted(["One.", "Two."])
     helper = agent(model=model)
     thread = Thread()
@@ -125,7 +125,7 @@ def test_a_thread_of_turns_goes_on(run):
     assert [message.text for message in model.requests[1].messages] == ["First", "One.", "Second"]
 
 
-def test_an_object_with_messages_is_a_history(run):
+def test_object_with_messages_attribute_is_accepted_as_history(run):
     class Conversation:
         messages = history()
 
@@ -137,12 +137,12 @@ def test_an_object_with_messages_is_a_history(run):
 
 
 @pytest.mark.parametrize("wrong", [42, "text", [1], [object()], object()])
-def test_a_wrong_history_is_named(run, wrong):
+def test_invalid_history_error_names_the_argument(run, wrong):
     with pytest.raises((TypeError, ValueError), match="history"):
         run(agent(model=scripted(["x"])).run(wrong, "Hi"))
 
 
-def test_an_empty_history_is_a_history(run):
+def test_empty_history_is_accepted(run):
     turn = run(agent(model=scripted(["x"])).run([], "Hi"))
 
     assert types(turn) == ["user", "assistant"]
@@ -151,7 +151,7 @@ def test_an_empty_history_is_a_history(run):
 # Inputs
 
 
-def test_a_message_as_input_is_used_as_it_is(run):
+def test_message_as_input_is_sent_unchanged(run):
     message = UserMessage("Hi", metadata={"app": {"n": 1}})
 
     turn = run(agent(model=scripted(["x"])).run(message))
@@ -160,7 +160,7 @@ def test_a_message_as_input_is_used_as_it_is(run):
     assert turn.messages[0].id == message.id
 
 
-def test_blocks_and_lists_are_one_message(run):
+def test_blocks_and_lists_become_one_message(run):
     model = scripted(["x", "x", "x"])
     helper = agent(model=model)
     picture = Image.from_bytes(b"\x89PNG", "image/png")
@@ -179,20 +179,20 @@ def test_blocks_and_lists_are_one_message(run):
 
 
 @pytest.mark.parametrize("wrong", [42, None, object(), [42], [[]], b"bytes", {"text": "typeless"}])
-def test_a_wrong_input_is_named(run, wrong):
+def test_invalid_input_error_names_the_argument(run, wrong):
     with pytest.raises((TypeError, ValueError), match="input"):
         run(agent(model=scripted(["x"])).run(wrong))
 
 
-def test_text_that_no_encoding_takes_is_an_error_and_no_crash(run):
+def test_unencodable_text_raises_an_error(run):
     with pytest.raises(UnicodeError):
         run(agent(model=scripted(["x"])).run("\ud800"))
 
 
-# What a turn holds
+# Content of a turn
 
 
-def test_a_turn_of_tools_holds_everything_once(run):
+def test_turn_with_tools_contains_each_message_once(run):
     model = scripted([[call(a=1, b=2), call(a=3, b=4)], [call(a=5, b=6)], "Done."])
 
     turn = run(agent(model=model, tools=[add]).run("Add."))
@@ -233,12 +233,16 @@ def test_usage_is_the_sum_of_the_calls(loopback, run):
     assert [cycle.input_tokens for cycle in turn.usage.cycles] == [10, 20]
 
 
-def test_executions_come_in_the_order_they_ended(run):
+def test_tool_executions_are_ordered_by_completion(run):
+    quick_ran = asyncio.Event()
+
     async def slow() -> str:
-        await asyncio.sleep(0.1)
+        await asyncio.wait_for(quick_ran.wait(), 10)
+        await asyncio.sleep(0.1)  # the duration that is asserted below
         return "slow"
 
     async def quick() -> str:
+        quick_ran.set()
         return "quick"
 
     model = scripted([[call("slow"), call("quick")], "Done."])
@@ -250,7 +254,7 @@ def test_executions_come_in_the_order_they_ended(run):
     assert turn.tool_executions[1].duration >= 90
 
 
-def test_calls_without_tools_end_the_run(run):
+def test_tool_calls_end_a_run_of_an_agent_without_tools(run):
     turn = run(agent(model=scripted([[call(a=1, b=2)]])).run("Hi"))
 
     assert turn.response.has_tool_calls
@@ -261,7 +265,7 @@ def test_calls_without_tools_end_the_run(run):
 
 
 @pytest.mark.parametrize(("limit", "model_calls", "rounds"), [(1, 2, 1), (2, 3, 2), (10, 11, 10)])
-def test_the_limit_of_rounds(run, limit, model_calls, rounds):
+def test_run_fails_at_the_limit_of_tool_rounds(run, limit, model_calls, rounds):
     model = scripted(calls_for_ever)
     reached = []
     helper = agent(
@@ -286,7 +290,7 @@ def test_the_limit_of_rounds(run, limit, model_calls, rounds):
     assert error.partial.usage.total_tokens > 0
 
 
-def test_a_limit_of_zero_turns_execution_off(run):
+def test_limit_of_zero_disables_tool_execution(run):
     model = scripted(calls_for_ever)
     reached = []
     helper = agent(
@@ -303,14 +307,14 @@ def test_a_limit_of_zero_turns_execution_off(run):
     assert model.requests[0].tools
 
 
-def test_the_limit_of_a_tool_strategy_counts_where_no_execution_is_given(run):
+def test_limit_of_the_tool_strategy_applies_without_an_execution_strategy(run):
     model = scripted(calls_for_ever)
 
     with pytest.raises(UPPError, match=r"maximum iterations \(1\)"):
         run(agent(model=model, tools=[add], tool_strategy={"maxIterations": 1}).run("Go"))
 
 
-def test_the_limit_is_reached_streamed_too(run):
+def test_limit_of_tool_rounds_applies_to_streams(run):
     async def listen():
         stream = agent(model=scripted(calls_for_ever), tools=[add], execution=loop(1)).stream("Go")
         with pytest.raises(UPPError, match="maximum iterations") as caught:
@@ -324,28 +328,28 @@ def test_the_limit_is_reached_streamed_too(run):
 
 
 @pytest.mark.parametrize("wrong", [-1, 2**32])
-def test_loop_refuses_a_wrong_limit(wrong):
+def test_loop_rejects_a_limit_out_of_range(wrong):
     with pytest.raises(ValueError, match="max_iterations"):
         loop(wrong)
 
 
 @pytest.mark.parametrize("wrong", [1.0, "1", True, None])
-def test_loop_refuses_what_is_no_number(wrong):
+def test_loop_rejects_a_limit_that_is_not_a_number(wrong):
     with pytest.raises(TypeError, match="max_iterations"):
         loop(wrong)
 
 
-# Making agents
+# Construction
 
 
-def test_an_agent_without_a_model_says_who_has_none(run):
+def test_error_of_a_missing_model_names_the_agent(run):
     with pytest.raises(UPPError, match="Ada") as caught:
         run(agent(name="Ada").run("Hi"))
 
     assert caught.value.code == ErrorCode.INVALID_REQUEST
 
 
-def test_duplicate_tool_names_are_refused_before_the_model_is_asked(run):
+def test_duplicate_tool_names_are_rejected_before_the_model_call(run):
     model = scripted(["x"])
 
     with pytest.raises(UPPError, match="add"):
@@ -354,7 +358,7 @@ def test_duplicate_tool_names_are_refused_before_the_model_is_asked(run):
     assert model.requests == []
 
 
-def test_ids_are_uuids_and_unless_given_new():
+def test_ids_are_new_uuids_unless_given():
     given = str(uuid.uuid4())
 
     first, second = agent(), agent()
@@ -364,7 +368,7 @@ def test_ids_are_uuids_and_unless_given_new():
     assert agent(id=given).id == given
 
 
-def test_with_changes_options_and_id():
+def test_with_method_changes_options_and_id():
     base = agent(model=scripted([]), system="Be short.", name="base", tools=[add])
 
     derived = base.with_(system="Be long.")
@@ -376,7 +380,7 @@ def test_with_changes_options_and_id():
     assert derived.id != base.id
 
 
-def test_options_are_a_copy():
+def test_options_returns_a_copy():
     helper = agent(name="Ada")
 
     helper.options["name"] = "Bob"
@@ -400,7 +404,7 @@ def test_options_are_a_copy():
         ("strategy", {"on_step_start": 42}),
     ],
 )
-def test_a_wrong_option_is_named(option, wrong):
+def test_invalid_option_error_names_the_option(option, wrong):
     with pytest.raises((TypeError, ValueError)) as caught:
         agent(**{option: wrong})
 
@@ -417,7 +421,7 @@ def test_system_and_params_reach_the_model(run):
     assert model.requests[0].params == {"temperature": 0.5}
 
 
-def test_an_agent_has_a_short_repr():
+def test_agent_repr_is_short():
     text = repr(agent(model=scripted([]), name="Ada", tools=[add], system="x" * 1000))
 
     assert "Ada" in text

@@ -1,4 +1,4 @@
-"""Many runs at once, cancelled runs, several loops, loops that close, interrupts, and what stays in memory."""
+"""Concurrent runs, cancelled runs, and runs on several event loops."""
 
 import asyncio
 import gc
@@ -23,20 +23,20 @@ def at(server, **options):
 
 
 def echo(request):
-    """A server's answer: what the user said."""
+    """A server reply that repeats the user's text."""
     return request.user_text
 
 
 @tool
 async def nap(seconds: float) -> str:
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(seconds)  # the pace of the tool; no assertion depends on it
     return "rested"
 
 
 # Many at once
 
 
-def test_five_hundred_runs_at_once(run):
+def test_five_hundred_concurrent_runs(run):
     helper = agent(model=scripted(echoing))
 
     async def main():
@@ -45,7 +45,7 @@ def test_five_hundred_runs_at_once(run):
     assert [turn.response.text for turn in run(main())] == [str(n) for n in range(500)]
 
 
-def test_a_hundred_runs_over_http_at_once(run, loopback):
+def test_a_hundred_concurrent_runs_over_http(run, loopback):
     server = loopback(echo)
     helper = agent(model=at(server))
 
@@ -55,7 +55,7 @@ def test_a_hundred_runs_over_http_at_once(run, loopback):
     assert [turn.response.text for turn in run(main())] == [str(n) for n in range(100)]
 
 
-def test_a_hundred_streams_over_http_at_once(run, loopback):
+def test_a_hundred_concurrent_streams_over_http(run, loopback):
     server = loopback(lambda request: ServerReply(f"{request.user_text} {WORDS}"))
     helper = agent(model=at(server))
 
@@ -74,7 +74,7 @@ def test_a_hundred_streams_over_http_at_once(run, loopback):
     assert run(main()) == [f"{n} {WORDS}" for n in range(100)]
 
 
-def test_no_wake_up_is_lost_when_only_the_turn_is_awaited(run, loopback):
+def test_awaiting_only_the_turn_loses_no_wake_up(run, loopback):
     server = loopback(ServerReply(WORDS, fragment=2))
     helper = agent(model=at(server))
 
@@ -86,7 +86,7 @@ def test_no_wake_up_is_lost_when_only_the_turn_is_awaited(run, loopback):
     run(main())
 
 
-def test_tools_of_many_runs_overlap(run):
+def test_tools_of_concurrent_runs_overlap(run):
     async def main():
         everyone = asyncio.Barrier(200)
 
@@ -108,7 +108,7 @@ def test_tools_of_many_runs_overlap(run):
 
 
 @pytest.mark.parametrize("way", ["run", "turn", "iterate"])
-def test_cancelling_the_task_drops_the_request(run, loopback, way):
+def test_cancelling_the_task_closes_the_http_request(run, loopback, way):
     server = loopback(ServerReply("late", delay=30))
     helper = agent(model=at(server))
 
@@ -134,7 +134,7 @@ def test_cancelling_the_task_drops_the_request(run, loopback, way):
     assert run(main()) == "dropped"
 
 
-def test_a_timeout_drops_the_request(run, loopback):
+def test_timeout_closes_the_http_request(run, loopback):
     server = loopback(ServerReply("late", delay=30))
 
     async def main():
@@ -176,7 +176,7 @@ def test_async_tools_are_cancelled_with_the_run(run):
     assert run(main()) == [("a", True), ("b", True)]
 
 
-def test_nothing_of_a_cancelled_run_goes_on(run):
+def test_cancelled_run_stops_tools_and_hooks(run):
     model = scripted([[call("wait")], "never"])
     completed = []
 
@@ -196,7 +196,7 @@ def test_nothing_of_a_cancelled_run_goes_on(run):
         with pytest.raises(asyncio.CancelledError):
             await task
         gate.set()
-        # The test proves an absence, which has no event: it gives the run time to go on.
+        # Nothing signals that the run does not continue, so the test gives it time to.
         await asyncio.sleep(0.1)
 
     run(main())
@@ -205,7 +205,7 @@ def test_nothing_of_a_cancelled_run_goes_on(run):
     assert completed == []
 
 
-def test_a_task_group_cancels_the_siblings(run, loopback):
+def test_task_group_cancels_sibling_runs(run, loopback):
     server = loopback(ServerReply("late", delay=30))
     helper = agent(model=at(server))
 
@@ -223,7 +223,7 @@ def test_a_task_group_cancels_the_siblings(run, loopback):
     assert run(main()) == "dropped"
 
 
-def test_a_run_that_was_never_awaited_does_nothing(run):
+def test_run_that_is_never_awaited_sends_nothing(run):
     model = scripted(["x"])
 
     async def main():
@@ -234,7 +234,7 @@ def test_a_run_that_was_never_awaited_does_nothing(run):
     assert model.requests == []
 
 
-def test_a_cancelled_run_can_be_asked_again(run, loopback):
+def test_agent_runs_again_after_a_cancelled_run(run, loopback):
     replies = iter([ServerReply("late", delay=30), ServerReply("quick")])
     server = loopback(lambda _: next(replies))
     helper = agent(model=at(server))
@@ -250,7 +250,7 @@ def test_a_cancelled_run_can_be_asked_again(run, loopback):
 # Loops
 
 
-def test_two_loops_in_two_threads_share_an_agent(new_loop, loopback):
+def test_two_event_loops_in_two_threads_share_an_agent(new_loop, loopback):
     server = loopback(lambda request: echo(request) if request.tool_results else [ToolCall("where", {})])
     seen = []
 
@@ -281,7 +281,7 @@ def test_two_loops_in_two_threads_share_an_agent(new_loop, loopback):
     assert len({thread for thread, _ in seen}) == 2
 
 
-def test_a_new_loop_after_a_closed_one_uses_the_same_agent_and_pool(new_loop, loopback):
+def test_agent_and_connection_pool_work_on_a_new_event_loop(new_loop, loopback):
     peers = []
     server = loopback(lambda request: (peers.append(request), echo(request))[1])
     helper = agent(model=at(server))
@@ -294,14 +294,14 @@ def test_a_new_loop_after_a_closed_one_uses_the_same_agent_and_pool(new_loop, lo
     assert len(peers) == 6
 
 
-def test_asyncio_run_several_times():
+def test_agent_works_in_repeated_asyncio_run_calls():
     helper = agent(model=scripted([[call("nap", seconds=0)], "a", [call("nap", seconds=0)], "b"]), tools=[nap])
 
     assert asyncio.run(helper.run("Hi")).response.text == "a"
     assert asyncio.run(helper.run("Hi")).response.text == "b"
 
 
-def test_a_loop_that_closes_in_the_middle_of_a_run_leaves_the_agent_usable(new_loop, loopback):
+def test_agent_stays_usable_when_the_event_loop_closes_during_a_run(new_loop, loopback):
     replies = iter([ServerReply("late", delay=30), ServerReply("quick")])
     server = loopback(lambda _: next(replies))
     helper = agent(model=at(server))
@@ -320,7 +320,7 @@ def test_a_loop_that_closes_in_the_middle_of_a_run_leaves_the_agent_usable(new_l
         assert runner.run(helper.run("Hi")).response.text == "quick"
 
 
-def test_a_stream_abandoned_with_its_loop_drops_the_request(new_loop, loopback):
+def test_stream_abandoned_with_its_event_loop_closes_the_http_request(new_loop, loopback):
     server = loopback(ServerReply(WORDS, gap=0.1))
 
     async def begin():
@@ -355,7 +355,7 @@ def test_run_sync_from_many_threads(loopback):
     assert outcomes == {n: str(n) for n in range(16)}
 
 
-def test_run_sync_lets_other_threads_run(loopback):
+def test_run_sync_does_not_block_other_threads(loopback):
     asked, ticked = threading.Event(), threading.Event()
 
     def reply(_request):

@@ -56,7 +56,7 @@ def test_hooks_are_called_in_order(run, is_async):
     assert heard[-1][1] == turn
 
 
-def test_a_stop_condition_stops_after_the_tools(run):
+def test_stop_condition_ends_the_run_after_the_tools(run):
     model = scripted(calls_for_ever)
     helper = agent(model=model, tools=[add], strategy={"stopCondition": lambda state: state.step >= 2})
 
@@ -68,7 +68,7 @@ def test_a_stop_condition_stops_after_the_tools(run):
     assert len(turn.tool_executions) == 2
 
 
-def test_on_error_gives_another_turn(run):
+def test_on_error_can_return_a_replacement_turn(run):
     other = agent(model=scripted(["Sorry."])).run_sync("Hi")
     seen, completed = [], []
 
@@ -89,7 +89,7 @@ def test_on_error_gives_another_turn(run):
     assert completed == [turn]
 
 
-def test_on_error_that_gives_none_lets_the_error_pass(run):
+def test_error_is_raised_when_on_error_returns_none(run):
     error = ValueError("broken")
 
     with pytest.raises(ValueError, match="broken") as caught:
@@ -98,7 +98,7 @@ def test_on_error_that_gives_none_lets_the_error_pass(run):
     assert caught.value is error
 
 
-def test_what_on_error_raises_passes(run):
+def test_exception_from_on_error_is_raised(run):
     second = KeyError("second")
 
     def on_error(_error, _state):
@@ -110,7 +110,7 @@ def test_what_on_error_raises_passes(run):
     assert caught.value is second
 
 
-def test_the_limit_goes_through_on_error(run):
+def test_on_error_receives_the_limit_error(run):
     other = agent(model=scripted(["Enough."])).run_sync("Hi")
     errors = []
 
@@ -130,7 +130,7 @@ def test_the_limit_goes_through_on_error(run):
 
 
 @pytest.mark.parametrize("name", ["on_step_start", "on_step_end", "stop_condition", "on_complete"])
-def test_what_a_hook_raises_reaches_the_caller_as_it_was_raised(run, name):
+def test_exception_from_a_hook_reaches_the_caller_unchanged(run, name):
     raised = LookupError(name)
 
     def hook(*_):
@@ -142,7 +142,7 @@ def test_what_a_hook_raises_reaches_the_caller_as_it_was_raised(run, name):
     assert caught.value is raised
 
 
-def test_on_error_must_give_a_turn_or_none(run):
+def test_on_error_must_return_a_turn_or_none(run):
     with pytest.raises(TypeError, match="on_error"):
         run(agent(model=scripted([ValueError()]), strategy={"on_error": lambda *_: 42}).run("Hi"))
 
@@ -158,7 +158,7 @@ def test_hooks_run_in_run_sync_too():
     assert heard == [1]
 
 
-def test_hooks_is_another_name_of_strategy(run):
+def test_hooks_is_an_alias_of_strategy(run):
     completed, replaced = [], []
     helper = agent(model=scripted(["a", "b"]), hooks=AgentHooks(on_complete=completed.append))
 

@@ -11,8 +11,8 @@ import pytest
 
 
 def run_script(source, *, interrupts=False):
-    """Run a script in an interpreter of its own; send it Ctrl-C when it has printed READY."""
-    # A shell's background jobs ignore Ctrl-C, and their children inherit that: whoever runs the tests may be one.
+    """Run a script in a separate interpreter; send it SIGINT after it prints READY."""
+    # Background jobs of a shell ignore SIGINT and their children inherit that, so the default handler is set here.
     listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     process = subprocess.Popen(
         [sys.executable, "-c", listens + textwrap.dedent(source)],
@@ -35,7 +35,7 @@ def run_script(source, *, interrupts=False):
 @pytest.mark.parametrize(
     "way", ["helper.run_sync('Hi')", "asyncio.run(helper.run('Hi'))", "list(helper.stream_sync('Hi'))"]
 )
-def test_ctrl_c_ends_a_run_that_waits_for_the_model(way):
+def test_ctrl_c_interrupts_a_run_that_waits_for_the_model(way):
     code, out, err = run_script(
         f"""
         import asyncio, threading
@@ -85,7 +85,7 @@ def test_a_keyboard_interrupt_in_an_async_tool_ends_asyncio_run():
 
 
 @pytest.mark.parametrize("way", ["forget", "exit", "raise"])
-def test_leaving_the_process_in_the_middle_of_runs_is_clean(way):
+def test_process_exits_cleanly_during_runs(way):
     ending = {"forget": "pass", "exit": "raise SystemExit(0)", "raise": "import os; os._exit(0)"}[way]
     code, _, err = run_script(
         f"""
@@ -103,7 +103,7 @@ def test_leaving_the_process_in_the_middle_of_runs_is_clean(way):
             for stream in streams:
                 await anext(stream)
             threading.Thread(target=helper.run_sync, args=("Hi",), daemon=True).start()
-            await asyncio.sleep(0.02)
+            await asyncio.to_thread(server.wait_for_request, 41, timeout=10)  # that of the thread too
             {ending}
 
         asyncio.run(main())

@@ -12,13 +12,14 @@ from turntree.upp import UPPError, UserMessage, scripted
 # Many inputs
 
 
-def test_map_gives_turns_in_the_order_of_the_inputs_and_runs_some_atonce(run):
+def test_map_yields_turns_in_input_order_and_runs_concurrently(run):
     running, most = 0, 0
 
     async def reply(request):
         nonlocal running, most
         running += 1
         most = max(most, running)
+        # The pace of the stand-in: input 1 ends before input 0, so the order of the ends is not that of the inputs.
         await asyncio.sleep(0.02 if request.messages[-1].text in "02" else 0.001)
         running -= 1
         return echo(request)
@@ -32,7 +33,7 @@ def test_map_gives_turns_in_the_order_of_the_inputs_and_runs_some_atonce(run):
     assert most == 3
 
 
-def test_map_takes_inputs_only_as_turns_are_taken(run):
+def test_map_consumes_inputs_as_turns_are_consumed(run):
     taken = []
 
     async def endless():
@@ -47,6 +48,7 @@ def test_map_takes_inputs_only_as_turns_are_taken(run):
         async with contextlib.aclosing(agent(model=scripted(echo)).map(endless(), concurrency=2)) as turns:
             async for turn in turns:
                 seen.append(turn.response.text)
+                # The test proves an absence, which has no event: it gives the map time to take too many inputs.
                 await asyncio.sleep(0.005)
                 assert len(taken) <= len(seen) + 2
                 if len(seen) == 5:
@@ -56,7 +58,7 @@ def test_map_takes_inputs_only_as_turns_are_taken(run):
     assert run(main()) == [f"did {n}" for n in range(5)]
 
 
-def test_map_cancels_the_rest_when_the_consumer_stops(run):
+def test_map_cancels_remaining_runs_when_the_consumer_stops(run):
     begun, cancelled = [], []
 
     async def reply(request):
@@ -88,7 +90,7 @@ def failing_at_two(request):
     return echo(request)
 
 
-def test_map_raises_in_the_place_of_the_turn(run):
+def test_map_raises_at_the_position_of_the_failed_turn(run):
     async def main():
         seen = []
         with pytest.raises(UPPError, match="no twos"):
@@ -99,7 +101,7 @@ def test_map_raises_in_the_place_of_the_turn(run):
     assert run(main()) == ["did 0", "did 1"]
 
 
-def test_map_gives_exceptions_when_asked_to(run):
+def test_map_yields_exceptions_when_requested(run):
     async def main():
         turns = agent(model=scripted(failing_at_two)).map("0123", concurrency=2, return_exceptions=True)
         return [str(turn) if isinstance(turn, UPPError) else turn.response.text async for turn in turns]
@@ -109,7 +111,7 @@ def test_map_gives_exceptions_when_asked_to(run):
     assert seen == ["did 0", "did 1", "did 3"]
 
 
-def test_map_raises_what_the_inputs_raise_after_the_turns_before(run):
+def test_map_raises_input_iterator_error_after_earlier_turns(run):
     def inputs():
         yield "0"
         raise OSError("the file ends here")
@@ -124,14 +126,14 @@ def test_map_raises_what_the_inputs_raise_after_the_turns_before(run):
     assert run(main()) == ["did 0"]
 
 
-def test_map_of_nothing_is_nothing(run):
+def test_map_of_no_inputs_yields_no_turns(run):
     async def main():
         return [turn async for turn in agent(model=scripted(echo)).map([])]
 
     assert run(main()) == []
 
 
-def test_map_refuses_what_it_cannot_do():
+def test_map_rejects_invalid_arguments():
     helper = agent(model=scripted(echo))
     with pytest.raises(ValueError, match="concurrency must be at least 1"):
         helper.map(["x"], concurrency=0)

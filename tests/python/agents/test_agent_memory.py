@@ -1,4 +1,4 @@
-"""Memory: agents and runs are collected."""
+"""Agents and runs are garbage-collected."""
 
 import asyncio
 import gc
@@ -15,11 +15,11 @@ from turntree.upp import Reply, openai, scripted, tool
 
 
 def collected(reference, seconds=2.0):
-    """Whether an object is gone, soon."""
+    """Whether an object is garbage-collected within a short time."""
     deadline = time.monotonic() + seconds
     while reference() is not None and time.monotonic() < deadline:
         gc.collect()
-        time.sleep(0.01)
+        time.sleep(0.01)  # the poll interval
     return reference() is None
 
 
@@ -46,7 +46,7 @@ class Holder:
 
 
 @pytest.mark.parametrize("stage", ["fresh", "ran", "streaming", "aborted", "closed", "ended", "pending"])
-def test_an_agent_in_a_cycle_is_collected(run, stage):
+def test_agent_in_a_reference_cycle_is_collected(run, stage):
     async def main():
         holder = Holder(scripted([[call("work")], Reply(WORDS, pace=0.01)]))
         if stage == "ran":
@@ -70,7 +70,7 @@ def test_an_agent_in_a_cycle_is_collected(run, stage):
     assert run(main())
 
 
-def test_a_cancelled_run_leaves_nothing(run):
+def test_cancelled_run_leaves_no_objects(run):
     async def main():
         model = scripted([Reply("late", delay=30)])
         holder = Holder(model)
@@ -87,7 +87,7 @@ def test_a_cancelled_run_leaves_nothing(run):
     assert run(main())
 
 
-def test_a_failed_run_leaves_nothing(run):
+def test_failed_run_leaves_no_objects(run):
     async def main():
         holder = Holder(scripted([ValueError("broken")]))
         with pytest.raises(ValueError, match="broken"):
@@ -99,7 +99,7 @@ def test_a_failed_run_leaves_nothing(run):
     assert run(main())
 
 
-def test_a_stream_that_failed_in_its_owners_hook_is_collected(run):
+def test_stream_that_failed_in_a_hook_of_its_owner_is_collected(run):
     class Owner:
         def hook(self, *_):
             raise ValueError("broken")
@@ -118,7 +118,7 @@ def test_a_stream_that_failed_in_its_owners_hook_is_collected(run):
 
 
 @pytest.mark.parametrize("part", ["script", "key"])
-def test_a_model_that_leads_back_to_its_agent_is_collected(run, part):
+def test_model_that_references_its_agent_is_collected(run, part):
     class Owner:
         def reply(self, _request):
             return "ok"
@@ -151,7 +151,7 @@ def test_two_thousand_runs_leave_no_objects(run):
 
     async def rounds(number):
         for _ in range(number):
-            # A script remembers its requests: a new one for each run.
+            # A scripted model stores its requests, so each run gets a new one.
             helper = agent(model=scripted(reply), tools=[work])
             await helper.run("Go")
             stream = helper.stream("Go")

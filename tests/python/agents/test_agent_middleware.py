@@ -1,4 +1,4 @@
-"""Middleware around the runs of agents: hooks, order, endings, and the four that come with turntree. UAP-1.0 §10."""
+"""Hooks of agent middleware: order and errors. UAP-1.0 §10."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from turntree.upp import (
     tool,
 )
 
-# Order and endings
+# Order and errors
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_before_runs_in_order_and_after_in_reverse(run, is_async):
+def test_before_hooks_run_in_order_and_after_hooks_in_reverse(run, is_async):
     log = []
     middleware = [recorder(log, name, is_async=is_async) for name in "abc"]
 
@@ -37,7 +37,7 @@ def test_before_runs_in_order_and_after_in_reverse(run, is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_sync_runs_have_middleware_too_also_inside_a_running_loop(run, is_async):
+def test_sync_runs_use_middleware_also_inside_a_running_event_loop(run, is_async):
     log = []
     helper = agent(model=scripted(["1", "2", "3"]), middleware=[recorder(log, "a", is_async=is_async)])
 
@@ -51,7 +51,7 @@ def test_sync_runs_have_middleware_too_also_inside_a_running_loop(run, is_async)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_failed_run_tells_on_error_in_reverse_and_raises(run, is_async):
+def test_failed_run_calls_on_error_in_reverse_order_and_raises(run, is_async):
     log = []
     failing = scripted([UPPError("down", "PROVIDER_ERROR")])
     middleware = [recorder(log, name, is_async=is_async) for name in "ab"]
@@ -63,7 +63,7 @@ def test_a_failed_run_tells_on_error_in_reverse_and_raises(run, is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_the_first_turn_of_on_error_is_the_runs(run, is_async):
+def test_first_turn_returned_by_on_error_is_the_result(run, is_async):
     log, turn = [], turn_of("recovered")
     middleware = [
         recorder(log, "a", is_async=is_async),
@@ -85,7 +85,7 @@ def test_the_first_turn_of_on_error_is_the_runs(run, is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_an_error_in_before_is_told_to_those_that_ran_and_to_itself(run, is_async):
+def test_error_in_before_calls_on_error_of_middleware_already_started(run, is_async):
     log, error = [], LookupError("mine")
     middleware = [
         recorder(log, "a", is_async=is_async),
@@ -103,7 +103,7 @@ def test_an_error_in_before_is_told_to_those_that_ran_and_to_itself(run, is_asyn
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_an_error_in_after_is_told_to_all(run, is_async):
+def test_error_in_after_calls_on_error_of_all_middleware(run, is_async):
     log, error = [], LookupError("mine")
     middleware = [
         recorder(log, "a", is_async=is_async),
@@ -118,7 +118,7 @@ def test_an_error_in_after_is_told_to_all(run, is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_an_error_in_on_error_takes_the_place_of_the_runs(run, is_async):
+def test_error_in_on_error_replaces_the_error_of_the_run(run, is_async):
     log, seen, error = [], [], LookupError("mine")
     outer = hook_object(on_error=lambda context, error: seen.append(error))
     middleware = [outer, recorder(log, "b", fails_in="on_error", error=error, is_async=is_async)]
@@ -148,7 +148,7 @@ def test_an_error_in_on_event_ends_the_run(run, is_async):
     assert log == ["a:before", "a:on_error"]
 
 
-def test_an_error_of_a_tool_event_comes_out_too(run):
+def test_error_in_on_event_for_a_tool_event_is_raised(run):
     error = LookupError("mine")
 
     def fail(context, event):
@@ -161,7 +161,7 @@ def test_an_error_of_a_tool_event_comes_out_too(run):
     assert raised.value is error
 
 
-def test_a_keyboard_interrupt_in_a_hook_asks_nobody(run):
+def test_keyboard_interrupt_in_a_hook_skips_on_error(run):
     log = []
 
     def stop(context):
@@ -173,7 +173,7 @@ def test_a_keyboard_interrupt_in_a_hook_asks_nobody(run):
     assert log == ["a:before"]
 
 
-def test_a_keyboard_interrupt_in_a_tool_asks_nobody(run):
+def test_keyboard_interrupt_in_a_tool_skips_on_error(run):
     log = []
 
     @tool
@@ -187,7 +187,7 @@ def test_a_keyboard_interrupt_in_a_tool_asks_nobody(run):
     assert log == ["a:before"]
 
 
-def test_a_strategy_recovers_before_middleware_hears(run):
+def test_strategy_on_error_runs_before_middleware_on_error(run):
     log = []
     strategy = AgentStrategy(on_error=lambda error, state: turn_of("by the strategy"))
     helper = agent(

@@ -37,7 +37,7 @@ from turntree.upp import (
 
 
 class Vendor:
-    """A model whose calls cost 10 + 5 tokens and half a dollar each."""
+    """A model whose calls use 10 input and 5 output tokens and cost 0.5 dollars each."""
 
     def __init__(self, replies):
         self.replies = list(replies)
@@ -72,7 +72,7 @@ def costly(count):
         ({"cost": 0.9}, 2, 0.9, 1.0),
     ],
 )
-def test_a_budget_stops_before_the_next_call(run, limits, calls, limit, spent):
+def test_budget_ends_the_run_before_the_next_model_call(run, limits, calls, limit, spent):
     model = costly(5)
 
     with pytest.raises(BudgetExceeded) as raised:
@@ -86,10 +86,10 @@ def test_a_budget_stops_before_the_next_call(run, limits, calls, limit, spent):
     assert isinstance(error, TurntreeError)
 
 
-def test_a_budget_of_seconds_stops_a_slow_run(run):
+def test_budget_of_seconds_ends_a_slow_run(run):
     @tool
     async def wait() -> None:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # longer than the budget of 0.03 seconds
 
     model = scripted([[ToolCall("c", "wait", {})], "done"])
     with pytest.raises(BudgetExceeded) as raised:
@@ -100,7 +100,7 @@ def test_a_budget_of_seconds_stops_a_slow_run(run):
     assert len(model.requests) == 1
 
 
-def test_a_run_within_its_budget_ends_as_without_one(run):
+def test_run_within_its_budget_is_not_affected(run):
     helper = agent(
         model=sold_by(costly(2)), tools=[double], middleware=[budget(steps=3, tokens=46, cost=2.0, seconds=60)]
     )
@@ -108,13 +108,13 @@ def test_a_run_within_its_budget_ends_as_without_one(run):
     assert run(helper.run("go")).response.text == "done"
 
 
-def test_each_run_has_a_budget_of_its_own(run):
+def test_each_run_has_a_separate_budget(run):
     helper = agent(model=scripted(["1", "2", "3"]), middleware=[budget(steps=1)])
 
     assert [run(helper.run("go")).response.text for _ in range(3)] == ["1", "2", "3"]
 
 
-def test_a_stream_stops_at_its_budget_too(run):
+def test_budget_ends_a_stream(run):
     helper = agent(model=sold_by(costly(5)), tools=[double], middleware=[budget(steps=2)])
 
     async def main():
@@ -129,7 +129,7 @@ def test_a_stream_stops_at_its_budget_too(run):
     assert run(main()).partial.cycles == 2
 
 
-def test_a_budget_of_a_session_outlives_its_process(run):
+def test_session_budget_is_restored_in_another_process(run):
     kept = store.memory()
     limit = budget(steps=2, per="session")
     helper = agent(model=scripted(["1", "2", "3"]), middleware=[limit])
@@ -150,7 +150,7 @@ def test_a_budget_of_a_session_outlives_its_process(run):
     run(session(helper).run("another session"))
 
 
-def test_a_failed_run_has_spent_and_a_restored_one_too(run):
+def test_session_budget_counts_failed_and_restored_runs(run):
     limit = budget(tokens=40, per="session")
     vendor = Vendor([call("c"), UPPError("down", "PROVIDER_ERROR"), "done", "more"])
     helper = agent(model=sold_by(vendor), tools=[double], middleware=[limit])
@@ -166,7 +166,7 @@ def test_a_failed_run_has_spent_and_a_restored_one_too(run):
     assert raised.value.spent == 45
 
 
-def test_a_resumed_run_counts_what_it_had_spent(run):
+def test_resumed_run_counts_its_earlier_usage(run):
     vendor = Vendor([call("c"), UPPError("down", "PROVIDER_ERROR"), call("d"), "done"])
     sess = session(agent(model=sold_by(vendor), tools=[double], middleware=[budget(steps=2)]))
     with pytest.raises(UPPError):
@@ -178,7 +178,7 @@ def test_a_resumed_run_counts_what_it_had_spent(run):
     assert (raised.value.spent, raised.value.partial.cycles) == (2, 2)
 
 
-def test_a_cost_that_is_not_known_ends_the_run_unless_it_is_ignored(run):
+def test_unknown_cost_ends_the_run_unless_ignored(run):
     with pytest.raises(UPPError, match="calls have no known cost; add the model's price") as raised:
         run(agent(model=rounds(2), tools=[double], middleware=[budget(cost=1.0)]).run("go"))
     assert raised.value.partial.cycles == 1
@@ -187,7 +187,7 @@ def test_a_cost_that_is_not_known_ends_the_run_unless_it_is_ignored(run):
     assert run(helper.run("go")).response.text == "done"
 
 
-def test_a_used_up_budget_can_be_recovered_with_what_there_is(run):
+def test_on_error_can_return_the_partial_turn_of_an_exceeded_budget(run):
     def on_error(context, error):
         assert isinstance(error, BudgetExceeded)
         return error.partial
@@ -210,13 +210,13 @@ def test_a_used_up_budget_can_be_recovered_with_what_there_is(run):
         ({"cost": 1.0, "unknown_cost": "guess"}, 'unknown_cost must be "error" or "ignore"'),
     ],
 )
-def test_options_of_budget_are_checked(options, words):
+def test_budget_options_are_validated(options, words):
     with pytest.raises(ValueError, match=words):
         budget(**options)
 
 
 @pytest.mark.parametrize("middleware", [logging(), guardrails("x"), memory(max_turns=1), budget(steps=1)])
-def test_what_comes_with_turntree_has_a_name_and_a_short_repr(middleware):
+def test_builtin_middleware_has_a_name_and_a_short_repr(middleware):
     assert middleware.name in {"logging", "guardrails", "memory", "budget"}
     assert repr(middleware).startswith("AgentMiddleware(")
     assert len(repr(middleware)) < 300

@@ -26,11 +26,11 @@ from turntree.upp import (
     scripted,
 )
 
-# What may be replaced
+# Replacing input, history and turn
 
 
 @pytest.mark.parametrize("how", ["set", "replace"])
-def test_a_replaced_input_is_what_the_model_sees_and_the_turn_begins_with(run, how):
+def test_replaced_input_is_sent_to_the_model_and_starts_the_turn(run, how):
     def shout(context):
         if how == "set":
             context.input = context.input.text.upper()
@@ -49,7 +49,7 @@ def test_a_replaced_input_is_what_the_model_sees_and_the_turn_begins_with(run, h
 
 
 @pytest.mark.parametrize("how", ["set", "in place", "replace"])
-def test_a_replaced_history_flows_downstream_and_changes_nothing_of_the_callers(run, how):
+def test_replaced_history_reaches_later_middleware_and_not_the_callers_list(run, how):
     def drop_first(context):
         if how == "set":
             context.history = context.history[1:]
@@ -75,7 +75,7 @@ def test_a_replaced_history_flows_downstream_and_changes_nothing_of_the_callers(
     assert texts(history) == ["one", "two"]
 
 
-def test_a_new_context_is_the_one_that_all_later_hooks_get(run):
+def test_context_returned_by_before_is_passed_to_all_later_hooks(run):
     seen = []
 
     def before(context):
@@ -93,7 +93,7 @@ def test_a_new_context_is_the_one_that_all_later_hooks_get(run):
     assert turn.messages[0].text == "other"
 
 
-def test_what_is_set_after_the_run_began_has_no_effect(run):
+def test_context_changes_after_the_start_of_the_run_have_no_effect(run):
     def late(context, event):
         context.input = "late"
         context.history.append(UserMessage("late"))
@@ -108,12 +108,12 @@ def test_what_is_set_after_the_run_began_has_no_effect(run):
 @pytest.mark.parametrize(
     ("value", "error"), [(3, "before must return a MiddlewareContext or None, not int"), ({}, "not dict")]
 )
-def test_before_must_give_a_context_or_none(run, value, error):
+def test_before_must_return_a_context_or_none(run, value, error):
     with pytest.raises(TypeError, match=error):
         run(agent(model=scripted(["x"]), middleware=[hook_object(before=lambda context: value)]).run("hello"))
 
 
-def test_an_input_of_the_wrong_type_is_refused_where_it_is_set(run):
+def test_setting_an_input_of_the_wrong_type_raises(run):
     def wrong(context):
         context.input = 3
 
@@ -121,7 +121,7 @@ def test_an_input_of_the_wrong_type_is_refused_where_it_is_set(run):
         run(agent(model=scripted(["x"]), middleware=[hook_object(before=wrong)]).run("hello"))
 
 
-def test_a_history_that_holds_no_messages_is_refused(run):
+def test_history_of_non_messages_is_rejected(run):
     def wrong(context):
         context.history = ["no message"]
 
@@ -129,7 +129,7 @@ def test_a_history_that_holds_no_messages_is_refused(run):
         run(agent(model=scripted(["x"]), middleware=[hook_object(before=wrong)]).run("hello"))
 
 
-def test_after_may_give_another_turn(run):
+def test_after_may_return_another_turn(run):
     other = turn_of("another")
 
     turn = run(agent(model=scripted(["x"]), middleware=[hook_object(after=lambda context, turn: other)]).run("hello"))
@@ -138,12 +138,12 @@ def test_after_may_give_another_turn(run):
 
 
 @pytest.mark.parametrize("value", [None, "text", 3])
-def test_after_must_give_a_turn(run, value):
+def test_after_must_return_a_turn(run, value):
     with pytest.raises(TypeError, match="after must return a Turn; add `return turn`, not"):
         run(agent(model=scripted(["x"]), middleware=[hook_object(after=lambda context, turn: value)]).run("hello"))
 
 
-def test_a_dict_of_a_turn_is_a_turn_and_one_of_something_else_is_refused(run):
+def test_after_accepts_a_turn_dict_and_rejects_other_dicts(run):
     def with_after(give):
         return agent(model=scripted(["x"]), middleware=[hook_object(after=lambda context, turn: give(turn))])
 
@@ -152,13 +152,13 @@ def test_a_dict_of_a_turn_is_a_turn_and_one_of_something_else_is_refused(run):
         run(with_after(lambda turn: {"messages": []}).run("hello"))
 
 
-def test_on_error_must_give_a_turn_or_none(run):
+def test_on_error_must_return_a_turn_or_none(run):
     middleware = [hook_object(on_error=lambda context, error: "text")]
     with pytest.raises(TypeError, match="on_error must return a Turn or None, not str"):
         run(agent(model=scripted([UPPError("down", "PROVIDER_ERROR")]), middleware=middleware).run("hello"))
 
 
-def test_media_that_middleware_puts_in_is_checked(run):
+def test_media_added_by_middleware_is_validated(run):
     def picture(context):
         context.input = ["see", Image.from_bytes(b"\x89PNG", "image/png")]
 
@@ -168,10 +168,10 @@ def test_media_that_middleware_puts_in_is_checked(run):
     assert len(turn.messages[0].images) == 1
 
 
-# What hooks see
+# Content of the context
 
 
-def test_the_context_tells_of_the_run(run):
+def test_context_describes_the_run(run):
     seen = []
 
     def before(context):
@@ -191,7 +191,7 @@ def test_the_context_tells_of_the_run(run):
     assert seen[1][4] is sess
 
 
-def test_metadata_may_hold_anything_and_belongs_to_one_run(run):
+def test_metadata_accepts_any_value_and_is_separate_for_each_run(run):
     seen = []
 
     def before(context):
@@ -209,7 +209,7 @@ def test_metadata_may_hold_anything_and_belongs_to_one_run(run):
     assert seen[0] is not seen[1]
 
 
-def test_events_of_a_run_without_a_listener_are_those_of_steps_and_tools(run):
+def test_run_without_a_stream_emits_only_step_and_tool_events(run):
     kinds = []
 
     async def on_event(context, event):
@@ -231,7 +231,7 @@ def test_events_of_a_run_without_a_listener_are_those_of_steps_and_tools(run):
     ]
 
 
-def test_events_of_a_stream_are_what_its_listener_hears(run):
+def test_on_event_receives_the_same_events_as_the_stream_reader(run):
     heard = []
     helper = agent(
         model=with_tool(),
@@ -248,7 +248,7 @@ def test_events_of_a_stream_are_what_its_listener_hears(run):
     assert any(event.upp is not None and event.upp.type == "text_delta" for event in events)
 
 
-def test_what_is_sent_to_the_model_may_be_replaced_for_one_call(run):
+def test_messages_can_be_replaced_for_one_model_call(run):
     seen = []
 
     async def on_model_request(context, request):
@@ -266,13 +266,13 @@ def test_what_is_sent_to_the_model_may_be_replaced_for_one_call(run):
     assert len(turn.messages) == 4
 
 
-def test_messages_for_one_call_must_be_messages(run):
+def test_replaced_messages_of_one_call_are_validated(run):
     middleware = [hook_object(on_model_request=lambda context, request: 3)]
     with pytest.raises(TypeError, match="the messages of on_model_request must be a Thread or a list"):
         run(agent(model=scripted(["x"]), middleware=middleware).run("hello"))
 
 
-def test_typed_data_is_what_after_sees(run):
+def test_after_receives_the_structured_data(run):
     seen = []
 
     def after(context, turn):

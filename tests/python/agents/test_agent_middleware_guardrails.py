@@ -51,7 +51,7 @@ def ends_with_stop(text):
     ],
 )
 @pytest.mark.parametrize("place", ["input", "output"])
-def test_a_rule_rejects_what_breaks_it(run, what, bad, good, reason, place):
+def test_rule_rejects_text_that_violates_it(run, what, bad, good, reason, place):
     def helper(said):
         model = scripted([said if place == "output" else "fine."])
         return agent(model=model, middleware=[guardrails(**{place: [rule(what, name="mine")]})])
@@ -69,7 +69,7 @@ def test_a_rule_rejects_what_breaks_it(run, what, bad, good, reason, place):
     assert run(helper(good).run(said(good))).response.text
 
 
-def test_rejected_input_reaches_nobody(run):
+def test_rejected_input_is_not_sent_to_the_model(run):
     log, model = [], scripted(["x"])
 
     with pytest.raises(GuardrailError):
@@ -88,7 +88,7 @@ def test_rejected_input_reaches_nobody(run):
     ],
 )
 @pytest.mark.parametrize("place", ["input", "output"])
-def test_a_rule_rewrites(run, made, left, place):
+def test_rule_rewrites_text(run, made, left, place):
     model = scripted(["call 123 or 234"])
     helper = agent(model=model, middleware=[guardrails(**{place: made})])
 
@@ -99,7 +99,7 @@ def test_a_rule_rewrites(run, made, left, place):
         assert texts(model.requests[0].messages) == [left]
 
 
-def test_rules_run_in_order_each_on_what_the_last_left(run):
+def test_rules_run_in_order_on_the_previous_output(run):
     rules = [rule("b", action="rewrite", replacement="c"), rule("c", name="no c")]
 
     with pytest.raises(GuardrailError) as raised:
@@ -108,7 +108,7 @@ def test_rules_run_in_order_each_on_what_the_last_left(run):
     assert (raised.value.rule, raised.value.text) == ("no c", "acd")
 
 
-def test_every_text_of_an_input_is_seen_and_what_is_no_text_stays(run):
+def test_rules_apply_to_every_text_block_and_leave_other_blocks(run):
     model = scripted(["x"])
     picture = Image.from_bytes(b"\x89PNG", "image/png")
     helper = agent(model=model, middleware=[guardrails(rule("bad", action="rewrite"))])
@@ -120,7 +120,7 @@ def test_every_text_of_an_input_is_seen_and_what_is_no_text_stays(run):
     assert content[1] == picture
 
 
-def test_what_a_model_says_between_tools_is_held_to_the_rules_too(run):
+def test_rules_apply_to_model_text_between_tool_calls(run):
     model = scripted([["the secret", ToolCall("c", "double", {"x": 4})], "fine"])
 
     with pytest.raises(GuardrailError) as raised:
@@ -130,7 +130,7 @@ def test_what_a_model_says_between_tools_is_held_to_the_rules_too(run):
     assert len(model.requests) == 1
 
 
-def test_a_rewritten_answer_is_what_is_sent_on(run):
+def test_rewritten_answer_is_sent_in_later_requests(run):
     model = scripted([["the secret", ToolCall("c", "double", {"x": 4})], "fine"])
     helper = agent(model=model, tools=[double], middleware=[guardrails(output=rule("secret", action="rewrite"))])
 
@@ -143,7 +143,7 @@ def test_a_rewritten_answer_is_what_is_sent_on(run):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["safe ", "sec", "ret ", "secret ", "\N{SNOWMAN} ", "secre"]), min_size=1, max_size=8))
-def test_no_text_is_streamed_that_a_rule_would_take_out(words):
+def test_stream_emits_no_text_that_a_rule_removes(words):
     said = "".join(words)
 
     async def main():
@@ -171,7 +171,7 @@ def test_a_rejected_answer_is_not_streamed(run):
     assert heard == ["step_start"]
 
 
-def test_without_hold_a_stream_is_heard_as_it_comes_and_the_turn_is_rewritten(run):
+def test_without_hold_text_streams_immediately_and_only_the_turn_is_rewritten(run):
     rules = rule("two", action="rewrite")
     helper = agent(model=scripted(["one two"]), middleware=[guardrails(output=rules, hold=False)])
 
@@ -183,7 +183,7 @@ def test_without_hold_a_stream_is_heard_as_it_comes_and_the_turn_is_rewritten(ru
     assert run(main()) == ("one two", "one [removed]")
 
 
-def test_what_an_aborted_stream_had_is_held_to_the_rules(run):
+def test_rules_apply_to_the_partial_turn_of_an_aborted_stream(run):
     helper = agent(
         model=scripted([Reply("my secret is long and goes on", pace=0.02)]),
         middleware=[guardrails(output=rule("secret", action="rewrite"), hold=False)],
@@ -205,7 +205,7 @@ def test_what_an_aborted_stream_had_is_held_to_the_rules(run):
     assert "[removed]" in turn.response.text
 
 
-def test_structured_answers_are_held_to_schemas_and_texts(run):
+def test_schema_and_text_rules_apply_to_structured_answers(run):
     structure = {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}
     small = {"properties": {"n": {"maximum": 3}}}
 
@@ -219,7 +219,7 @@ def test_structured_answers_are_held_to_schemas_and_texts(run):
     assert turn.data == {"s": "a [removed]"}
 
 
-def test_a_rejected_answer_can_be_recovered(run):
+def test_on_error_can_replace_a_rejected_answer(run):
     recovered = turn_of("I cannot say that.")
 
     def on_error(context, error):
@@ -232,7 +232,7 @@ def test_a_rejected_answer_can_be_recovered(run):
     assert run(helper.run("hello")) == recovered
 
 
-def test_what_a_rule_raises_comes_out_as_the_same_object(run):
+def test_exception_from_a_rule_is_raised_as_the_same_object(run):
     error = LookupError("mine")
 
     def broken(text):
@@ -244,7 +244,7 @@ def test_what_a_rule_raises_comes_out_as_the_same_object(run):
     assert raised.value is error
 
 
-def test_a_rule_that_gives_something_else_is_told_so(run):
+def test_invalid_return_value_of_a_rule_raises(run):
     with pytest.raises(TypeError, match="a rule must return True, False, None or a str, not int"):
         run(agent(model=scripted(["x"]), middleware=[guardrails(lambda text: 3)]).run("hello"))
 
@@ -260,6 +260,6 @@ def test_a_rule_that_gives_something_else_is_told_so(run):
         (lambda: guardrails({"type": 3}), ValueError, "correct the JSON Schema"),
     ],
 )
-def test_rules_are_checked_when_they_are_made(make, error, words):
+def test_rules_are_validated_at_construction(make, error, words):
     with pytest.raises(error, match=words):
         make()

@@ -24,7 +24,7 @@ from turntree.upp import (
 # logging
 
 
-def test_logging_says_what_the_specification_says(run):
+def test_logging_writes_the_lines_of_the_specification(run):
     lines = []
     helper = agent(model=scripted(["Hello there."]), middleware=[logging("debug", lines.append)])
 
@@ -35,7 +35,7 @@ def test_logging_says_what_the_specification_says(run):
     assert re.fullmatch(rf"\[INFO\] Agent {helper.id} completed in (\d+ms|\d+\.\ds) \(\d+ tokens\)", lines[-1])
 
 
-def test_logging_tells_of_steps_and_tools_at_debug(run):
+def test_logging_writes_steps_and_tools_at_debug_level(run):
     lines = []
     helper = agent(model=with_tool(), tools=[double], middleware=[logging("debug", lines.append)])
 
@@ -49,7 +49,7 @@ def test_logging_tells_of_steps_and_tools_at_debug(run):
 
 
 @pytest.mark.parametrize(("level", "count"), [("info", 2), ("warn", 0), ("warning", 0), ("error", 0)])
-def test_logging_writes_what_matters_enough(run, level, count):
+def test_logging_filters_lines_by_level(run, level, count):
     lines = []
 
     run(agent(model=scripted(["x"]), middleware=[logging(level, lines.append)]).run("Hello"))
@@ -57,7 +57,7 @@ def test_logging_writes_what_matters_enough(run, level, count):
     assert len(lines) == count
 
 
-def test_logging_shows_no_more_than_a_preview_unless_it_is_told_to(run):
+def test_logging_shows_only_a_preview_by_default(run):
     secret = "word " * 30 + "SECRET"
     for level, include in [("debug", False), ("info", False)]:
         lines = []
@@ -70,7 +70,7 @@ def test_logging_shows_no_more_than_a_preview_unless_it_is_told_to(run):
     assert sum("SECRET" in line for line in lines) == 2
 
 
-def test_logging_says_how_a_run_failed_and_where_at_debug(run):
+def test_logging_writes_the_error_and_at_debug_level_its_traceback(run):
     lines = []
     failing = scripted([UPPError("down", "PROVIDER_ERROR")])
     helper = agent(model=failing, middleware=[logging("debug", lines.append, include_timing=False)])
@@ -83,7 +83,7 @@ def test_logging_says_how_a_run_failed_and_where_at_debug(run):
     assert "UPPError" in lines[-1]
 
 
-def test_logging_leaves_times_out(run):
+def test_logging_can_omit_times(run):
     lines = []
 
     run(agent(model=scripted(["x"]), middleware=[logging(logger=lines.append, include_timing=False)]).run("Hello"))
@@ -91,7 +91,7 @@ def test_logging_leaves_times_out(run):
     assert re.search(r"completed \(\d+ tokens\)$", lines[-1])
 
 
-def test_logging_goes_to_the_logger_of_the_package(run, caplog):
+def test_logging_uses_the_logger_of_the_package_by_default(run, caplog):
     caplog.set_level(stdlib.DEBUG, logger="turntree")
 
     run(agent(model=scripted(["x"]), middleware=[logging("debug")]).run("Hello"))
@@ -101,7 +101,7 @@ def test_logging_goes_to_the_logger_of_the_package(run, caplog):
     assert ("turntree", "DEBUG") in records
 
 
-def test_a_logger_that_fails_ends_nothing(run, monkeypatch):
+def test_failing_logger_does_not_end_the_run(run, monkeypatch):
     raised = []
     monkeypatch.setattr(sys, "unraisablehook", raised.append)
 
@@ -112,7 +112,7 @@ def test_a_logger_that_fails_ends_nothing(run, monkeypatch):
     assert raised
 
 
-def test_options_of_logging_are_checked():
+def test_logging_options_are_validated():
     with pytest.raises(ValueError, match='level must be one of "debug", "info", "warning", "error", not "loud"'):
         logging("loud")
     with pytest.raises(TypeError, match=r"logger must be a logging\.Logger or a function, not int"):

@@ -44,7 +44,7 @@ def history_of(turns):
     return messages
 
 
-def test_memory_sends_the_last_turns_and_keeps_the_rest(run):
+def test_memory_sends_only_the_last_turns_and_leaves_the_history_unchanged(run):
     model = scripted(["1", "2", "3"])
     sess = session(agent(model=model, middleware=[memory(max_turns=2)]))
     for text in ["a", "b", "c"]:
@@ -54,7 +54,7 @@ def test_memory_sends_the_last_turns_and_keeps_the_rest(run):
     assert texts(sess.tree.history()) == ["a", "1", "b", "2", "c", "3"]
 
 
-def test_memory_counts_everything_that_is_sent(run):
+def test_memory_counts_all_tokens_of_a_request(run):
     def sent(**options):
         model = scripted(["{}"])
         limit = memory(max_tokens=40, counter=count_words)
@@ -68,7 +68,7 @@ def test_memory_counts_everything_that_is_sent(run):
     assert sent(structure={"type": "object", "description": "word " * 15}) < plain
 
 
-def test_memory_counts_pictures(run):
+def test_memory_counts_image_tokens(run):
     model = scripted(["x"])
     history = [
         UserMessage(["look", Image.from_bytes(b"\x89PNG", "image/png")]),
@@ -81,7 +81,7 @@ def test_memory_counts_pictures(run):
     assert texts(model.requests[0].messages) == ["question 0", "answer 0", "now"]
 
 
-def test_memory_cuts_more_while_a_loop_of_tools_grows(run):
+def test_memory_cuts_more_as_tool_rounds_grow(run):
     @tool
     def read() -> str:
         return "word " * 30
@@ -98,7 +98,7 @@ def test_memory_cuts_more_while_a_loop_of_tools_grows(run):
     assert turn.response.text == "done"
 
 
-def test_a_turn_that_does_not_fit_ends_the_run_or_is_sent(run):
+def test_turn_over_the_limit_ends_the_run_or_is_sent(run):
     model = scripted(["x"])
     long = "word " * 100
     history = history_of(3)
@@ -113,7 +113,7 @@ def test_a_turn_that_does_not_fit_ends_the_run_or_is_sent(run):
     assert len(model.requests[0].messages) == 1
 
 
-def test_memory_never_parts_a_result_from_its_call(run):
+def test_memory_never_separates_a_tool_result_from_its_call(run):
     call = AssistantMessage("", [ToolCall("c", "double", {"x": 1})])
     history = [
         UserMessage("a"),
@@ -131,7 +131,7 @@ def test_memory_never_parts_a_result_from_its_call(run):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_is_cut_is_summed_up_once(run, is_async):
+def test_cut_messages_are_summarized_once(run, is_async):
     given = []
 
     def summarize(text):
@@ -157,14 +157,14 @@ def test_what_is_cut_is_summed_up_once(run, is_async):
     assert first.text.startswith("Summary of the earlier conversation:\nsummary")
     assert first.metadata == {"turntree": {"summary": True}}
     assert model.requests[-1].messages[1].type == "user"
-    # Cut in one go and then left for some turns.
+    # The history is cut in one step and then stays the same for some turns.
     assert 1 <= len(given) <= 6
     assert given[0].startswith("User: question 0\nAssistant: ok\n")
     assert all(f"Summary so far: summary {place}" in text for place, text in enumerate(given[1:], 1))
     assert "Summary of" not in "".join(texts(sess.tree.history()))
 
 
-def test_a_summary_goes_with_its_session(run):
+def test_summary_is_saved_with_its_session(run):
     given = []
 
     def helper():
@@ -182,7 +182,7 @@ def test_a_summary_goes_with_its_session(run):
     assert given[-1].startswith(f"Summary so far: sum {count}\n")
 
 
-def test_an_agent_or_an_llm_can_sum_up(run):
+def test_summarizer_may_be_an_agent_or_an_llm(run):
     for make in (lambda model: agent(model=model), lambda model: llm(model=model)):
         teller, model = scripted(["They said hello."]), scripted(["x"])
         window = memory(max_turns=1, summarize=make(teller))
@@ -196,7 +196,7 @@ def test_an_agent_or_an_llm_can_sum_up(run):
         ]
 
 
-def test_what_the_summarizer_is_given_and_gives_is_bounded(run):
+def test_summarizer_input_and_output_are_bounded(run):
     given, model = [], scripted(["x"])
     window = memory(
         max_turns=1,
@@ -230,7 +230,7 @@ def test_a_summarizer_that_fails_ends_the_run(run):
         )
 
 
-def test_a_counter_that_gives_no_number_is_told_so(run):
+def test_token_counter_that_returns_no_number_raises(run):
     with pytest.raises(TypeError, match="counter must return a number of tokens, not 'x'"):
         run(agent(model=scripted([]), middleware=[memory(max_tokens=9, counter=lambda text: "x")]).run("now"))
 
@@ -246,6 +246,6 @@ def test_a_counter_that_gives_no_number_is_told_so(run):
         ({"max_turns": 1, "counter": no_secret}, TypeError, "counter must be a function"),
     ],
 )
-def test_options_of_memory_are_checked(options, error, words):
+def test_memory_options_are_validated(options, error, words):
     with pytest.raises(error, match=words):
         memory(**options)

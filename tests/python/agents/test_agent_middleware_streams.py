@@ -35,7 +35,7 @@ from turntree.upp import (
 # Streams
 
 
-def test_a_stream_runs_before_when_it_is_read_and_after_before_the_turn(run):
+def test_stream_calls_before_on_first_read_and_after_before_the_turn(run):
     log = []
     helper = agent(model=scripted(["Hi."]), middleware=[recorder(log, "a")])
 
@@ -53,7 +53,7 @@ def test_a_stream_runs_before_when_it_is_read_and_after_before_the_turn(run):
     assert log == ["a:before", "a:after"]
 
 
-def test_an_aborted_stream_gives_its_partial_turn_through_after(run):
+def test_aborted_stream_passes_its_partial_turn_to_after(run):
     seen = []
 
     def after(context, turn):
@@ -75,7 +75,7 @@ def test_an_aborted_stream_gives_its_partial_turn_through_after(run):
     assert seen == [{"aborted": True}]
 
 
-def test_a_stream_that_is_aborted_in_before_sends_nothing(run):
+def test_stream_aborted_in_before_sends_nothing(run):
     log, model = [], scripted(["x"])
     helper = None
 
@@ -101,7 +101,7 @@ def test_a_stream_that_is_aborted_in_before_sends_nothing(run):
     assert log == ["a:before", "waits", "a:after"]
 
 
-def test_a_stream_that_is_left_tells_on_error(run):
+def test_abandoned_stream_calls_on_error(run):
     errors = []
     helper = agent(
         model=scripted([Reply("one two three", pace=0.02)]),
@@ -123,7 +123,7 @@ def test_a_stream_that_is_left_tells_on_error(run):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_run_that_is_cancelled_tells_on_error(run, is_async):
+def test_cancelled_run_calls_on_error(run, is_async):
     errors, begun = [], []
 
     async def on_error_async(context, error):
@@ -167,7 +167,7 @@ def test_a_run_that_is_cancelled_tells_on_error(run, is_async):
 # Sessions, sub-agents, ask and query
 
 
-def test_a_session_stores_the_replaced_input_and_all_of_its_history(run):
+def test_session_stores_the_replaced_input_and_the_full_history(run):
     def shout(context):
         context.input = context.input.text.upper()
         context.history = []
@@ -181,7 +181,7 @@ def test_a_session_stores_the_replaced_input_and_all_of_its_history(run):
     assert texts(model.requests[1].messages) == ["TWO"]
 
 
-def test_a_session_that_failed_resumes_through_its_middleware(run):
+def test_failed_session_resumes_with_its_middleware(run):
     log, state = [], {"down": True}
 
     def reply(request):
@@ -204,7 +204,7 @@ def test_a_session_that_failed_resumes_through_its_middleware(run):
     assert texts(sess.tree.history())[0] == "go!"
 
 
-def test_a_recovered_turn_is_in_the_session(run):
+def test_session_stores_a_recovered_turn(run):
     turn = turn_of("recovered", "hello")
     middleware = [hook_object(on_error=lambda context, error: turn)]
     sess = session(agent(model=scripted([UPPError("down", "PROVIDER_ERROR")]), middleware=middleware))
@@ -213,7 +213,7 @@ def test_a_recovered_turn_is_in_the_session(run):
     assert texts(sess.tree.history()) == ["hello", "recovered"]
 
 
-def test_a_hook_that_runs_its_own_session_is_refused_instead_of_waiting_for_ever(run):
+def test_hook_that_runs_its_own_session_raises_instead_of_deadlocking(run):
     async def again(context):
         await context.session.run("again")
 
@@ -223,7 +223,7 @@ def test_a_hook_that_runs_its_own_session_is_refused_instead_of_waiting_for_ever
         run(asyncio.wait_for(sess.run("hello"), 10))
 
 
-def test_ask_and_query_go_through_middleware(run):
+def test_ask_and_query_use_middleware(run):
     log = []
     helper = agent(model=scripted(["1", "2"]), middleware=[recorder(log, "a")])
 
@@ -233,7 +233,7 @@ def test_ask_and_query_go_through_middleware(run):
     assert log == ["a:before", "a:after"] * 2
 
 
-def test_an_agent_inside_a_tool_has_its_own_middleware(run):
+def test_agent_run_by_a_tool_uses_its_own_middleware(run):
     log = []
     inner = agent(model=scripted(["inner"]), middleware=[recorder(log, "inner")])
 
@@ -249,7 +249,7 @@ def test_an_agent_inside_a_tool_has_its_own_middleware(run):
     assert log == ["outer:before", "inner:before", "inner:after", "outer:after"]
 
 
-def test_runs_at_once_do_not_share_contexts(run):
+def test_concurrent_runs_do_not_share_contexts(run):
     async def before(context):
         context.metadata["mine"] = context.input.text
         await asyncio.sleep(0)
@@ -304,12 +304,12 @@ def test_runs_in_threads_do_not_share_contexts():
         ([type("Named", (), {"name": 3, "before": print})()], r"middleware\[0\]\.name must be a str, not int"),
     ],
 )
-def test_what_is_no_middleware_is_refused_by_name(middleware, words):
+def test_invalid_middleware_error_names_the_object(middleware, words):
     with pytest.raises(TypeError, match=words):
         agent(model=scripted([]), middleware=middleware)
 
 
-def test_options_of_an_agent_hold_its_middleware(run):
+def test_agent_options_contain_its_middleware(run):
     log = []
     helper = agent(model=scripted(["1", "2"]), middleware=iter([recorder(log, "a")]))
 
@@ -319,7 +319,7 @@ def test_options_of_an_agent_hold_its_middleware(run):
     assert agent(model=scripted([])).middleware == ()
 
 
-def test_an_agent_is_there_for_its_middleware_when_only_a_stream_is_left(run):
+def test_stream_holds_the_agent_that_its_middleware_reads(run):
     ids = []
 
     async def main():

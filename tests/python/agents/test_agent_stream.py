@@ -1,4 +1,4 @@
-"""Streams of runs: events, the turn, abort, leaving early, errors. UAP-1.0 §12, UPP-1.2 §11."""
+"""Streams of runs: events and the turn. UAP-1.0 §12, UPP-1.2 §11."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from turntree.upp import Reply, StreamEvent, scripted, tool
 # Events
 
 
-def test_events_tell_the_whole_run_in_order(run):
+def test_stream_events_cover_the_run_in_order(run):
     helper = agent(model=scripted([[call("add", a=1, b=2)], "It is 3."]), tools=[add])
 
     async def main():
@@ -51,7 +51,7 @@ def test_events_tell_the_whole_run_in_order(run):
     assert text_of(events) == "It is 3." == turn.response.text
 
 
-def test_events_of_tools_name_the_call(run):
+def test_tool_events_contain_the_call_id(run):
     helper = agent(model=scripted([[call("add", a=1, b=2), call("add", a="x", b=1)], "ok"]), tools=[add])
 
     async def main():
@@ -70,7 +70,7 @@ def test_events_of_tools_name_the_call(run):
     assert abs(starts[0]["timestamp"] / 1000 - time.time()) < 60
 
 
-def test_a_tools_start_is_heard_while_it_runs(run):
+def test_tool_start_event_arrives_while_the_tool_runs(run):
     async def main():
         gate = asyncio.Event()
         finished = []
@@ -90,7 +90,7 @@ def test_a_tools_start_is_heard_while_it_runs(run):
     assert run(main()) == [1]
 
 
-def test_a_quick_tools_end_is_heard_while_a_slow_one_runs(run):
+def test_end_event_of_a_quick_tool_arrives_while_a_slow_tool_runs(run):
     async def main():
         gate = asyncio.Event()
 
@@ -129,7 +129,7 @@ def test_structure_streams_object_deltas(run):
     assert turn.data == {"name": "Tokyo"}
 
 
-def test_events_given_by_a_script_arrive_unchanged(run):
+def test_scripted_events_are_passed_unchanged(run):
     given = [
         StreamEvent("text_delta", 0, {"text": "a"}),
         StreamEvent("reasoning_delta", 0, {"text": "hm"}),
@@ -152,7 +152,7 @@ def test_every_event_has_a_short_repr(run):
 # The turn of a stream
 
 
-def test_the_turn_without_iterating(run):
+def test_turn_can_be_awaited_without_iterating(run):
     helper = agent(model=scripted([[call("add", a=1, b=2)], "3"]), tools=[add])
 
     async def main():
@@ -162,14 +162,14 @@ def test_the_turn_without_iterating(run):
     assert run(main()).response.text == "3"
 
 
-def test_a_stream_can_be_awaited_itself(run):
+def test_stream_itself_can_be_awaited(run):
     async def main():
         return await agent(model=scripted(["3"])).stream("Go")
 
     assert run(main()).response.text == "3"
 
 
-def test_the_turn_twice_and_after_iterating_is_the_same(run):
+def test_stream_turn_is_the_same_on_every_await(run):
     async def main():
         stream = agent(model=scripted(["3"])).stream("Go")
         await listen(stream)
@@ -180,7 +180,7 @@ def test_the_turn_twice_and_after_iterating_is_the_same(run):
     assert first == second == third
 
 
-def test_many_may_wait_for_the_turn(run):
+def test_several_tasks_can_await_the_turn(run):
     async def main():
         stream = agent(model=scripted([Reply(WORDS, pace=0.002)])).stream("Go")
 
@@ -197,7 +197,7 @@ def test_many_may_wait_for_the_turn(run):
     assert all(turn == turns[0] for turn in turns)
 
 
-def test_events_are_kept_for_whoever_iterates_after_the_turn(run):
+def test_events_can_be_read_after_the_turn(run):
     async def main():
         stream = agent(model=scripted([WORDS])).stream("Go")
         await stream.turn
@@ -206,11 +206,12 @@ def test_events_are_kept_for_whoever_iterates_after_the_turn(run):
     assert text_of(run(main())) == WORDS
 
 
-def test_nothing_is_sent_before_somebody_asks(run):
+def test_stream_sends_no_request_until_it_is_read(run):
     model = scripted(["3"])
 
     async def main():
         stream = agent(model=model).stream("Go")
+        # The test proves an absence, which has no event: it gives the stream time to send a request.
         await asyncio.sleep(0.02)
         before = len(model.requests)
         await stream.turn
@@ -219,7 +220,7 @@ def test_nothing_is_sent_before_somebody_asks(run):
     assert run(main()) == 0
 
 
-def test_a_stream_made_outside_of_the_loop_runs_its_tools_on_the_loop(run):
+def test_stream_created_outside_the_event_loop_runs_tools_on_the_loop(run):
     seen = []
 
     @tool
@@ -236,7 +237,7 @@ def test_a_stream_made_outside_of_the_loop_runs_its_tools_on_the_loop(run):
     assert run(main()) is seen[0]
 
 
-def test_a_second_iteration_goes_on_with_the_first(run):
+def test_second_iteration_continues_the_first(run):
     async def main():
         stream = agent(model=scripted([WORDS])).stream("Go")
         first = []
@@ -253,7 +254,7 @@ def test_a_second_iteration_goes_on_with_the_first(run):
     assert kinds(events)[-1] == "step_end"
 
 
-def test_an_ended_stream_stays_ended(run):
+def test_ended_stream_yields_no_more_events(run):
     async def main():
         stream = agent(model=scripted(["a"])).stream("Go")
         await listen(stream)
@@ -262,7 +263,7 @@ def test_an_ended_stream_stays_ended(run):
     assert run(main()) == []
 
 
-def test_batches_hold_all_that_is_ready(run):
+def test_batches_contain_all_ready_events(run):
     async def main():
         stream = agent(model=scripted([WORDS])).stream("Go")
         batches = [batch async for batch in stream.batches()]

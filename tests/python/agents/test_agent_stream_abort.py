@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-import time
+import threading
 
 import pytest
 from agent_stream_support import WORDS, add, call, kinds, listen, text_of
@@ -25,7 +25,7 @@ def aborted(turn):
     return turn.response.metadata["uap"]["aborted"]
 
 
-def test_abort_before_the_start(run):
+def test_abort_before_the_start_sends_no_request(run):
     model = scripted(["never"])
 
     async def main():
@@ -43,7 +43,7 @@ def test_abort_before_the_start(run):
     assert aborted(turn)
 
 
-def test_abort_during_text_gives_what_has_arrived(run):
+def test_abort_during_text_returns_the_partial_text(run):
     async def main():
         stream = agent(model=scripted([Reply(WORDS, pace=0.02)])).stream("Go")
         heard = ""
@@ -61,7 +61,7 @@ def test_abort_during_text_gives_what_has_arrived(run):
     assert aborted(turn)
 
 
-def test_abort_during_tools_answers_every_call(run):
+def test_abort_during_tools_adds_a_result_for_every_call(run):
     cancelled = []
 
     async def main():
@@ -97,7 +97,7 @@ def test_abort_during_tools_answers_every_call(run):
     assert len(model.requests) == 1
 
 
-def test_an_aborted_turn_is_a_history_to_go_on_from(run, loopback):
+def test_conversation_continues_after_an_aborted_turn(run, loopback):
     server = loopback([[ToolCall("wait", {})], "Fine."])
 
     async def main():
@@ -118,7 +118,7 @@ def test_an_aborted_turn_is_a_history_to_go_on_from(run, loopback):
     assert run(main()).response.text == "Fine."
 
 
-def test_abort_from_another_task_wakes_the_listener(run):
+def test_abort_from_another_task_wakes_the_reader(run):
     async def main():
         model = scripted([Reply("late", delay=30)])
         stream = agent(model=model).stream("Go")
@@ -137,14 +137,18 @@ def test_abort_from_another_task_wakes_the_listener(run):
     assert kinds(events) in ([], ["step_start"])
 
 
-def test_abort_from_another_thread_wakes_the_listener(run):
+def test_abort_from_another_thread_wakes_the_reader(run):
     async def main():
-        model = scripted([Reply("late", delay=30)])
-        stream = agent(model=model).stream("Go")
+        requested = threading.Event()
+
+        def reply(_request):
+            requested.set()
+            return Reply("late", delay=30)
+
+        stream = agent(model=scripted(reply)).stream("Go")
 
         def abort():
-            while not model.requests:
-                time.sleep(0.001)
+            assert requested.wait(10)
             stream.abort()
 
         _, turn = await asyncio.gather(asyncio.to_thread(abort), stream.turn)
@@ -167,7 +171,7 @@ def test_abort_after_the_end_changes_nothing(run):
     assert before.response.metadata is None or "uap" not in before.response.metadata
 
 
-def test_abort_drops_the_request(run, loopback):
+def test_abort_closes_the_http_request(run, loopback):
     server = loopback(ServerReply(WORDS, gap=0.05))
 
     async def main():
@@ -187,7 +191,7 @@ def test_abort_drops_the_request(run, loopback):
 # Leaving early
 
 
-def test_leaving_and_closing_drops_the_request(run, loopback):
+def test_closing_an_unfinished_stream_closes_the_http_request(run, loopback):
     server = loopback(ServerReply(WORDS, gap=0.05))
 
     async def main():
@@ -201,7 +205,7 @@ def test_leaving_and_closing_drops_the_request(run, loopback):
     assert run(main()) == "dropped"
 
 
-def test_async_with_stops_the_run(run, loopback):
+def test_leaving_async_with_stops_the_run(run, loopback):
     server = loopback(ServerReply(WORDS, gap=0.05))
 
     async def main():
@@ -214,7 +218,7 @@ def test_async_with_stops_the_run(run, loopback):
     assert run(main()) == "dropped"
 
 
-def test_async_with_around_a_whole_run_changes_nothing(run):
+def test_async_with_does_not_affect_a_completed_run(run):
     async def main():
         async with agent(model=scripted([WORDS])).stream("Go") as stream:
             events = await listen(stream)
@@ -227,7 +231,7 @@ def test_async_with_around_a_whole_run_changes_nothing(run):
     assert turn == again
 
 
-def test_a_forgotten_stream_drops_the_request(run, loopback):
+def test_collected_stream_closes_the_http_request(run, loopback):
     server = loopback(ServerReply(WORDS, gap=0.05))
 
     async def main():
@@ -259,7 +263,7 @@ def test_the_turn_of_a_closed_stream_is_cancelled(run):
     assert error.message
 
 
-def test_closing_cancels_tools(run):
+def test_closing_a_stream_cancels_tools(run):
     cancelled = []
 
     async def main():
@@ -291,7 +295,7 @@ def test_closing_cancels_tools(run):
 
 
 @pytest.mark.parametrize("wait_for_turn_first", [False, True])
-def test_an_error_in_the_middle_reaches_the_listener_and_the_turn(run, wait_for_turn_first):
+def test_error_during_a_stream_is_raised_by_the_iteration_and_the_turn(run, wait_for_turn_first):
     error = UPPError("overloaded", ErrorCode.PROVIDER_ERROR, provider="mine", status_code=529)
     reply = [StreamEvent("text_delta", 0, {"text": "half"}), error]
 
@@ -322,7 +326,7 @@ def test_an_error_in_the_middle_reaches_the_listener_and_the_turn(run, wait_for_
     assert text_of(heard) == "half"
 
 
-def test_an_error_nobody_waits_for_makes_no_noise(run, capfd):
+def test_error_of_an_unawaited_turn_writes_nothing_to_stderr(run, capfd):
     async def main():
         stream = agent(model=scripted([ValueError("broken")])).stream("Go")
         with pytest.raises(ValueError, match="broken"):
@@ -335,7 +339,7 @@ def test_an_error_nobody_waits_for_makes_no_noise(run, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_an_error_event_of_the_vendor_breaks_the_stream(run, loopback):
+def test_error_event_of_the_vendor_fails_the_stream(run, loopback):
     server = loopback(ServerReply(WORDS, fault=Fault(error_after=4)))
 
     async def main():
@@ -358,7 +362,7 @@ def test_an_error_event_of_the_vendor_breaks_the_stream(run, loopback):
 # Cancelling the task
 
 
-def test_cancelling_the_listener_loses_no_event(run):
+def test_cancelling_the_reader_loses_no_event(run):
     async def main():
         stream = agent(model=scripted([Reply(WORDS, pace=0.01)])).stream("Go")
         heard = []
@@ -375,7 +379,7 @@ def test_cancelling_the_listener_loses_no_event(run):
     assert text_of(heard) == WORDS == turn.response.text
 
 
-def test_cancelling_one_waiter_of_the_turn_leaves_the_run(run):
+def test_cancelling_one_waiter_of_the_turn_does_not_cancel_the_run(run):
     async def main():
         stream = agent(model=scripted([Reply("late", delay=0.05)])).stream("Go")
         with pytest.raises(TimeoutError):
@@ -388,7 +392,7 @@ def test_cancelling_one_waiter_of_the_turn_leaves_the_run(run):
 # Without an event loop
 
 
-def test_stream_sync_gives_the_same_events():
+def test_stream_sync_yields_the_same_events():
     helper = agent(model=scripted([[call("add", a=1, b=2)], WORDS]), tools=[add])
 
     stream = helper.stream_sync("Go")
@@ -398,7 +402,7 @@ def test_stream_sync_gives_the_same_events():
     assert kinds(events)[0] == "step_start"
 
 
-def test_stream_sync_inside_a_running_loop(run):
+def test_stream_sync_works_inside_a_running_event_loop(run):
     async def cell():
         return list(agent(model=scripted([WORDS])).stream_sync("Go"))
 
@@ -414,7 +418,7 @@ def test_stream_sync_can_be_aborted():
     assert aborted(stream.turn)
 
 
-def test_stream_sync_raises_what_the_model_failed_with():
+def test_stream_sync_raises_the_error_of_the_model():
     stream = agent(model=scripted([ValueError("broken")])).stream_sync("Go")
 
     with pytest.raises(ValueError, match="broken"):
@@ -423,7 +427,7 @@ def test_stream_sync_raises_what_the_model_failed_with():
         _ = stream.turn
 
 
-def test_leaving_stream_sync_drops_the_request(loopback):
+def test_leaving_stream_sync_closes_the_http_request(loopback):
     server = loopback(ServerReply(WORDS, gap=0.05))
     stream = agent(model=at(server)).stream_sync("Go")
     for event in stream:
@@ -447,6 +451,6 @@ def test_stream_sync_is_a_context_manager(loopback):
     assert server.requests[0].wait() == "dropped"
 
 
-def test_stream_refuses_what_the_model_cannot_do(run):
+def test_stream_rejects_an_invalid_input(run):
     with pytest.raises((UPPError, TypeError), match="input"):
         agent(model=scripted(["x"])).stream(42)

@@ -40,7 +40,7 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize("structure", [City, CityData, CityDict, SCHEMA])
-def test_structure_gives_data(run, structure):
+def test_structure_option_sets_turn_data(run, structure):
     model = scripted(['{"name": "Tokyo", "people": 14000000}'])
 
     turn = run(agent(model=model, structure=structure).run("Tokyo?"))
@@ -57,7 +57,7 @@ def test_structure_gives_data(run, structure):
     }
 
 
-def test_structure_with_tools(run):
+def test_structure_works_with_tools(run):
     model = scripted([[call(a=1, b=2)], '{"name": "3", "people": 3}'])
 
     turn = run(agent(model=model, tools=[add], structure=SCHEMA).run("1 + 2?"))

@@ -1,4 +1,4 @@
-"""Tools: where they run, what they get, what the model reads when they fail. UPP-1.2 §10.4."""
+"""Tools: the thread or event loop they run on, their arguments, and their error results. UPP-1.2 §10.4."""
 
 import asyncio
 import contextvars
@@ -18,7 +18,7 @@ USER = contextvars.ContextVar("user", default="nobody")
 # Where tools run
 
 
-def test_an_async_tool_runs_on_the_callers_loop_in_its_own_task(run):
+def test_async_tool_runs_on_the_callers_event_loop_in_its_own_task(run):
     seen = {}
 
     @tool
@@ -204,7 +204,7 @@ def test_bound_methods_callables_and_lambdas_are_tools(run):
     ],
 )
 @pytest.mark.parametrize("kind", ["thread", "inline", "async"])
-def test_what_a_tool_raises_is_an_error_result(run, kind, error, words):
+def test_exception_from_a_tool_becomes_an_error_result(run, kind, error, words):
     if kind == "async":
 
         async def fail():
@@ -226,7 +226,7 @@ def test_what_a_tool_raises_is_an_error_result(run, kind, error, words):
     assert turn.response.text == "Done."
 
 
-def test_an_unknown_tool_is_an_error_result(run):
+def test_call_of_an_unknown_tool_returns_an_error_result(run):
     heard = []
     strategy = ToolUseStrategy(on_error=lambda *arguments: heard.append(arguments))
 
@@ -246,7 +246,7 @@ def test_an_unknown_tool_is_an_error_result(run):
         ({"city": "Tokyo", "planet": "Mars"}, "planet"),
     ],
 )
-def test_bad_arguments_are_told_to_the_model_and_the_tool_is_not_called(run, arguments, named):
+def test_invalid_arguments_return_an_error_result_without_calling_the_tool(run, arguments, named):
     called = []
 
     @tool
@@ -265,7 +265,7 @@ def test_bad_arguments_are_told_to_the_model_and_the_tool_is_not_called(run, arg
 
 
 @pytest.mark.parametrize("arguments", ["{broken", "[1, 2]", '"text"', "", "null"])
-def test_arguments_that_are_no_object_do_not_break_the_run(loopback, run, arguments):
+def test_arguments_that_are_not_an_object_do_not_fail_the_run(loopback, run, arguments):
     from turntree.testing import ToolCall
     from turntree.upp import openai
 
@@ -285,7 +285,7 @@ def test_arguments_that_are_no_object_do_not_break_the_run(loopback, run, argume
 @pytest.mark.parametrize(
     "value", [object(), {1, object()}, {"deep": object()}, float("nan"), lambda: 1, "\ud800", b"\xff"]
 )
-def test_a_result_that_json_cannot_hold_is_an_error_result_or_text(run, value):
+def test_result_that_json_cannot_represent_becomes_text_or_an_error(run, value):
     @tool
     def odd():
         return value
@@ -299,7 +299,7 @@ def test_a_result_that_json_cannot_hold_is_an_error_result_or_text(run, value):
         assert " at 0x" not in result
 
 
-def test_a_result_that_holds_itself_is_an_error_result(run):
+def test_self_referencing_result_becomes_an_error_result(run):
     @tool
     def odd() -> list:
         ring: list = []
@@ -316,7 +316,7 @@ def test_a_result_that_holds_itself_is_an_error_result(run):
     "value",
     [None, True, 0, -1, 2**70, 1.5, "", "text", [], {}, [1, [2, {"a": None}]], {"ü": "\x00\u2028😀"}],
 )
-def test_json_values_come_through_unchanged(run, value):
+def test_json_results_are_passed_unchanged(run, value):
     @tool
     def give():
         return value
@@ -327,7 +327,7 @@ def test_json_values_come_through_unchanged(run, value):
     assert turn.tool_executions[0].result == value
 
 
-def test_models_dates_and_dataclasses_are_results(run):
+def test_models_dates_and_dataclasses_are_valid_results(run):
     import dataclasses
     import datetime
 
@@ -350,7 +350,7 @@ def test_models_dates_and_dataclasses_are_results(run):
     assert results(turn) == [({"weather": {"sky": "clear", "day": "2026-01-02"}, "wind": {"speed": 3.5}}, False)]
 
 
-def test_a_huge_result_comes_through(run):
+def test_large_result_is_passed_completely(run):
     text = "x" * 20_000_000
 
     @tool
@@ -365,7 +365,7 @@ def test_a_huge_result_comes_through(run):
 # Context
 
 
-def test_a_tool_learns_who_calls_it(run):
+def test_tool_context_describes_the_caller(run):
     seen = []
 
     @tool
@@ -387,7 +387,7 @@ def test_a_tool_learns_who_calls_it(run):
     assert "context" not in json.dumps(look.parameters)
 
 
-def test_a_tool_in_a_thread_learns_that_the_run_was_cancelled(run):
+def test_tool_context_in_a_thread_reports_cancellation(run):
     started, noticed = threading.Event(), threading.Event()
 
     @tool
@@ -398,7 +398,7 @@ def test_a_tool_in_a_thread_learns_that_the_run_was_cancelled(run):
             if context.cancelled:
                 noticed.set()
                 return
-            time.sleep(0.005)
+            time.sleep(0.005)  # the poll interval of the tool
 
     async def main():
         task = asyncio.ensure_future(agent(model=asking(call("work")), tools=[work]).run("Go"))

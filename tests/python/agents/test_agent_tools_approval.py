@@ -23,7 +23,7 @@ def guarded(approval, called):
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("verdict", [True, False])
-def test_approval_is_asked_with_the_arguments(run, is_async, verdict):
+def test_approval_handler_receives_the_arguments(run, is_async, verdict):
     called, asked = [], []
 
     def sync_approval(params):
@@ -50,7 +50,7 @@ def test_approval_is_asked_with_the_arguments(run, is_async, verdict):
         assert results(turn) == [("Tool execution denied by approval handler", True)]
 
 
-def test_a_denial_is_no_error_of_the_tool(run):
+def test_denied_call_is_not_reported_as_a_tool_error(run):
     heard = []
     delete = guarded(lambda _: False, [])
 
@@ -67,7 +67,7 @@ def test_a_denial_is_no_error_of_the_tool(run):
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("streamed", [False, True])
-def test_what_approval_raises_reaches_the_caller_after_the_other_calls(run, is_async, streamed):
+def test_exception_from_approval_is_raised_after_the_other_calls_end(run, is_async, streamed):
     raised = PermissionError("ask somebody else")
     refused, settled = threading.Event(), []
 
@@ -103,7 +103,7 @@ def test_what_approval_raises_reaches_the_caller_after_the_other_calls(run, is_a
     assert settled == ["slow"]
 
 
-def test_tools_without_approval_have_no_verdict(run):
+def test_executions_without_approval_have_no_approved_flag(run):
     @tool
     def plain() -> str:
         return "ok"
@@ -117,7 +117,7 @@ def test_tools_without_approval_have_no_verdict(run):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_hooks_of_tool_use_are_called_in_order(run, is_async):
+def test_tool_strategy_hooks_are_called_in_order(run, is_async):
     heard = []
 
     def hook(name, answer=None):
@@ -157,7 +157,7 @@ def test_hooks_of_tool_use_are_called_in_order(run, is_async):
 
 
 @pytest.mark.parametrize("answer", [False, None, 0, {"proceed": False}, {}])
-def test_a_falsy_on_before_call_skips(run, answer):
+def test_falsy_result_of_on_before_call_skips_the_tool(run, answer):
     called = []
 
     @tool
@@ -177,7 +177,7 @@ def test_a_falsy_on_before_call_skips(run, answer):
 
 
 @pytest.mark.parametrize("answer", [None, "text", {"other": 1}])
-def test_on_after_call_without_a_result_changes_nothing(run, answer):
+def test_on_after_call_that_returns_none_keeps_the_result(run, answer):
     @tool
     def work() -> str:
         return "kept"
@@ -193,7 +193,7 @@ def test_on_after_call_without_a_result_changes_nothing(run, answer):
     assert results(turn) == [("kept", False)]
 
 
-def test_on_error_hears_the_exception_itself(run):
+def test_on_error_receives_the_original_exception(run):
     heard = []
     error = ValueError("broken")
 
@@ -211,7 +211,7 @@ def test_on_error_hears_the_exception_itself(run):
 
 
 @pytest.mark.parametrize("name", ["on_tool_call", "on_before_call", "on_after_call"])
-def test_what_a_hook_of_tool_use_raises_is_the_tools_failure(run, name):
+def test_exception_from_a_tool_strategy_hook_fails_the_tool_call(run, name):
     heard = []
 
     def hook(*_):
@@ -233,7 +233,7 @@ def test_what_a_hook_of_tool_use_raises_is_the_tools_failure(run, name):
     assert len(heard) == 1
 
 
-def test_what_on_error_of_tool_use_raises_reaches_the_caller(run):
+def test_exception_from_on_error_of_the_tool_strategy_is_raised(run):
     raised = RuntimeError("stop everything")
 
     def on_error(*_):
@@ -251,7 +251,7 @@ def test_what_on_error_of_tool_use_raises_reaches_the_caller(run):
     assert caught.value is raised
 
 
-# What ends the process
+# Interrupts
 
 
 @pytest.mark.parametrize("kind", ["thread", "inline"])
@@ -291,11 +291,11 @@ def test_an_interrupt_in_an_async_tool_ends_run_sync(exception):
     async def go() -> str:
         return "ok"
 
-    # The loop of ours that serves run_sync has survived.
+    # The internal event loop of run_sync still works.
     assert results(agent(model=asking(call("go")), tools=[go]).run_sync("Go")) == [("ok", False)]
 
 
-def test_timeouts_inside_a_tool_are_the_tools_own(run):
+def test_timeout_inside_a_tool_fails_only_the_tool(run):
     @tool
     async def slow() -> None:
         async with asyncio.timeout(0.01):
@@ -306,7 +306,7 @@ def test_timeouts_inside_a_tool_are_the_tools_own(run):
     assert results(turn) == [("TimeoutError", True)]
 
 
-def test_a_model_that_raises_in_its_function_fails_the_run_with_that(run):
+def test_exception_from_a_scripted_model_function_is_raised(run):
     def reply(_request):
         raise UPPError("no", ErrorCode.CONTENT_FILTERED, provider="mine")
 

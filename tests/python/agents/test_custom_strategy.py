@@ -11,7 +11,7 @@ from turntree import Session, agent, session
 from turntree.execution import CustomStrategy, ExecutionContext, fallback, loop, plan, react, select
 from turntree.upp import Turn, UPPError, UserMessage, scripted, tool
 
-# Strategies of one's own
+# Custom strategies
 
 
 class Plain:
@@ -27,7 +27,7 @@ class Plain:
         return await context.llm.generate(context.history, context.input)
 
 
-def test_a_context_has_what_the_specification_says(run):
+def test_context_has_the_specified_attributes(run):
     own = Plain()
     hooks = {"on_complete": lambda turn: None}
     helper = agent(model=scripted(["hi"]), tools=[search], execution=own, strategy=hooks, system="Be brief.")
@@ -48,7 +48,7 @@ def test_a_context_has_what_the_specification_says(run):
     assert context.llm.system == "Be brief."
 
 
-def test_all_four_ways_run_an_own_strategy(run):
+def test_all_four_run_methods_run_a_custom_strategy(run):
     def fresh():
         return agent(model=scripted([[call("search", query="x")], "hi"]), tools=[search], execution=Plain())
 
@@ -65,7 +65,7 @@ def test_all_four_ways_run_an_own_strategy(run):
         assert other.cycles == 2
 
 
-async def test_an_own_strategy_runs_with_the_agents_structure():
+async def test_custom_strategy_uses_the_structure_of_the_agent():
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
     turn = await agent(model=scripted(['{"n": 1}']), execution=Plain(), structure=schema).run("go")
@@ -74,7 +74,7 @@ async def test_an_own_strategy_runs_with_the_agents_structure():
 
 
 @pytest.mark.parametrize("given", [None, "hi", {"messages": []}])
-async def test_what_is_no_turn_is_refused(given):
+async def test_custom_strategy_must_return_a_turn(given):
     class Wrong:
         name = "wrong"
 
@@ -85,7 +85,7 @@ async def test_what_is_no_turn_is_refused(given):
         await agent(model=scripted([]), execution=Wrong()).run("go")
 
 
-async def test_an_exception_of_an_own_strategy_comes_out_as_it_is():
+async def test_exception_from_a_custom_strategy_is_raised_unchanged():
     error = KeyError("mine")
 
     class Wrong:
@@ -99,7 +99,7 @@ async def test_an_exception_of_an_own_strategy_comes_out_as_it_is():
     assert raised.value is error
 
 
-async def test_a_stream_of_an_own_strategy_needs_a_turn_at_its_end():
+async def test_stream_of_a_custom_strategy_must_end_with_a_turn():
     class Wrong(Plain):
         async def stream(self, context):
             await context.emit("reasoning", {"text": "hm"})
@@ -114,7 +114,7 @@ async def test_a_stream_of_an_own_strategy_needs_a_turn_at_its_end():
     assert told == [{"text": "hm"}]
 
 
-async def test_a_stream_of_an_own_strategy_may_be_an_agent_stream():
+async def test_stream_of_a_custom_strategy_may_be_an_agent_stream():
     class Delegating(Plain):
         def stream(self, context):
             return agent(model=scripted(["from another"])).stream(context.input)
@@ -127,7 +127,7 @@ async def test_a_stream_of_an_own_strategy_may_be_an_agent_stream():
     assert (await stream).response.text == "from another"
 
 
-async def test_events_that_cannot_be_are_refused():
+async def test_invalid_events_of_a_custom_strategy_are_rejected():
     class Wrong(Plain):
         async def stream(self, context):
             await context.emit("step_end", {"stepNumber": "one"})
@@ -137,7 +137,7 @@ async def test_events_that_cannot_be_are_refused():
         await agent(model=scripted(["hi"]), execution=Wrong()).stream("go").turn
 
 
-async def test_more_events_than_fit_wait_for_the_listener():
+async def test_full_event_queue_waits_for_the_reader():
     class Chatty(Plain):
         async def stream(self, context):
             for number in range(2000):
@@ -151,7 +151,7 @@ async def test_more_events_than_fit_wait_for_the_listener():
     assert told == [str(number) for number in range(2000)]
 
 
-async def test_an_own_strategy_in_a_session():
+async def test_custom_strategy_runs_in_a_session():
     class Thinking(Plain):
         async def execute(self, context):
             context.state.step = 2
@@ -173,7 +173,7 @@ async def test_an_own_strategy_in_a_session():
     assert loaded.to_json() == talk.to_json()
 
 
-async def test_a_failed_run_of_an_own_strategy_is_resumed_from_its_beginning():
+async def test_failed_custom_strategy_is_resumed_from_its_start():
     model = scripted([UPPError("down", "PROVIDER_ERROR"), "hi"])
     talk = session(agent(model=model, execution=Plain()))
     with pytest.raises(UPPError, match="down"):
@@ -185,7 +185,7 @@ async def test_a_failed_run_of_an_own_strategy_is_resumed_from_its_beginning():
     assert texts(turn.messages) == ["go", "hi"]
 
 
-async def test_a_turn_without_the_input_gets_it():
+async def test_input_is_added_to_a_turn_that_lacks_it():
     other = await agent(model=scripted(["hi"])).run("other")
 
     class Answering:
@@ -199,7 +199,7 @@ async def test_a_turn_without_the_input_gets_it():
     assert texts(turn.messages) == ["go", "hi"]
 
 
-async def test_cancelling_and_aborting_stop_an_own_strategy():
+async def test_cancel_and_abort_stop_a_custom_strategy():
     began, ended = asyncio.Event(), []
 
     class Waiting:
@@ -229,7 +229,7 @@ async def test_cancelling_and_aborting_stop_an_own_strategy():
     assert ended == [True, True]
 
 
-async def test_an_abort_ends_the_generator_of_a_stream():
+async def test_abort_closes_the_generator_of_a_stream():
     ended = []
 
     class Endless(Plain):
@@ -255,7 +255,7 @@ async def _turn(stream):
     return await stream.turn
 
 
-async def test_a_context_ends_with_its_run_and_lets_go():
+async def test_context_is_unusable_and_collected_after_its_run():
     own = Plain()
     helper = agent(model=scripted(["hi"]), execution=own)
     await helper.run("go")
@@ -269,10 +269,10 @@ async def test_a_context_ends_with_its_run_and_lets_go():
     assert gone() is None
 
 
-# Parts and combinations
+# Nested strategies and combinations
 
 
-async def test_a_part_runs_with_the_hooks_of_steps_and_tells_its_events():
+async def test_nested_strategy_calls_step_hooks_and_emits_events():
     class Twice:
         name = "twice"
 
@@ -300,7 +300,7 @@ async def test_a_part_runs_with_the_hooks_of_steps_and_tells_its_events():
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_fallback_begins_anew_where_one_fails(streamed):
+async def test_fallback_starts_the_next_strategy_after_a_failure(streamed):
     model = scripted(["no plan", "still none", "Then so."])
     helper = agent(model=model, execution=fallback(plan(), loop()))
 
@@ -310,7 +310,7 @@ async def test_fallback_begins_anew_where_one_fails(streamed):
     assert texts(model.requests[2].messages) == ["go"]
 
 
-async def test_fallback_gives_the_error_of_the_last_and_lets_others_errors_through():
+async def test_fallback_raises_the_last_error_and_does_not_catch_other_errors():
     down = [UPPError("first", "PROVIDER_ERROR"), UPPError("second", "PROVIDER_ERROR")]
     called = []
     helper = agent(
@@ -330,7 +330,7 @@ async def test_fallback_gives_the_error_of_the_last_and_lets_others_errors_throu
         await agent(model=scripted(["hi"]), execution=fallback(Buggy(), loop())).run("go")
 
 
-async def test_select_chooses_for_each_run():
+async def test_select_chooses_a_strategy_for_each_run():
     async def choose(context):
         return react() if "hard" in context.input.text else loop()
 
@@ -344,7 +344,7 @@ async def test_select_chooses_for_each_run():
         await agent(model=model, execution=select(lambda _: 3)).run("go")
 
 
-async def test_combinations_nest():
+async def test_strategy_combinations_can_be_nested():
     class Broken:
         name = "broken"
 
@@ -358,14 +358,14 @@ async def test_combinations_nest():
     assert turn.response.text == "hi"
 
 
-# Tools that cancel themselves
+# Tools that raise CancelledError
 
 
 @pytest.mark.parametrize("execution", [loop(), react()], ids=lambda one: one.name)
 async def test_a_tool_that_raises_cancelled_error_has_failed(execution):
     @tool
     async def gives_up() -> str:
-        """Awaits something that was cancelled."""
+        """Awaits a task that was cancelled."""
         task = asyncio.ensure_future(asyncio.sleep(30))
         task.cancel()
         await task
@@ -382,7 +382,7 @@ async def test_a_tool_that_raises_cancelled_error_has_failed(execution):
 
 
 @pytest.mark.parametrize("how", ["run_sync", "thread"])
-def test_a_tool_that_raises_cancelled_error_elsewhere_has_failed(how):
+def test_tool_that_raises_cancelled_error_fails_in_run_sync(how):
     @tool
     def in_a_thread() -> str:
         raise asyncio.CancelledError("enough")
@@ -398,7 +398,7 @@ def test_a_tool_that_raises_cancelled_error_elsewhere_has_failed(how):
     assert turn.response.text == "fine"
 
 
-async def test_cancelling_the_caller_still_cancels():
+async def test_cancelling_the_caller_cancels_the_run():
     began = asyncio.Event()
     cancelled = []
 

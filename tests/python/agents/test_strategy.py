@@ -1,4 +1,4 @@
-"""Strategies: react, plan, one's own, and combinations; in runs, streams and sessions. UAP-1.0 §5."""
+"""The strategies react and plan in runs, streams and sessions. UAP-1.0 §5."""
 
 import json
 
@@ -46,12 +46,12 @@ EXECUTIONS = {"react": (react(), react_script), "plan": (plan(), plan_script)}
         (lambda: select(3), TypeError, "choose must be a function"),
     ],
 )
-def test_options_that_cannot_be_are_named(make, error, words):
+def test_invalid_option_error_names_the_option(make, error, words):
     with pytest.raises(error, match=words):
         make()
 
 
-def test_strategies_are_values():
+def test_strategies_are_equal_and_hashable_by_value():
     assert react(max_steps=3) == react(3) != react(4)
     assert plan() == plan() != loop()
     assert {loop(3), loop(3), react()} == {react(), loop(3)}
@@ -60,7 +60,7 @@ def test_strategies_are_values():
     assert agent(execution=react(3)).with_(system="x").options["execution"] == react(3)
 
 
-def test_a_class_instead_of_an_object_and_a_sync_execute_are_refused():
+def test_strategy_class_and_sync_execute_are_rejected():
     class Sync:
         name = "sync"
 
@@ -73,11 +73,11 @@ def test_a_class_instead_of_an_object_and_a_sync_execute_are_refused():
         agent(execution=Sync())
 
 
-# React and plan, all ways to run
+# React and plan with all run methods
 
 
 @pytest.mark.parametrize("name", EXECUTIONS)
-def test_all_four_ways_give_the_same_messages(run, name):
+def test_all_four_run_methods_return_the_same_messages(run, name):
     execution, script = EXECUTIONS[name]
 
     def fresh():
@@ -99,7 +99,7 @@ def test_all_four_ways_give_the_same_messages(run, name):
     assert [event.uap.type for event in events if event.uap] == [e.uap.type for e in sync_events if e.uap]
 
 
-async def test_a_plan_names_its_steps_in_events():
+async def test_plan_events_name_the_plan_steps():
     stream = agent(model=scripted(plan_script()), tools=[search], execution=plan()).stream("go")
 
     told = [(event.uap.type, event.uap.data.get("planStepId")) async for event in stream if event.uap]
@@ -114,7 +114,7 @@ async def test_a_plan_names_its_steps_in_events():
     ]
 
 
-async def test_a_plan_schema_may_be_a_type():
+async def test_plan_schema_can_be_a_type():
     pydantic = pytest.importorskip("pydantic")
 
     class Step(pydantic.BaseModel):
@@ -153,7 +153,7 @@ async def test_a_provider_without_structured_output_cannot_plan():
 
 
 @pytest.mark.parametrize("name", EXECUTIONS)
-async def test_a_session_keeps_what_was_said_and_not_what_was_thought(name):
+async def test_session_history_contains_messages_without_thoughts(name):
     execution, script = EXECUTIONS[name]
     model = scripted(script() * 2)
     talk = session(agent(model=model, tools=[search], execution=execution))
@@ -166,7 +166,7 @@ async def test_a_session_keeps_what_was_said_and_not_what_was_thought(name):
     assert second[: len(turn.messages) + 1] == [*texts(turn.messages), "again"]
 
 
-async def test_checkpoints_hold_the_thoughts():
+async def test_checkpoints_contain_the_thoughts():
     talk = session(agent(model=scripted(react_script()), tools=[search], execution=react()))
 
     await talk.run("go")
@@ -179,7 +179,7 @@ async def test_checkpoints_hold_the_thoughts():
     assert written[0]["state"]["reasoning"] == ["I should search."]
 
 
-async def test_checkpoints_hold_the_plan_from_before_its_first_step():
+async def test_checkpoints_contain_the_plan_before_its_first_step():
     talk = session(agent(model=scripted(plan_script()), tools=[search], execution=plan()))
 
     await talk.run("go")
@@ -191,7 +191,7 @@ async def test_checkpoints_hold_the_plan_from_before_its_first_step():
 
 
 @pytest.mark.parametrize("name", EXECUTIONS)
-async def test_a_run_that_failed_anywhere_goes_on_in_another_process(name):
+async def test_run_failed_at_any_point_resumes_in_another_process(name):
     execution, script = EXECUTIONS[name]
     whole = script()
     for broken in range(len(whole)):
@@ -202,7 +202,7 @@ async def test_a_run_that_failed_anywhere_goes_on_in_another_process(name):
             ran.append(query)
             return f"found {query}"
 
-        down = UPPError("down", "CANCELLED")  # which no plan is made anew for
+        down = UPPError("down", "CANCELLED")  # an error for which plan does not replan
         model = scripted([*whole[:broken], down])
         talk = session(agent(model=model, tools=[search], execution=execution))
         with pytest.raises(UPPError, match="down"):
@@ -220,7 +220,7 @@ async def test_a_run_that_failed_anywhere_goes_on_in_another_process(name):
         assert texts(rest.requests[0].messages) == texts(model.requests[-1].messages)
 
 
-async def test_restoring_a_checkpoint_goes_on_with_the_thoughts():
+async def test_run_from_a_restored_checkpoint_uses_its_thoughts():
     model = scripted(react_script())
     talk = session(agent(model=model, tools=[search], execution=react()))
     await talk.run("go")

@@ -1,4 +1,4 @@
-"""Who listens to a run hears its sub-agents, where they are wanted, and how far tools are."""
+"""A stream forwards events of sub-agents on request, and the progress of tools."""
 
 import asyncio
 import threading
@@ -9,10 +9,10 @@ from support.sub_agent_family import call, calling, kept_places, listened, resul
 from turntree import SubAgentRun, ToolContext, agent, session
 from turntree.upp import Tool, scripted, tool
 
-# Listening
+# Events of sub-agents
 
 
-def test_events_of_helpers_are_not_forwarded_unless_asked_for(run):
+def test_sub_agent_events_are_forwarded_only_on_request(run):
     helper = agent(model=scripted(["inner words"]))
     lead = agent(model=calling("helper", task="t"), tools=[helper.to_tool("helper")])
 
@@ -24,7 +24,7 @@ def test_events_of_helpers_are_not_forwarded_unless_asked_for(run):
     assert {event.uap.agent_id for event in events if event.uap} == {lead.id}
 
 
-def test_events_of_helpers_come_with_whose_they_are(run):
+def test_sub_agent_events_name_their_agent(run):
     leaf = agent(model=scripted(["leaf words"]))
     middle = agent(model=calling("leaf", task="t"), tools=[leaf.to_tool("leaf")])
     lead = agent(model=calling("middle", task="t"), tools=[middle.to_tool("middle")])
@@ -63,7 +63,7 @@ def test_events_of_helpers_come_with_whose_they_are(run):
     assert turn.response.text == "leaf words"
 
 
-def test_events_of_helpers_come_from_sessions_and_synchronous_streams_too(run):
+def test_sub_agent_events_are_forwarded_in_sessions_and_sync_streams(run):
     helper = agent(model=scripted(["inner"] * 3))
     lead = agent(model=calling("helper", task="t"), tools=[helper.to_tool("helper")])
 
@@ -75,7 +75,7 @@ def test_events_of_helpers_come_from_sessions_and_synchronous_streams_too(run):
     assert not any(event.sub_agent for event in session(lead.with_(model=calling("none"))).stream_sync("go"))
 
 
-def test_a_structured_answer_so_far_is_that_of_the_agent_alone(run):
+def test_partial_structured_answer_ignores_sub_agents(run):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     helper = agent(model=scripted(['{"n": 1}']), structure=schema)
 
@@ -104,7 +104,7 @@ def told(events):
 
 
 @pytest.mark.parametrize("kind", ["async", "thread", "inline"])
-def test_a_tool_tells_how_far_it_is(run, kind):
+def test_tool_reports_progress(run, kind):
     def work(context: ToolContext) -> str:
         for done in range(3):
             context.report({"done": done, "of": 3})
@@ -144,8 +144,8 @@ async def listen_for_progress(stream, waiting, heard):
     return [done.result for done in (await stream.turn).tool_executions]
 
 
-def test_progress_comes_while_the_tool_runs(run):
-    """The listener is woken though nothing of the run itself has happened."""
+def test_progress_event_arrives_while_the_tool_runs(run):
+    """Progress wakes the reader although the run itself has emitted no event."""
 
     async def main():
         waiting, heard = asyncio.Event(), asyncio.Event()
@@ -162,7 +162,7 @@ def test_progress_comes_while_the_tool_runs(run):
     assert run(main()) == ["done"]
 
 
-def test_progress_from_a_thread_comes_while_the_tool_runs(run):
+def test_progress_event_from_a_thread_arrives_while_the_tool_runs(run):
     waiting, heard = threading.Event(), threading.Event()
 
     @tool
@@ -178,7 +178,7 @@ def test_progress_from_a_thread_comes_while_the_tool_runs(run):
     assert run(main()) == ["done"]
 
 
-def test_progress_without_a_listener_and_after_the_call_is_nothing(run):
+def test_progress_is_ignored_without_a_reader_and_after_the_call(run):
     place, places = kept_places()
     lead = agent(model=calling("place"), tools=[place])
     run(lead.run("go"))
@@ -197,7 +197,7 @@ def test_progress_without_a_listener_and_after_the_call_is_nothing(run):
     assert told(events[ended:]) == []
 
 
-def test_progress_that_is_no_json_is_refused(run):
+def test_progress_that_is_not_json_is_rejected(run):
     @tool
     async def work(context: ToolContext) -> str:
         context.report({"what": object()})
@@ -208,7 +208,7 @@ def test_progress_that_is_no_json_is_refused(run):
     assert "progress" in results(turn)[0]
 
 
-def test_a_flood_of_progress_keeps_the_last_of_it(run):
+def test_excess_progress_reports_are_dropped_except_the_last(run):
     @tool(inline=True)
     def flood(context: ToolContext) -> str:
         for n in range(100_000):
@@ -221,7 +221,7 @@ def test_a_flood_of_progress_keeps_the_last_of_it(run):
     assert len(events) < 400
 
 
-def test_progress_of_helpers_is_heard_with_their_events(run):
+def test_sub_agent_progress_is_forwarded_with_its_events(run):
     @tool
     async def work(context: ToolContext) -> str:
         context.report(1)

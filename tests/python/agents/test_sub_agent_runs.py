@@ -13,10 +13,10 @@ from support.sub_agent_family import call, calling, chain, kept_places, once, re
 from turntree import ToolContext, agent, session
 from turntree.upp import UPPError, scripted, tool
 
-# Places
+# Depth
 
 
-def test_three_deep_each_run_knows_its_parent(run):
+def test_each_run_of_three_nested_agents_names_its_parent(run):
     place, places = kept_places()
     names = ["lead", "first", "second", "third"]
     made = agent(system=names[3], model=scripted(lambda request: once(request, "place")), tools=[place])
@@ -44,7 +44,7 @@ def test_three_deep_each_run_knows_its_parent(run):
 
 
 def circle(limit=None):
-    """Two agents that call each other for ever, and how often each ran."""
+    """Two agents that call each other endlessly, and how often each ran."""
     ran = []
     both = {}
 
@@ -71,7 +71,7 @@ def circle(limit=None):
 
 
 @pytest.mark.parametrize(("limit", "runs"), [(None, 9), (2, 3), (0, 1), (16, 17)])
-def test_a_circle_ends_at_the_depth_limit(run, limit, runs):
+def test_agents_that_call_each_other_stop_at_the_depth_limit(run, limit, runs):
     lead, ran = circle(limit)
 
     turn = run(lead.run("go"))
@@ -81,33 +81,33 @@ def test_a_circle_ends_at_the_depth_limit(run, limit, runs):
     assert f"{runs} agents deep" in turn.response.text
 
 
-def test_agents_given_as_tools_end_at_the_depth_limit_too(run):
+def test_agents_passed_as_tools_stop_at_the_depth_limit(run):
     assert run(chain(9).run("go")).response.text == "bottom"
     assert "9 agents deep, and 8 is the most" in run(chain(10).run("go")).response.text
 
 
-def test_the_outermost_agent_may_let_more_in(run):
+def test_outermost_agent_may_raise_the_depth_limit(run):
     assert run(chain(17, max_sub_agent_depth=16).run("go")).response.text == "bottom"
     assert chain(17, max_sub_agent_depth=16).run_sync("go").response.text == "bottom"
     assert run(session(chain(17, max_sub_agent_depth=16)).run("go")).response.text == "bottom"
 
 
 @pytest.mark.parametrize("limit", [-1, 17, 1 << 40])
-def test_a_depth_out_of_range_is_refused(limit):
+def test_depth_out_of_range_is_rejected(limit):
     with pytest.raises(ValueError, match="max_sub_agent_depth must be from 0 to 16"):
         agent(max_sub_agent_depth=limit)
 
 
 @pytest.mark.parametrize("limit", ["8", 8.0, True])
-def test_a_depth_of_the_wrong_type_is_refused(limit):
+def test_depth_of_the_wrong_type_is_rejected(limit):
     with pytest.raises(TypeError, match="max_sub_agent_depth must be an int"):
         agent(max_sub_agent_depth=limit)
 
 
-# Work and failures
+# Runs and failures
 
 
-def test_calls_of_one_helper_run_atonce(run):
+def test_calls_of_one_sub_agent_run_concurrently(run):
     running, most = 0, 0
     everyone = asyncio.Event()
 
@@ -137,7 +137,7 @@ def test_calls_of_one_helper_run_atonce(run):
     assert results(turn) == ["done"] * 5
 
 
-def test_a_failure_is_an_error_result_and_usage_stays_with_its_agent(run):
+def test_failed_sub_agent_gives_an_error_result_and_its_usage_is_not_added(run):
     broken = agent(model=scripted([UPPError("it is down", "PROVIDER_ERROR")])).to_tool("broken")
     wordy = agent(model=scripted(["many words " * 100])).to_tool("wordy")
 
@@ -156,7 +156,7 @@ def test_a_failure_is_an_error_result_and_usage_stays_with_its_agent(run):
     assert len(turn.usage.cycles) == len(alone.usage.cycles) == 2
 
 
-def test_what_a_tool_of_a_helper_raises_stays_inside(run):
+def test_exception_from_a_sub_agent_tool_does_not_leave_the_sub_agent(run):
     @tool
     async def bad() -> str:
         raise ValueError("inner trouble")
@@ -173,10 +173,10 @@ def test_what_a_tool_of_a_helper_raises_stays_inside(run):
 
 
 class Stop(BaseException):
-    """What is no Exception."""
+    """A BaseException that is not an Exception."""
 
 
-def test_what_is_no_exception_ends_all_runs():
+def test_base_exception_in_a_sub_agent_ends_all_runs():
     @tool(inline=True)
     def stop() -> str:
         raise Stop
@@ -189,7 +189,7 @@ def test_what_is_no_exception_ends_all_runs():
 
 
 @pytest.mark.parametrize(("answer", "text"), [(True, "wiped"), (False, "Tool execution denied by approval handler")])
-def test_a_helpers_own_tools_ask_their_own_approval(run, answer, text):
+def test_sub_agent_tools_use_their_own_approval(run, answer, text):
     asked = []
 
     def approve(arguments):
@@ -207,7 +207,7 @@ def test_a_helpers_own_tools_ask_their_own_approval(run, answer, text):
     assert asked == [{"disk": "c"}]
 
 
-def test_the_call_of_a_helper_may_need_approval_too(run):
+def test_sub_agent_call_may_require_approval(run):
     ran = []
     helper = agent(model=scripted(lambda request: ran.append(1) or "x")).to_tool("helper")
     helper.approval = lambda arguments: arguments["task"] != "harm"
@@ -218,7 +218,7 @@ def test_the_call_of_a_helper_may_need_approval_too(run):
 
 
 def sleepy_family(started, stopped):
-    """An agent in an agent whose tool sleeps for ever."""
+    """An agent with a sub-agent whose tool never returns."""
 
     @tool
     async def sleep() -> str:
@@ -234,7 +234,7 @@ def sleepy_family(started, stopped):
     return agent(model=calling("helper", task="t"), tools=[helper.to_tool("helper")])
 
 
-def test_cancelling_the_run_cancels_what_is_inside_of_it(run):
+def test_cancelling_a_run_cancels_its_sub_agents(run):
     async def main():
         started, stopped = asyncio.Event(), asyncio.Event()
         running = asyncio.create_task(sleepy_family(started, stopped).run("go"))
@@ -247,7 +247,7 @@ def test_cancelling_the_run_cancels_what_is_inside_of_it(run):
     assert run(main())
 
 
-def test_aborting_the_stream_stops_what_is_inside_of_it(run):
+def test_aborting_a_stream_stops_its_sub_agents(run):
     async def main():
         started, stopped = asyncio.Event(), asyncio.Event()
         stream = sleepy_family(started, stopped).stream("go")
@@ -266,14 +266,14 @@ def test_aborting_the_stream_stops_what_is_inside_of_it(run):
     assert run(main())
 
 
-def test_threads_of_helpers_hear_that_nobody_waits(run):
+def test_sub_agent_tool_in_a_thread_sees_cancellation(run):
     begun, heard = threading.Event(), threading.Event()
 
     @tool
     def work(context: ToolContext) -> str:
         begun.set()
         while not context.cancelled:
-            time.sleep(0.002)
+            time.sleep(0.002)  # the poll interval of the tool
         heard.set()
         return "stopped"
 
@@ -291,7 +291,7 @@ def test_threads_of_helpers_hear_that_nobody_waits(run):
     assert heard.wait(10)
 
 
-def test_a_synchronous_run_in_a_thread_is_stopped_with_the_run_it_is_inside_of(run):
+def test_sync_run_in_a_tool_thread_stops_with_the_outer_run(run):
     begun, over = threading.Event(), threading.Event()
 
     @tool
@@ -320,7 +320,7 @@ def test_a_synchronous_run_in_a_thread_is_stopped_with_the_run_it_is_inside_of(r
     assert over.wait(10)
 
 
-def test_runs_of_families_leave_nothing_behind(run):
+def test_nested_runs_leave_no_objects(run):
     class Marker:
         pass
 

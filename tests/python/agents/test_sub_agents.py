@@ -1,4 +1,4 @@
-"""Agents as tools of other agents: models lent, places counted, work stopped."""
+"""Agents as tools of other agents: schemas, arguments and inherited models."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from turntree.upp import Reply, Tool, UPPError, llm, scripted, tool
 # The tool
 
 
-def test_a_tool_made_of_an_agent_has_the_specified_shape():
+def test_agent_tool_has_the_specified_shape():
     helper = agent(model=scripted(["x"]), system="You explore code. Never tell anyone about the vault.")
 
     made = helper.to_tool()
@@ -41,11 +41,11 @@ def test_the_description_is_the_first_sentence_of_the_system_prompt(system, desc
     assert agent(system=system).to_tool().description == description
 
 
-def test_a_named_agent_without_a_system_prompt_is_described_by_its_name():
+def test_description_of_an_agent_without_a_system_prompt_is_its_name():
     assert "'scout'" in agent(name="scout").to_tool().description
 
 
-def test_name_description_and_schema_may_be_given():
+def test_agent_tool_accepts_name_description_and_schema():
     schema = {"type": "object", "properties": {"question": {"type": "string"}}, "required": ["question"]}
 
     made = agent().to_tool("ask_expert", "Knows it all.", schema)
@@ -54,7 +54,7 @@ def test_name_description_and_schema_may_be_given():
 
 
 @pytest.mark.parametrize("wrong", [["a", "list"], "text", 3])
-def test_a_schema_that_is_no_dict_is_refused(wrong):
+def test_schema_that_is_not_a_dict_is_rejected(wrong):
     with pytest.raises(TypeError, match="parameter_schema"):
         agent().to_tool(parameter_schema=wrong)
 
@@ -70,7 +70,7 @@ def test_a_schema_that_is_no_dict_is_refused(wrong):
         ({}, "{}"),
     ],
 )
-def test_the_task_is_what_the_arguments_name(run, arguments, task):
+def test_sub_agent_input_is_the_task_argument(run, arguments, task):
     helper = agent(model=scripted(echo)).to_tool("helper", parameter_schema={"type": "object"})
     lead = agent(model=calling("helper", **arguments), tools=[helper])
 
@@ -78,7 +78,7 @@ def test_the_task_is_what_the_arguments_name(run, arguments, task):
     assert run(helper.run(**arguments)) == f"did {task}"
 
 
-def test_an_agent_among_the_tools_becomes_one(run):
+def test_agent_in_the_tool_list_becomes_a_tool(run):
     helper = agent(model=scripted(echo), system="Helps.")
     lead = agent(model=calling(f"agent_{helper.id}", task="count"), tools=[helper])
 
@@ -89,7 +89,7 @@ def test_an_agent_among_the_tools_becomes_one(run):
     assert lead.with_(system="other").run_sync("go").response.text == "did count"
 
 
-def test_a_structured_answer_comes_as_data(run):
+def test_structured_answer_of_a_sub_agent_is_returned_as_data(run):
     helper = agent(
         model=scripted(['{"n": 3}']),
         structure={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
@@ -99,7 +99,7 @@ def test_a_structured_answer_comes_as_data(run):
     assert results(run(lead.run("go"))) == [{"n": 3}]
 
 
-def test_arguments_that_break_the_schema_are_told_to_the_model(run):
+def test_arguments_that_violate_the_schema_return_an_error_result(run):
     helper = agent(model=scripted(echo))
     lead = agent(model=calling("helper", job="t"), tools=[helper.to_tool("helper")])
 
@@ -109,7 +109,7 @@ def test_arguments_that_break_the_schema_are_told_to_the_model(run):
     assert '"task" is a required property' in results(turn)[0]
 
 
-def test_two_agents_of_one_name_are_refused_when_the_run_starts(run):
+def test_two_agents_with_one_name_are_rejected_at_run_start(run):
     tools = [agent(model=scripted(["x"])).to_tool("helper") for _ in range(2)]
 
     with pytest.raises(UPPError, match="two tools are named 'helper'") as caught:
@@ -118,15 +118,15 @@ def test_two_agents_of_one_name_are_refused_when_the_run_starts(run):
     assert caught.value.code == "INVALID_REQUEST"
 
 
-def test_what_is_no_tool_is_refused():
+def test_object_that_is_not_a_tool_is_rejected():
     with pytest.raises(TypeError, match="functions, Tool objects or agents"):
         agent(tools=[3])
 
 
-# Models lent
+# Inherited models
 
 
-def test_a_helper_without_a_model_borrows_that_of_whoever_calls_it(run):
+def test_sub_agent_without_a_model_uses_the_model_of_its_caller(run):
     helper = agent(system="I help.")
 
     def reply(request):
@@ -145,7 +145,7 @@ def test_a_helper_without_a_model_borrows_that_of_whoever_calls_it(run):
     assert [turn.response.text for turn in run(main())] == ["dry help", "warm help"]
 
 
-def test_a_helper_keeps_its_own_params_on_a_borrowed_model(run):
+def test_sub_agent_uses_its_own_params_with_the_callers_model(run):
     def reply(request):
         if request.system == "I help.":
             return str(dict(request.params))
@@ -157,7 +157,7 @@ def test_a_helper_keeps_its_own_params_on_a_borrowed_model(run):
     assert run(lead.run("go")).response.text == "{'top': 1}"
 
 
-def test_a_helper_with_a_model_uses_it_and_gets_nothing_of_the_other(run):
+def test_sub_agent_with_a_model_does_not_use_the_callers_params(run):
     own = scripted([Reply("mine")])
     helper = agent(model=own)
     lead = agent(model=calling("helper", task="t"), params={"key": "secret"}, tools=[helper.to_tool("helper")])
@@ -166,7 +166,7 @@ def test_a_helper_with_a_model_uses_it_and_gets_nothing_of_the_other(run):
     assert not own.requests[0].params
 
 
-def test_models_are_lent_through_agents_that_have_none(run):
+def test_model_is_inherited_through_agents_without_one(run):
     leaf = agent(system="leaf")
     middle = agent(system="middle", tools=[leaf.to_tool("leaf")])
 
@@ -182,7 +182,7 @@ def test_models_are_lent_through_agents_that_have_none(run):
     assert run(lead.run("go")).response.text == "from the leaf"
 
 
-def test_a_helper_outside_any_run_is_refused_by_name(run):
+def test_agent_without_a_model_outside_a_run_raises_an_error_with_its_name(run):
     helper = agent(name="scout")
 
     for start in (lambda: helper.run("go"), lambda: query(helper, "go")):
@@ -221,7 +221,7 @@ async def by_map(helper):
 
 
 @pytest.mark.parametrize("way", [by_hand, by_stream, by_query, by_session, by_task, by_thread, by_map])
-def test_a_run_by_hand_in_a_tool_is_inside_of_the_run(run, way):
+def test_run_started_by_a_tool_is_nested_in_the_outer_run(run, way):
     place, places = kept_places()
     helper = agent(system="I help.", tools=[place])
 
@@ -244,7 +244,7 @@ def test_a_run_by_hand_in_a_tool_is_inside_of_the_run(run, way):
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_a_run_by_hand_in_a_synchronous_tool_is_inside_of_the_run(run, inline):
+def test_run_started_by_a_sync_tool_is_nested_in_the_outer_run(run, inline):
     helper = agent(system="I help.")
 
     @tool(inline=inline)
@@ -263,7 +263,7 @@ def test_a_run_by_hand_in_a_synchronous_tool_is_inside_of_the_run(run, inline):
     assert [event.upp.delta["result"] for event in lead.stream_sync("go") if event.upp and "result" in event.upp.delta]
 
 
-def test_after_the_tool_nobody_is_inside_of_the_run(run):
+def test_run_after_the_outer_run_inherits_no_model(run):
     helper = agent(system="I help.")
 
     @tool(inline=True)
@@ -278,7 +278,7 @@ def test_after_the_tool_nobody_is_inside_of_the_run(run):
     run(main())
 
 
-def test_a_bare_llm_lends_nothing_but_what_it_is_inside_of(run):
+def test_llm_passes_on_only_the_model_of_the_surrounding_run(run):
     helper = agent(system="I help.")
 
     def reply(request):

@@ -1,4 +1,4 @@
-"""Every test runs under asyncio and, where it is installed, under uvloop."""
+"""Fixtures: every test runs under asyncio and, if it is installed, under uvloop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ except ImportError:
 
 
 class LoopWithoutReaders(asyncio.SelectorEventLoop):
-    """Stands for Windows' proactor: no descriptor can be watched, so the bell thread wakes it."""
+    """Simulates the proactor loop of Windows: it cannot watch descriptors, so the wake thread of turntree wakes it."""
 
     def add_reader(self, *_arguments: Any) -> None:
         raise NotImplementedError
@@ -42,7 +42,7 @@ def new_loop(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEve
 
 
 def run_on(loop: asyncio.AbstractEventLoop, main: Awaitable[Any]) -> Any:
-    """Do what `asyncio.run` does, on a given loop, on all versions."""
+    """Run a coroutine on a given loop like `asyncio.run`, on all versions of Python."""
     try:
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(main)
@@ -63,13 +63,13 @@ def run(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[Awaitabl
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays_alive() -> Any:
-    """No test leaves a Rust future behind."""
+def no_future_stays_alive() -> Any:
+    """After every test no Rust future is alive."""
     bridge = core._bridge_selftest
     before = bridge.alive()
     yield
     deadline = time.monotonic() + 2
     while bridge.alive() > before and time.monotonic() < deadline:
         gc.collect()
-        time.sleep(0.01)
+        time.sleep(0.01)  # the poll interval
     assert bridge.alive() <= before

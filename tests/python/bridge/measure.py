@@ -1,4 +1,4 @@
-"""What the bridge costs. Run it by hand against a release build: `python tests/python/bridge/measure.py`."""
+"""The overhead of the bridge. Run it by hand with a release build: `python tests/python/bridge/measure.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling Python tools: where they run, what they see, how they end."""
+"""Calls of Python tools: thread and loop, context variables, errors and cancellation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Odd(Exception):
 
 
 async def double(value: int, *, add: int = 0) -> int:
-    await asyncio.sleep(0.001)
+    await asyncio.sleep(0.001)  # the pace of the tool; no assertion depends on it
     return 2 * value + add
 
 
-def test_an_async_tool_is_a_task_of_the_callers_loop(run) -> None:
+def test_an_async_tool_runs_as_a_task_on_the_loop_of_the_caller(run) -> None:
     async def main() -> None:
         home, loop = asyncio.current_task(), asyncio.get_running_loop()
 
@@ -40,7 +40,7 @@ def test_an_async_tool_is_a_task_of_the_callers_loop(run) -> None:
     run(main())
 
 
-def test_a_sync_tool_runs_in_a_thread_of_ours_unless_inline(run) -> None:
+def test_a_sync_tool_runs_in_a_turntree_thread_unless_its_mode_is_inline(run) -> None:
     async def main() -> None:
         def name() -> str:
             return threading.current_thread().name
@@ -51,9 +51,10 @@ def test_a_sync_tool_runs_in_a_thread_of_ours_unless_inline(run) -> None:
     run(main())
 
 
-def test_slow_sync_tools_run_side_by_side(run) -> None:
+def test_sync_tools_run_in_parallel(run) -> None:
     async def main() -> None:
         started = time.monotonic()
+        # Passing time is the behaviour under test: one after another, the eight take 0.8 seconds.
         await bridge.tools([lambda: time.sleep(0.1)] * 8, "thread")
         assert time.monotonic() - started < 0.5
 
@@ -61,7 +62,7 @@ def test_slow_sync_tools_run_side_by_side(run) -> None:
 
 
 @pytest.mark.parametrize("mode", ["thread", "inline"])
-def test_a_coroutine_from_a_sync_tool_is_awaited(run, mode: str) -> None:
+def test_a_coroutine_that_a_sync_tool_returns_is_awaited(run, mode: str) -> None:
     async def main() -> None:
         assert await bridge.tool(lambda: double(2), mode) == 4
         assert await bridge.tool(lambda: bridge.sleeps(100, 7), mode) == 7
@@ -71,7 +72,7 @@ def test_a_coroutine_from_a_sync_tool_is_awaited(run, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["task", "thread", "inline"])
-def test_tools_see_the_callers_context_and_do_not_change_it(run, mode: str) -> None:
+def test_tools_read_the_context_variables_of_the_caller_and_do_not_change_them(run, mode: str) -> None:
     def body() -> int:
         seen = number.get()
         number.set(99)
@@ -95,7 +96,7 @@ def test_tools_see_the_callers_context_and_do_not_change_it(run, mode: str) -> N
 
 
 @pytest.mark.parametrize("mode", ["task", "thread", "inline"])
-def test_an_exception_is_the_same_object(run, mode: str) -> None:
+def test_the_raised_exception_is_the_original_object(run, mode: str) -> None:
     error = Odd()
 
     def body() -> None:
@@ -122,8 +123,10 @@ def test_an_exception_is_the_same_object(run, mode: str) -> None:
 def test_cancelling_the_run_cancels_the_tool(run) -> None:
     async def main() -> None:
         events = []
+        begun = asyncio.Semaphore(0)
 
         async def tool() -> None:
+            begun.release()
             try:
                 await asyncio.sleep(10)
             except asyncio.CancelledError:
@@ -131,7 +134,8 @@ def test_cancelling_the_run_cancels_the_tool(run) -> None:
                 raise
 
         task = asyncio.ensure_future(bridge.tools([tool, tool], "task"))
-        await asyncio.sleep(0.005)
+        for _ in range(2):
+            await asyncio.wait_for(begun.acquire(), 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -154,7 +158,7 @@ def test_a_tool_that_cancels_itself_raises_in_the_run(run) -> None:
 
 
 @pytest.mark.parametrize("mode", ["task", "thread"])
-def test_a_thread_without_python_calls_through_the_loop(run, mode: str) -> None:
+def test_a_rust_thread_calls_an_async_tool_on_the_loop(run, mode: str) -> None:
     async def main() -> None:
         home = threading.get_ident()
 
@@ -168,7 +172,7 @@ def test_a_thread_without_python_calls_through_the_loop(run, mode: str) -> None:
     run(main())
 
 
-def test_eager_tasks(new_loop) -> None:
+def test_tools_run_with_the_eager_task_factory(new_loop) -> None:
     if not hasattr(asyncio, "eager_task_factory"):
         pytest.skip("3.12")
     loop = new_loop()
@@ -193,7 +197,7 @@ def test_eager_tasks(new_loop) -> None:
         loop.close()
 
 
-def test_tools_under_debug_mode(new_loop) -> None:
+def test_tools_run_in_the_debug_mode_of_asyncio(new_loop) -> None:
     loop = new_loop()
     loop.set_debug(True)
     try:
@@ -202,7 +206,7 @@ def test_tools_under_debug_mode(new_loop) -> None:
         loop.close()
 
 
-def test_a_run_awaited_on_another_loop_calls_its_tools_on_its_own(new_loop) -> None:
+def test_a_run_awaited_on_another_loop_calls_its_tools_on_the_first_loop(new_loop) -> None:
     home = new_loop()
     thread = threading.Thread(target=home.run_forever)
     thread.start()
@@ -223,7 +227,7 @@ def test_a_run_awaited_on_another_loop_calls_its_tools_on_its_own(new_loop) -> N
         home.close()
 
 
-def test_a_tool_of_a_closed_loop_is_an_error_and_not_a_hang(new_loop) -> None:
+def test_a_tool_call_on_a_closed_loop_raises(new_loop) -> None:
     home = new_loop()
 
     async def make() -> object:

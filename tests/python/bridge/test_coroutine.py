@@ -1,4 +1,4 @@
-"""The coroutine: awaiting, waking, cancelling, and how it looks to asyncio."""
+"""The coroutine: await, wake, cancellation, and its behaviour under asyncio."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from turntree._core import _bridge_selftest as bridge
 
 
-def test_a_ready_future_is_awaited_without_the_loop() -> None:
+def test_a_ready_future_is_awaited_without_a_loop() -> None:
     async def main() -> list[object]:
         return [await bridge.ready(value) for value in (None, 1, (1, 2), StopIteration(3))]
 
@@ -28,7 +28,7 @@ def test_a_ready_future_is_awaited_without_the_loop() -> None:
     assert isinstance(values[3], StopIteration)
 
 
-def test_it_is_a_coroutine_to_abc_and_asyncio(run) -> None:
+def test_abc_and_asyncio_accept_the_object_as_a_coroutine(run) -> None:
     async def main() -> None:
         assert isinstance(bridge.ready(1), collections.abc.Coroutine)
         assert await asyncio.create_task(bridge.ready(1)) == 1
@@ -44,19 +44,19 @@ def test_it_is_a_coroutine_to_abc_and_asyncio(run) -> None:
     run(main())
 
 
-def test_asyncio_run_takes_it() -> None:
+def test_asyncio_run_accepts_the_coroutine() -> None:
     assert asyncio.run(bridge.sleeps(100, 3)) == 3
 
 
-def test_another_thread_wakes_it_many_times(run) -> None:
+def test_another_thread_wakes_the_coroutine_many_times(run) -> None:
     assert run(bridge.sleeps(50, 200)) == 200
 
 
-def test_waking_from_within_the_poll_is_another_turn_of_the_loop(run) -> None:
+def test_a_wake_during_the_poll_schedules_another_poll(run) -> None:
     assert run(bridge.yields(50)) == 50
 
 
-def test_an_exception_is_the_same_object(run) -> None:
+def test_the_raised_exception_is_the_original_object(run) -> None:
     error = ValueError("mine")
 
     async def main() -> None:
@@ -67,7 +67,7 @@ def test_an_exception_is_the_same_object(run) -> None:
     run(main())
 
 
-def test_a_stop_iteration_does_not_pass_for_a_result(run) -> None:
+def test_a_stop_iteration_error_is_not_a_result(run) -> None:
     async def main() -> None:
         with pytest.raises(RuntimeError) as caught:
             await bridge.fails(StopIteration(3))
@@ -88,7 +88,7 @@ def test_cancelling_drops_the_future_before_the_task_returns(run) -> None:
                 seen.append(bridge.alive())
 
         task = asyncio.ensure_future(waits())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)  # the first step of the task creates the future and polls it
         assert bridge.alive() == alive + 1
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -108,7 +108,7 @@ def test_a_timeout_drops_the_future(run) -> None:
     run(main())
 
 
-def test_it_cannot_be_awaited_twice(run) -> None:
+def test_a_second_await_raises(run) -> None:
     async def main() -> None:
         coroutine = bridge.ready(1)
         await coroutine
@@ -118,7 +118,7 @@ def test_it_cannot_be_awaited_twice(run) -> None:
     run(main())
 
 
-def test_close_and_throw_follow_the_protocol() -> None:
+def test_close_and_throw_follow_the_coroutine_protocol() -> None:
     closed = bridge.sleeps(1)
     closed.close()
     closed.close()
@@ -134,13 +134,13 @@ def test_close_and_throw_follow_the_protocol() -> None:
         bridge.sleeps(1).throw(LookupError, "why")
 
 
-def test_without_a_loop_the_error_says_what_to_do() -> None:
+def test_without_a_loop_the_error_recommends_run_sync() -> None:
     with pytest.raises(RuntimeError, match="run_sync"):
         bridge.sleeps(1_000_000).send(None)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_panic_is_an_exception_and_drops_the_future(run) -> None:
+def test_a_panic_raises_an_exception_and_drops_the_future(run) -> None:
     async def main() -> None:
         alive = bridge.alive()
         coroutine = bridge.panics()
@@ -153,7 +153,7 @@ def test_a_panic_is_an_exception_and_drops_the_future(run) -> None:
     run(main())
 
 
-def test_debug_mode_accepts_it(new_loop) -> None:
+def test_the_debug_mode_of_asyncio_accepts_the_coroutine(new_loop) -> None:
     loop = new_loop()
     loop.set_debug(True)
     try:
@@ -162,7 +162,7 @@ def test_debug_mode_accepts_it(new_loop) -> None:
         loop.close()
 
 
-def test_two_loops_in_two_threads(new_loop) -> None:
+def test_two_loops_run_in_two_threads(new_loop) -> None:
     results = []
 
     def work() -> None:
@@ -182,7 +182,7 @@ def test_two_loops_in_two_threads(new_loop) -> None:
     assert results == [10] * 40
 
 
-def test_a_loop_closed_early_frees_what_waits_on_it(new_loop) -> None:
+def test_closing_a_loop_early_drops_the_pending_futures(new_loop) -> None:
     alive = bridge.alive()
     for _ in range(20):
         loop = new_loop()
@@ -193,13 +193,13 @@ def test_a_loop_closed_early_frees_what_waits_on_it(new_loop) -> None:
         del task, loop
     import time
 
-    time.sleep(0.02)
+    time.sleep(0.02)  # longer than the waits of 2 ms: their wakes come after the loops are closed
     gc.collect()
 
     assert bridge.alive() == alive
 
 
-def test_many_loops_leak_no_descriptor(new_loop) -> None:
+def test_many_loops_leak_no_file_descriptor(new_loop) -> None:
     def open_descriptors() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -218,7 +218,7 @@ def test_many_loops_leak_no_descriptor(new_loop) -> None:
     assert open_descriptors() <= before + 1
 
 
-def test_a_cycle_through_the_future_is_collected() -> None:
+def test_a_reference_cycle_through_the_future_is_collected() -> None:
     class Owner:
         pass
 
@@ -231,7 +231,7 @@ def test_a_cycle_through_the_future_is_collected() -> None:
     assert gone() is None
 
 
-def test_a_cycle_through_an_abandoned_task_is_collected(new_loop) -> None:
+def test_a_reference_cycle_through_an_abandoned_task_is_collected(new_loop) -> None:
     class Owner:
         pass
 
@@ -251,7 +251,7 @@ def test_a_cycle_through_an_abandoned_task_is_collected(new_loop) -> None:
     assert bridge.alive() == alive
 
 
-def test_stress_with_random_cancels(run) -> None:
+def test_random_cancellations_do_not_affect_other_tasks(run) -> None:
     async def one_round(generator: random.Random) -> int:
         async def hops() -> int:
             total = 0

@@ -13,22 +13,23 @@ import pytest
 
 from turntree._core import _bridge_selftest as bridge
 
+# The short sleeps let the work begin; a process may leave cleanly at every moment.
 LEAVING = [
-    # Wakes under way.
+    # Pending wakes.
     "async def main():\n    await asyncio.gather(*[bridge.sleeps(50, 4) for _ in range(50)])\nasyncio.run(main())",
-    # A stream abandoned in flight, held by a global.
+    # An unfinished stream that a global variable references.
     "stream = bridge.numbers(10**6, 20)\nasync def main():\n"
     "    for _ in range(20): await anext(stream)\nasyncio.run(main())",
     # Tasks pending on a loop that is never closed.
     "loop = asyncio.new_event_loop()\ntasks = [loop.create_task(bridge.sleeps(100, 1000)) for _ in range(50)]\n"
     "loop.run_until_complete(asyncio.sleep(0.01))",
-    # Tools in threads and on our loop.
+    # Tools in threads and on the loop of turntree.
     "async def tool():\n    await asyncio.sleep(0.001)\nfor _ in range(5): bridge.tool_sync(tool, 'task')\n"
     "bridge.tool_sync(lambda: None, 'thread')",
     # A daemon thread waiting in run_sync.
     "import threading, time\nthreading.Thread(target=lambda: bridge.sleeps_sync(200, 10**6), daemon=True).start()\n"
     "time.sleep(0.02)",
-    # The bell thread of a loop that cannot watch descriptors.
+    # The wake thread of a loop that cannot watch file descriptors.
     "class Plain(asyncio.SelectorEventLoop):\n    def add_reader(self, *a): raise NotImplementedError\n"
     "loop = Plain()\ntasks = [loop.create_task(bridge.sleeps(30, 10**6)) for _ in range(20)]\n"
     "loop.run_until_complete(asyncio.sleep(0.01))",
@@ -36,7 +37,7 @@ LEAVING = [
 
 
 def in_child(check) -> int:
-    """Run `check` in a forked child; its exit status, or -1 when it hangs."""
+    """Run `check` in a forked child. Returns its exit status, or -1 after a timeout."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -48,16 +49,16 @@ def in_child(check) -> int:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
+        time.sleep(0.01)  # the poll interval
     os.kill(pid, 9)
     os.waitpid(pid, 0)
     return -1
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_starts_over(run) -> None:
+def test_a_forked_child_process_starts_its_own_runtime(run) -> None:
     async def tool() -> int:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.001)  # the pace of the tool; no assertion depends on it
         return 1
 
     assert run(bridge.sleeps(100, 5)) == 5
@@ -77,7 +78,7 @@ def test_a_forked_child_starts_over(run) -> None:
 
 
 @pytest.mark.parametrize("leaving", LEAVING)
-def test_busy_exits_do_not_crash(leaving: str) -> None:
+def test_an_exit_on_a_busy_machine_does_not_crash(leaving: str) -> None:
     script = "import asyncio\nfrom turntree._core import _bridge_selftest as bridge\n" + textwrap.dedent(leaving)
     burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:

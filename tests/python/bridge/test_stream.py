@@ -30,7 +30,7 @@ def test_live_events_arrive_in_order(run, burst: int) -> None:
     run(main())
 
 
-def test_timed_out_anexts_lose_nothing(run) -> None:
+def test_a_timeout_of_anext_loses_no_event(run) -> None:
     async def main() -> None:
         stream = bridge.numbers(60, 3_000)
         received, timeouts = [], 0
@@ -47,11 +47,11 @@ def test_timed_out_anexts_lose_nothing(run) -> None:
     run(main())
 
 
-def test_a_second_reader_is_refused_and_the_first_goes_on(run) -> None:
+def test_a_second_reader_is_refused_and_the_first_continues(run) -> None:
     async def main() -> None:
         stream = bridge.numbers(1, 20_000)
         first = asyncio.ensure_future(anext(stream))
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0)  # the first step of the task begins to read
         with pytest.raises(RuntimeError, match="another task"):
             await anext(stream)
         assert await first == 0
@@ -59,12 +59,12 @@ def test_a_second_reader_is_refused_and_the_first_goes_on(run) -> None:
     run(main())
 
 
-def test_a_reader_cancelled_before_it_began_does_not_strand_another(run) -> None:
+def test_a_reader_cancelled_before_its_start_does_not_block_another_reader(run) -> None:
     async def main() -> None:
         stream = bridge.numbers(1, 10_000)
         early = stream.__anext__()
         first = asyncio.ensure_future(anext(stream))
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0)  # the first step of the task begins to read
         with pytest.raises(KeyError):
             early.throw(KeyError())
         assert await asyncio.wait_for(first, 5) == 0
@@ -72,7 +72,7 @@ def test_a_reader_cancelled_before_it_began_does_not_strand_another(run) -> None
     run(main())
 
 
-def test_an_error_comes_after_the_events_before_it(run) -> None:
+def test_an_error_is_raised_after_all_earlier_events(run) -> None:
     error = ValueError("end")
 
     async def main() -> None:
@@ -88,7 +88,7 @@ def test_an_error_comes_after_the_events_before_it(run) -> None:
     run(main())
 
 
-def test_batches_hold_what_is_ready(run) -> None:
+def test_a_batch_contains_the_ready_events(run) -> None:
     error = ValueError("end")
 
     async def main() -> None:
@@ -110,7 +110,7 @@ def test_closing_drops_the_source_and_wakes_the_reader(run) -> None:
         alive = bridge.alive()
         stream = bridge.numbers(10, 10_000_000)
         reader = asyncio.ensure_future(anext(stream, "end"))
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0)  # the first step of the task begins to read
         assert bridge.alive() == alive + 1
         stream.close()
         assert bridge.alive() == alive
@@ -139,7 +139,7 @@ def test_dropping_the_stream_drops_the_source(run) -> None:
     run(main())
 
 
-def test_waiting_for_the_end_drives_the_source_and_keeps_the_events(run) -> None:
+def test_waiting_for_the_end_reads_the_source_and_keeps_the_events(run) -> None:
     async def main() -> None:
         stream = bridge.numbers(50, 100, 5)
         assert await bridge.finished(stream) == "finished"
@@ -148,7 +148,7 @@ def test_waiting_for_the_end_drives_the_source_and_keeps_the_events(run) -> None
     run(main())
 
 
-def test_one_iterates_while_others_wait_for_the_end(run) -> None:
+def test_one_task_iterates_while_others_wait_for_the_end(run) -> None:
     async def main() -> None:
         stream = bridge.numbers(200, 50, 3)
 
@@ -163,19 +163,19 @@ def test_one_iterates_while_others_wait_for_the_end(run) -> None:
     run(main())
 
 
-def test_the_end_is_reached_when_the_reader_gives_up(run) -> None:
+def test_the_end_is_reached_after_the_reader_is_cancelled(run) -> None:
     async def main() -> None:
         stream = bridge.numbers(30, 500)
         end = asyncio.ensure_future(bridge.finished(stream))
         reader = asyncio.ensure_future(anext(stream))
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.002)  # a number comes every 0.5 ms: the reader usually has one before it is cancelled
         reader.cancel()
         assert await asyncio.wait_for(end, 20) == "finished"
 
     run(main())
 
 
-def test_the_synchronous_twin() -> None:
+def test_the_synchronous_stream_returns_the_events_and_raises_the_error() -> None:
     error = ValueError("end")
     assert list(bridge.numbers_sync(100, 100, 3)) == list(range(100))
     iterator = bridge.numbers_sync(3, 100, 1, error)
@@ -184,14 +184,14 @@ def test_the_synchronous_twin() -> None:
         next(iterator)
 
 
-def test_the_synchronous_twin_inside_a_running_loop(run) -> None:
+def test_the_synchronous_stream_works_inside_a_running_loop(run) -> None:
     async def main() -> None:
         assert list(bridge.numbers_sync(10, 100)) == list(range(10))
 
     run(main())
 
 
-def test_a_cycle_through_an_unfinished_stream_is_collected(run) -> None:
+def test_a_reference_cycle_through_an_unfinished_stream_is_collected(run) -> None:
     class Owner:
         pass
 
@@ -210,7 +210,7 @@ def test_a_cycle_through_an_unfinished_stream_is_collected(run) -> None:
     assert bridge.alive() == alive
 
 
-def test_a_stream_moves_between_loops(new_loop) -> None:
+def test_a_stream_is_read_on_two_loops_in_turn(new_loop) -> None:
     stream = bridge.numbers(4, 200)
 
     async def take() -> list[int]:

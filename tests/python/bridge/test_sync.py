@@ -1,4 +1,4 @@
-"""run_sync: the calling thread drives, inside and outside of a running loop."""
+"""run_sync: the calling thread drives the future, inside and outside a running loop."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from turntree._core import _bridge_selftest as bridge
 
 
 async def where() -> str:
-    await asyncio.sleep(0.001)
+    await asyncio.sleep(0.001)  # the pace of the tool; no assertion depends on it
     return threading.current_thread().name
 
 
-def test_outside_of_a_loop() -> None:
+def test_a_synchronous_call_works_outside_a_loop() -> None:
     assert bridge.sleeps_sync(200, 20) == 20
     assert bridge.tool_sync(where, "task") == "turntree-tools-loop"
 
 
-def test_inside_a_running_loop(run) -> None:
+def test_a_synchronous_call_works_inside_a_running_loop(run) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         assert bridge.sleeps_sync(200, 20) == 20
@@ -36,13 +36,13 @@ def test_inside_a_running_loop(run) -> None:
     run(main())
 
 
-def test_the_gil_is_free_while_it_waits() -> None:
+def test_a_synchronous_call_releases_the_gil_while_it_waits() -> None:
     counted = []
 
     def count() -> None:
         for turn in range(20):
             counted.append(turn)
-            time.sleep(0.001)
+            time.sleep(0.001)  # passing time is under test: 20 turns take less than the wait of 100 ms
 
     thread = threading.Thread(target=count)
     thread.start()
@@ -51,9 +51,9 @@ def test_the_gil_is_free_while_it_waits() -> None:
     thread.join()
 
 
-def test_it_nests_through_tools_without_waiting_for_itself() -> None:
+def test_nested_synchronous_calls_in_tools_do_not_deadlock() -> None:
     async def inner() -> int:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.001)  # the pace of the tool; no assertion depends on it
         return 1
 
     async def middle() -> int:
@@ -71,7 +71,7 @@ def test_it_nests_through_tools_without_waiting_for_itself() -> None:
     assert asyncio.run(asyncio.wait_for(many(), 20)) == [1] * 64
 
 
-def test_an_interrupt_ends_it_and_drops_the_future() -> None:
+def test_an_interrupt_ends_the_call_and_drops_the_future() -> None:
     alive = bridge.alive()
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
@@ -98,7 +98,7 @@ def test_an_interrupt_cancels_the_tool() -> None:
     assert cancelled.wait(2)
 
 
-def test_from_many_threads_at_once() -> None:
+def test_many_threads_call_synchronously_at_once() -> None:
     results = []
     threads = [threading.Thread(target=lambda: results.append(bridge.tool_sync(where, "task"))) for _ in range(20)]
     for thread in threads:
@@ -108,13 +108,13 @@ def test_from_many_threads_at_once() -> None:
     assert results == ["turntree-tools-loop"] * 20
 
 
-def test_importing_does_not_import_asyncio() -> None:
+def test_the_extension_module_does_not_import_asyncio() -> None:
     script = "import sys; import turntree._core; print('asyncio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
-def test_a_tool_left_on_our_loop_is_cancelled_at_exit() -> None:
+def test_a_tool_on_the_turntree_loop_is_cancelled_at_exit() -> None:
     script = textwrap.dedent("""
         import asyncio, threading
         from turntree._core import _bridge_selftest as bridge
@@ -126,7 +126,7 @@ def test_a_tool_left_on_our_loop_is_cancelled_at_exit() -> None:
                 finally:
                     print("cleaned")
             tool.task = asyncio.ensure_future(stays())
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)  # the first step of the task enters its try block
 
         bridge.tool_sync(tool, "task")
     """)

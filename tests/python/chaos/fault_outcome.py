@@ -1,6 +1,6 @@
-"""What a response suffers: the good answer, how its body is framed, and what got through of it.
+"""The outcome of a fault: the good answer, the framing of its body, and what was delivered.
 
-Nothing here does I/O: a `FaultOutcome` says what to do on a socket, and what a client must make of it.
+This module does no I/O: a `FaultOutcome` lists the acts on a socket and the result that a client must give.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from turntree.testing._request import Request
 
 Delivers: TypeAlias = Literal["whole", "nothing", "either"]
-"""Whether the answer got through: it must be right, there must be an error, or one of the two."""
+"""The required result: the client returns the answer, raises an error, or does one of the two."""
 
 Ending: TypeAlias = Literal["clean", "close", "reset", "stall"]
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Say nothing for a while; None is for ever."""
+    """Send nothing for some seconds; None means until the client leaves."""
 
     seconds: float | None
 
@@ -33,20 +33,20 @@ class Reset:
 
 
 Act: TypeAlias = bytes | Pause | Reset
-"""Bytes to send in one write, or something else to do."""
+"""Bytes to send in one write, or another act on the socket."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FaultOutcome:
-    """What a response suffered.
+    """The fault that was applied to a response.
 
     Args:
         fault: Its name.
-        delivers: Whether the answer got through: "whole", "nothing" (an error must follow), or "either".
-        codes: The error codes that are right, where it did not.
-        acts: What was done on the socket, in order: bytes to send, or something else.
+        delivers: Which part of the answer was delivered: "whole", "nothing" (an error must follow), or "either".
+        codes: The allowed error codes if the answer was not delivered.
+        acts: The acts on the socket, in order: bytes to send, or another act.
         keeps_open: Whether the connection serves the next request.
-        note: Where it struck, for people.
+        note: A readable description of the position of the fault.
     """
 
     fault: str
@@ -57,14 +57,14 @@ class FaultOutcome:
     note: str = ""
 
     def __repr__(self) -> str:
-        """What, where and what is right; the bytes are many."""
+        """The fault, its position and the required result, without the bytes."""
         codes = "|".join(sorted(self.codes))
         return f"<FaultOutcome {self.fault} {self.note} delivers={self.delivers} {codes}>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoodResponse:
-    """The good answer that suffers: its events, or its one JSON document."""
+    """The good answer to which a fault is applied: its events, or its single JSON document."""
 
     request: Request
     dialect: Dialect
@@ -80,11 +80,11 @@ class GoodResponse:
 
     @property
     def is_lines(self) -> bool:
-        """Whether it is a stream of lines and not of server-sent events."""
+        """Whether it is a stream of lines instead of server-sent events."""
         return self.is_stream and "ndjson" in self.content_type
 
     def head(self, *extra: tuple[str, str], status: str = "200 OK", closes: bool = True) -> bytes:
-        """The status line and the headers; all but well-behaved responses announce that the connection closes."""
+        """The status line and the headers; a response with a fault announces that the connection closes."""
         headers = [("server", "turntree-chaos"), ("content-type", self.content_type), *self.headers.items(), *extra]
         headers = [*headers, ("connection", "close")] if closes else headers
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
@@ -95,15 +95,15 @@ class GoodResponse:
         return self.head(("transfer-encoding", "chunked"), *extra)
 
     def sized(self, length: object, *extra: tuple[str, str]) -> bytes:
-        """The head of a response that tells its length."""
+        """The head of a response with a content-length."""
         return self.head(("content-length", str(length)), *extra)
 
     def outcome(self, sent: int, ending: Ending, *, is_framed: bool = False) -> tuple[Delivers, frozenset[str]]:
-        """What a client must make of the first `sent` bytes of the body, by how it ended.
+        """The result that a client must give for the first `sent` bytes of the body, by the way the response ended.
 
         Args:
             sent: Bytes of the body that were sent.
-            ending: Whether the HTTP message ended in good order, or how the connection ended.
+            ending: Whether the HTTP message ended regularly, or how the connection ended.
             is_framed: Whether the message was complete by its framing before the connection ended.
         """
         codes = _CODES[ending]
@@ -118,7 +118,7 @@ class GoodResponse:
         else:
             delivers = "whole" if sent >= len(self.body) and (is_framed or ending == "clean") else "nothing"
         if ending == "reset" and delivers == "whole":
-            # The reset may overtake what was sent before it.
+            # The client may receive the reset before the bytes that were sent earlier.
             delivers = "either"
         return delivers, codes
 
@@ -145,7 +145,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 def cuts(body: bytes, count: int, random: Random) -> list[bytes]:
-    """The body in so many pieces, cut anywhere: inside a character, inside a line end."""
+    """The body in a given number of pieces, split at any byte: inside a character, inside a line end."""
     if not body:
         return []
     places = sorted({random.randrange(1, len(body)) for _ in range(count)} if len(body) > 1 else ())
@@ -175,6 +175,6 @@ def ended(
 
 
 def sent_whole(name: str, answer: GoodResponse, body: bytes, random: Random, *, note: str = "") -> FaultOutcome:
-    """The body, changed in a way that changes nothing, in a few chunks."""
+    """The body with an insignificant change, in a few chunks."""
     acts = [answer.chunked(), *(chunk(piece) for piece in cuts(body, random.randrange(6), random)), LAST_CHUNK]
     return whole(name, acts, note=note)

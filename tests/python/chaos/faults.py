@@ -1,6 +1,6 @@
-"""What can happen to a response: each fault turns a good answer into acts on a socket, and says what got through.
+"""The faults of a response: each fault turns a good answer into acts on a socket and reports what was delivered.
 
-Nothing here does I/O: an answer and dice go in, a `FaultOutcome` comes out.
+This module does no I/O: its functions turn an answer and a random generator into a `FaultOutcome`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ MakeFault: TypeAlias = Callable[[GoodResponse, Random], FaultOutcome]
 
 @dataclass(frozen=True)
 class FaultKind:
-    """A fault: what it does, how often it is chosen, whether it falls silent for ever."""
+    """A fault: its function, its weight in the random choice, and whether it stops sending without a close."""
 
     make: MakeFault
     weight: float
@@ -82,19 +82,19 @@ def _fault(
     return register
 
 
-# Harmless: the answer is whole, however odd it comes
+# Harmless faults: the answer is complete, in an unusual form
 
 
 @_fault("keep-alive", 2)
 def _keep_alive(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Nothing: a good response, and the connection serves the next."""
+    """No fault: a good response; the connection serves the next request."""
     head = answer.head(("content-length", str(len(answer.body))), closes=False)
     return whole("keep-alive", [head, answer.body], keeps_open=True)
 
 
 @_fault("one-byte-chunks", 0.5)
 def _one_byte_chunks(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Every byte is a chunk and a write of its own."""
+    """Every byte is a separate chunk and a separate write."""
     return whole("one-byte-chunks", [answer.chunked(), *(chunk(bytes([byte])) for byte in answer.body), LAST_CHUNK])
 
 
@@ -107,27 +107,27 @@ def _one_byte_writes(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("one-write", 2)
 def _one_write(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Head, all chunks and the end at once."""
+    """Head, all chunks and the end in one write."""
     chunks = b"".join(map(chunk, answer.pieces))
     return whole("one-write", [answer.chunked() + chunks + LAST_CHUNK])
 
 
 @_fault("cut-anywhere", 3)
 def _cut_anywhere(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Chunks end inside of events and characters, writes end inside of chunks."""
+    """Chunks end inside events and characters; writes end inside chunks."""
     raw = b"".join(map(chunk, cuts(answer.body, random.randrange(20), random))) + LAST_CHUNK
     return whole("cut-anywhere", [answer.chunked(), *cuts(raw, random.randrange(20), random)])
 
 
 @_fault("until-close", 2)
 def _until_close(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """No length and no chunks: the body ends where the connection does."""
+    """Neither a length nor chunks: the close of the connection ends the body."""
     return whole("until-close", [answer.head(), *cuts(answer.body, random.randrange(5), random)])
 
 
 @_fault("slow-head")
 def _slow_head(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """The head comes in pieces, with pauses."""
+    """The head arrives in pieces, with pauses."""
     acts: list[Act] = []
     for piece in cuts(answer.sized(len(answer.body)), 3, random):
         acts += [piece, Pause(0.005)]
@@ -136,7 +136,7 @@ def _slow_head(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("slow-body")
 def _slow_body(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """The body comes in pieces, with pauses."""
+    """The body arrives in pieces, with pauses."""
     acts: list[Act] = [answer.chunked()]
     for piece in cuts(answer.body, 3, random):
         acts += [chunk(piece), Pause(0.005)]
@@ -159,7 +159,7 @@ def _chunk_extensions(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("compressed", 2)
 def _compressed(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A body in gzip or brotli, asked for or not."""
+    """A body in gzip or brotli, requested or not."""
     coding, packed = _packed(answer.body, random)
     head = answer.chunked(("content-encoding", coding))
     chunks = [chunk(piece) for piece in cuts(packed, random.randrange(5), random)]
@@ -197,14 +197,14 @@ def _noise(answer: GoodResponse, random: Random) -> bytes:
 
 @_fault("line-ends")
 def _line_ends(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """CRLF, or a lone CR where the format knows it, instead of LF."""
+    """CRLF instead of LF, or a lone CR if the format allows it."""
     end = random.choice([b"\r\n", b"\r"]) if answer.is_stream and not answer.is_lines else b"\r\n"
     return sent_whole("line-ends", answer, answer.body.replace(b"\n", end), random, note=repr(end))
 
 
 @_fault("byte-order-mark", 0.5)
 def _byte_order_mark(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A byte order mark before a stream; JSON may refuse it (RFC 8259 §8.1)."""
+    """A byte order mark before a stream; a JSON parser can refuse it (RFC 8259 §8.1)."""
     outcome = sent_whole("byte-order-mark", answer, b"\xef\xbb\xbf" + answer.body, random)
     if answer.is_stream:
         return outcome
@@ -213,7 +213,7 @@ def _byte_order_mark(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("end-twice", 2)
 def _end_twice(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """The event that ends the stream comes twice; after a document comes white space."""
+    """The last event of the stream is repeated; white space follows a document."""
     again = answer.pieces[-1] if answer.is_stream else b"\n \n"
     return sent_whole("end-twice", answer, answer.body + again * random.randint(1, 3), random)
 
@@ -240,30 +240,30 @@ def _redirect_within(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("reset", 10)
 def _reset(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A reset anywhere, from the first byte of the head to after the last."""
+    """A reset at any byte, from the first byte of the head to after the last byte."""
     return _broken("reset", answer, random, "reset")
 
 
 @_fault("close", 10)
 def _close(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A connection that closes anywhere, in the middle of the message."""
+    """The connection closes at any byte of the message."""
     return _broken("close", answer, random, "close")
 
 
 @_fault("stall", 2, is_slow=True)
 def _stall(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Silence from anywhere on."""
+    """The server stops sending at any byte and leaves the connection open."""
     return _broken("stall", answer, random, "stall")
 
 
 @_fault("no-head", 0.5, is_slow=True)
 def _no_head(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Silence from the beginning."""
+    """The server sends nothing and leaves the connection open."""
     return failed("no-head", [Pause(None)], frozenset({"TIMEOUT"}))
 
 
 def _broken(name: str, answer: GoodResponse, random: Random, ending: Ending) -> FaultOutcome:
-    """The message up to any of its bytes, however it is framed."""
+    """The message up to a random byte, in any framing."""
     body = answer.body
     is_chunked = random.random() < 0.6
     if is_chunked:
@@ -271,7 +271,7 @@ def _broken(name: str, answer: GoodResponse, random: Random, ending: Ending) -> 
     else:
         frames = [answer.sized(len(body)), body]
     raw = b"".join(frames)
-    # Every byte of a response is as likely as any other; the last few have the most to tell.
+    # Every byte of a response has the same probability, except the last few: they find the most errors.
     place = random.randrange(len(raw) + 1) if random.random() < 0.7 else len(raw) - random.randrange(16)
     sent = _body_bytes(frames, place, is_chunked=is_chunked)
     acts = cuts(raw[:place], random.randrange(4), random)
@@ -289,12 +289,12 @@ def _body_bytes(frames: Sequence[bytes], place: int, *, is_chunked: bool) -> int
     return sent
 
 
-# The message ends in good order, too early
+# The message ends regularly, but too early
 
 
 @_fault("truncate", 10)
 def _truncate(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """The body ends anywhere, in good order: chunks with their end, a length, or the close of the connection."""
+    """The body ends early in a valid framing: chunks with their end, a length, or the close of the connection."""
     body = answer.body
     place = (
         random.randrange(len(body) + 1) if random.random() < 0.7 else len(body) - random.randrange(min(16, len(body)))
@@ -310,7 +310,7 @@ def _truncate(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("end-missing", 3)
 def _end_missing(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """All events but the last, in good order."""
+    """All events except the last, in a valid framing."""
     pieces = answer.pieces[:-1]
     return ended(
         "end-missing", answer, [answer.chunked(), *map(chunk, pieces), LAST_CHUNK], sum(map(len, pieces)), "clean"
@@ -319,7 +319,7 @@ def _end_missing(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("compressed-and-cut", 4)
 def _compressed_and_cut(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A compressed body that ends early, in good order or not."""
+    """A compressed body that ends early, in a valid framing or not."""
     coding, packed = _packed(answer.body, random)
     place = random.randrange(len(packed))
     head, kept = answer.chunked(("content-encoding", coding)), packed[:place]
@@ -327,7 +327,7 @@ def _compressed_and_cut(answer: GoodResponse, random: Random) -> FaultOutcome:
     delivers, _ = answer.outcome(len(_unpacked(kept, coding)), "close")
     return FaultOutcome(
         fault="compressed-and-cut",
-        # What a decompressor holds back is its own affair.
+        # A decompressor may buffer any part of the output.
         delivers="either" if delivers == "whole" else delivers,
         codes=NETWORK | INVALID,
         acts=[head, *map(chunk, cuts(kept, random.randrange(4), random)), ending],
@@ -343,14 +343,14 @@ def _packed(body: bytes, random: Random) -> tuple[str, bytes]:
 
 
 def _unpacked(packed: bytes, coding: str) -> bytes:
-    """What can be read of a compressed body that was cut."""
+    """The readable part of a truncated compressed body."""
     if coding == "gzip":
         return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(packed)
     return _brotli().Decompressor().process(packed) if packed else b""
 
 
 def _brotli() -> Any:
-    """The package `brotli`; without it, which is said once, gzip takes its place."""
+    """The package `brotli`; if it is missing, a warning appears once and gzip replaces it."""
     try:
         import brotli  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
@@ -359,26 +359,26 @@ def _brotli() -> Any:
     return brotli
 
 
-# The framing lies
+# The framing is false
 
 
 @_fault("length-too-long", 2)
 def _length_too_long(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """More is announced than comes before the connection closes."""
+    """The content-length exceeds the bytes that are sent before the connection closes."""
     acts = [answer.sized(len(answer.body) + random.choice([1, 2, 100, 10**6])), answer.body]
     return ended("length-too-long", answer, acts, len(answer.body), "close")
 
 
 @_fault("length-too-short", 2)
 def _length_too_short(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Less is announced than comes."""
+    """The content-length is less than the bytes that are sent."""
     length = len(answer.body) - random.randint(1, min(40, len(answer.body)))
     return ended("length-too-short", answer, [answer.sized(length), answer.body], length, "clean")
 
 
 @_fault("length-is-nonsense")
 def _length_is_nonsense(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A length that is no number, or two that differ."""
+    """A content-length that is not a number, or two different ones."""
     length = random.choice(["banana", "-5", "0x10", "1e3", "12 13", f"{10**40}"])
     heads = [answer.sized(length), answer.sized(len(answer.body), ("content-length", str(len(answer.body) - 1)))]
     return failed("length-is-nonsense", [random.choice(heads), answer.body], NETWORK)
@@ -386,7 +386,7 @@ def _length_is_nonsense(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("length-and-chunks", 0.5)
 def _length_and_chunks(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Both framings at once; chunks win (RFC 9112 §6.3), or it is refused."""
+    """Both framings at once: chunks take precedence (RFC 9112 §6.3), or the client refuses the response."""
     head = answer.chunked(("content-length", str(random.randrange(len(answer.body)))))
     acts = [head, *map(chunk, answer.pieces), LAST_CHUNK]
     return FaultOutcome(fault="length-and-chunks", delivers="either", codes=NETWORK, acts=acts)
@@ -394,7 +394,7 @@ def _length_and_chunks(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("chunk-is-nonsense", 4)
 def _chunk_is_nonsense(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """After some chunks one whose size is no number, too large for any, or another response altogether."""
+    """After some chunks an invalid one: its size is not a number or too large, or another response follows."""
     count = random.randrange(len(answer.pieces) + 1)
     before = answer.pieces[:count]
     bad = random.choice(
@@ -414,7 +414,7 @@ def _chunk_is_nonsense(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("chunk-too-long", 2)
 def _chunk_too_long(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A chunk that is longer than it says."""
+    """A chunk that is longer than its announced size."""
     count = random.randrange(len(answer.pieces))
     before, piece = answer.pieces[:count], answer.pieces[count]
     size = random.randrange(1, len(piece)) if len(piece) > 1 else 1
@@ -424,14 +424,14 @@ def _chunk_too_long(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("last-chunk-missing", 3)
 def _last_chunk_missing(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """All chunks but the empty one that ends them."""
+    """All chunks except the empty one at the end."""
     acts = [answer.chunked(), *map(chunk, answer.pieces), LAST_CHUNK[: random.randrange(4)]]
     return ended("last-chunk-missing", answer, acts, len(answer.body), "close")
 
 
 @_fault("huge-head", 0.3)
 def _huge_head(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A header of two megabytes, or thousands of them."""
+    """A header of two megabytes, or thousands of headers."""
     extra = random.choice([[("x-large", "a" * 2_000_000)], [(f"x-{number}", "a") for number in range(5000)]])
     return failed("huge-head", [answer.head(("content-length", "2"), *extra), b"{}"], NETWORK)
 
@@ -441,7 +441,7 @@ def _huge_head(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("broken-event", 3)
 def _broken_event(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """An event that stops in the middle of its JSON, between good ones."""
+    """An event with truncated JSON between valid events."""
     count = random.randrange(len(answer.pieces))
     bad = b'{"half": \n' if answer.is_lines else b'data: {"half": \n\n' if answer.is_stream else b'{"half": '
     pieces = [*answer.pieces[:count], bad, *answer.pieces[count:]]
@@ -450,7 +450,7 @@ def _broken_event(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("not-utf8", 4)
 def _not_utf8(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A byte that no UTF-8 has, somewhere inside of the JSON."""
+    """A byte that is invalid in UTF-8, inside the JSON."""
     documents = [(number, piece.find(b"{")) for number, piece in enumerate(answer.pieces)]
     number, start = random.choice([(number, start) for number, start in documents if start >= 0])
     letters = [match.start() for match in re.finditer(rb'(?<=[a-z])[a-z"]', answer.pieces[number][start:])]
@@ -463,7 +463,7 @@ def _not_utf8(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("huge-event", 0.02)
 def _huge_event(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """An event, or a document, far over every limit."""
+    """An event, or a document, far above every size limit."""
     filler = b"a" * 1_000_000
     opening = b"" if answer.is_lines or not answer.is_stream else b"data: "
     times = 18 if answer.is_stream else 66
@@ -473,7 +473,7 @@ def _huge_event(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("error-event", 3)
 def _error_event(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """After some events the vendor's own error, and the end; instead of a document its error with status 200."""
+    """A stream ends with the vendor's error after some events; a document is replaced by the error with status 200."""
     if not answer.is_stream:
         return _nothing_there(answer, random)
     count = random.randrange(len(answer.pieces))
@@ -482,12 +482,12 @@ def _error_event(answer: GoodResponse, random: Random) -> FaultOutcome:
     return failed("error-event", acts, frozenset({"PROVIDER_ERROR", "RATE_LIMITED"}), note=f"after {count} events")
 
 
-# Something else altogether
+# Another response
 
 
 @_fault("refusal", 4)
 def _refusal(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """The vendor's error for a status; its body may be cut, but the status has been said."""
+    """The vendor's error for a status; its body can be truncated after the status was sent."""
     status = random.choice(list(_CODE_OF_STATUS))
     body = compact(answer.dialect.error(ErrorReply(status), answer.request)).encode()
     head = answer.head(("content-length", str(len(body))), status=f"{status} Refused")
@@ -497,7 +497,7 @@ def _refusal(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("nothing-there", 2)
 def _nothing_there(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A success without an answer: nothing at all, JSON of another kind, a page of HTML."""
+    """A success status without an answer: an empty body, other JSON, or an HTML page."""
     body = random.choice([b"", b" ", b"null", b"[]", b"42", b"{}", b'"text"', b"\x00\x01", b"\xff\xfe"])
     page = b"<!DOCTYPE html><html><body>Just a moment...</body></html>"
     is_page = random.random() < 0.3
@@ -509,7 +509,7 @@ def _nothing_there(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("no-http", 2)
 def _no_http(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Bytes that are no HTTP, or none at all, and the connection closes."""
+    """Bytes that are not HTTP, or no bytes; then the connection closes."""
     said = random.choice(
         [b"", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 banana\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\r\n" * 5, b"{}"]
     )
@@ -518,7 +518,7 @@ def _no_http(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("redirect-elsewhere")
 def _redirect_elsewhere(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A redirect to another host, in circles, or one that would change the method: not to be followed with a key."""
+    """A redirect to another host, a loop, or one that changes the method: the client must not follow it with a key."""
     request = answer.request
     port = request.headers.get("host", "").rpartition(":")[2]
     here = f"{request.path}?{request.query}"

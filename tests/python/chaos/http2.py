@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Frame:
-    """What the server does on the stream of a request, or on its connection."""
+    """An act of the server on the stream of a request, or on its connection."""
 
     kind: Literal["head", "data", "end", "reset-stream", "goaway", "goaway-before", "raw", "close"]
     value: Any = None
@@ -60,12 +60,12 @@ def _data(pieces: Sequence[bytes]) -> list[Act2]:
 def _struck(
     name: str, answer: GoodResponse, random: Random, ending: Ending, *last: Act2, codes: frozenset[str] | None = None
 ) -> FaultOutcome:
-    """Some of the body, anywhere cut, and then what ends it."""
+    """A part of the body, truncated at any byte, and the act that ends it."""
     body = answer.body
     place = random.randrange(len(body) + 1)
     delivers, known = answer.outcome(place, ending)
     if delivers == "whole" and ending != "clean":
-        delivers = "either"  # the failure of a connection may overtake what came over it
+        delivers = "either"  # the client may receive the failure before the bytes that were sent earlier
     acts = [_head(), *_data(cuts(body[:place], random.randrange(4), random)), *last]
     note = f"after {place} of {len(body)} bytes"
     return FaultOutcome(fault=name, delivers=delivers, codes=codes or known, acts=acts, note=note)
@@ -73,14 +73,14 @@ def _struck(
 
 @_fault("h2-plain", 2)
 def _plain(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A good response, in frames that end anywhere."""
+    """A good response in frames of random length."""
     acts = [_head(), *_data(cuts(answer.body, random.randrange(9), random)), Frame("end")]
     return FaultOutcome(fault="h2-plain", delivers="whole", acts=acts, keeps_open=True)
 
 
 @_fault("h2-goaway-graceful", 3)
 def _goaway_graceful(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """GOAWAY in the middle of a response that is then finished: nobody may notice."""
+    """GOAWAY in the middle of a response that is then completed: the client must not report an error."""
     pieces = _data(cuts(answer.body, 4, random))
     pieces.insert(random.randrange(len(pieces) + 1), Frame("goaway", _NO_ERROR))
     return FaultOutcome(fault="h2-goaway-graceful", delivers="whole", acts=[_head(), *pieces, Frame("end")])
@@ -88,7 +88,7 @@ def _goaway_graceful(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("h2-goaway-before", 2)
 def _goaway_before(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """GOAWAY that says that the request was not looked at, every time it comes."""
+    """GOAWAY that declares the request unprocessed, for every attempt."""
     acts = [Frame("goaway-before", _NO_ERROR), Frame("close")]
     return FaultOutcome(fault="h2-goaway-before", delivers="nothing", codes=NETWORK, acts=acts)
 
@@ -102,7 +102,7 @@ def _goaway_during(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("h2-goaway-and-close", 3)
 def _goaway_and_close(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """GOAWAY without an error in the middle, and the connection closes all the same."""
+    """GOAWAY without an error in the middle, and the connection closes."""
     return _struck("h2-goaway-and-close", answer, random, "close", Frame("goaway", _NO_ERROR), Frame("close"))
 
 
@@ -110,7 +110,7 @@ def _goaway_and_close(answer: GoodResponse, random: Random) -> FaultOutcome:
 def _reset_stream(answer: GoodResponse, random: Random) -> FaultOutcome:
     """RST_STREAM in the middle, also without an error."""
     code = random.choice([*_FAILURES, _NO_ERROR, _REFUSED])
-    # Some read a stream that is reset without an error as one that ended.
+    # Some clients treat a stream reset without an error as complete.
     codes = NETWORK | INVALID if code == _NO_ERROR else None
     return _struck("h2-reset-stream", answer, random, "reset", Frame("reset-stream", code), codes=codes)
 
@@ -123,20 +123,20 @@ def _close(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("h2-garbage", 2)
 def _garbage(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Bytes that are no frames."""
+    """Bytes that are not frames."""
     said = random.choice([b"HTTP/1.1 200 OK\r\n\r\n" * 4, b"\xff" * 64, b"\x00" * 8])
     return _struck("h2-garbage", answer, random, "close", Frame("raw", said), Frame("close"))
 
 
 @_fault("h2-truncate", 4)
 def _truncate(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """The stream ends in good order, too early."""
+    """The stream ends regularly, but too early."""
     return _struck("h2-truncate", answer, random, "clean", Frame("end"))
 
 
 @_fault("h2-length-lies", 2)
 def _length_lies(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """A content-length that is not the body's."""
+    """A content-length that differs from the length of the body."""
     length = len(answer.body) + random.choice([-7, -1, 1, 1000])
     acts = [_head(**{"content-length": str(length)}), Frame("data", answer.body), Frame("end")]
     delivers, _ = answer.outcome(min(length, len(answer.body)), "close")
@@ -146,16 +146,16 @@ def _length_lies(answer: GoodResponse, random: Random) -> FaultOutcome:
 
 @_fault("h2-stall", 1, is_slow=True)
 def _stall(answer: GoodResponse, random: Random) -> FaultOutcome:
-    """Silence in the middle; the connection stays."""
+    """The server stops sending in the middle and leaves the connection open."""
     return _struck("h2-stall", answer, random, "stall", Pause(None))
 
 
 HTTP2_FAULTS: tuple[str, ...] = tuple(HTTP2_KINDS)
-"""What can happen to a response over HTTP/2 besides, by name."""
+"""The additional faults of HTTP/2, by name."""
 
 
 class Http2ChaosServer(ChaosServer):
-    """A `ChaosServer` that speaks HTTP/2 over TLS with a certificate of its own; see `chaos`.
+    """A `ChaosServer` that speaks HTTP/2 over TLS with its own certificate; see `chaos`.
 
     Clients have to trust `ca_certificates`.
     """
@@ -187,7 +187,7 @@ class _Http2Handler(Handler):
     """Answers the requests of one connection, one after the other."""
 
     def handle(self) -> None:
-        """Speak TLS, then frames, until one of the two has enough."""
+        """Speak TLS, then exchange frames, until the client or the server closes."""
         import h2.config
         import h2.events
 
@@ -206,7 +206,7 @@ class _Http2Handler(Handler):
             self._serve(owner, h2.events)
         except OSError:
             pass  # the client left
-        except Exception as error:  # h2 refuses what the client sent, or a defect of ours
+        except Exception as error:  # h2 refuses a frame of the client, or this server has a defect
             owner.errors.append(error)
         finally:
             self.connection.close()
@@ -230,7 +230,7 @@ class _Http2Handler(Handler):
             self._flush()
 
     def _respond2(self, owner: Http2ChaosServer, stream: int, headers: dict[str, str], body: bytes) -> bool:
-        """GoodResponse a request; tells whether the connection stays."""
+        """Answer a request. Returns whether the connection stays open."""
         request = owner._record(headers[":method"], headers[":path"], headers, body)
         dialect = request._dialect
         reply = owner._reply(request, dialect)
@@ -244,7 +244,7 @@ class _Http2Handler(Handler):
         return all(self._act(stream, act, answer_type) for act in outcome.acts)
 
     def _send_good(self, request: Request, stream: int, reply: Reply | ErrorReply | RawReply) -> None:
-        """What is spared, or no good reply: whole."""
+        """Send an exempt reply, or one that is not a good answer, without a fault."""
         dialect = request._dialect
         if dialect is not None and isinstance(reply, Reply):
             answer = good_response(self.server.owner, request, dialect, reply)
@@ -258,7 +258,7 @@ class _Http2Handler(Handler):
         self._flush()
 
     def _act(self, stream: int, act: Any, content_type: str) -> bool:
-        """Do one act; tells whether the connection stays."""
+        """Do one act. Returns whether the connection stays open."""
         match act:
             case Pause():
                 return self._wait_for_the_client()
@@ -272,7 +272,7 @@ class _Http2Handler(Handler):
             case Frame(kind="reset-stream"):
                 self.h2.reset_stream(stream, act.value)
             case Frame(kind="goaway" | "goaway-before"):
-                # By hand: the library would have the connection closed, but a graceful server goes on.
+                # Written directly: the library would close the connection, but a graceful server continues.
                 last = stream if act.kind == "goaway" else 0
                 self._flush()
                 payload = last.to_bytes(4, "big") + act.value.to_bytes(4, "big")
@@ -287,7 +287,7 @@ class _Http2Handler(Handler):
         return True
 
     def _wait_for_the_client(self) -> bool:
-        """Silence until the client leaves, or resets the stream and goes on."""
+        """Send nothing until the client disconnects or resets the stream."""
         while data := self._receive():
             names = [type(event).__name__ for event in self.h2.receive_data(data)]
             if "StreamReset" in names or "ConnectionTerminated" in names:
@@ -295,7 +295,7 @@ class _Http2Handler(Handler):
         return False
 
     def _receive(self) -> bytes:
-        """The next bytes; none when the client leaves or the server closes."""
+        """The next bytes; empty after the client disconnects or the server closes."""
         while not self.server.closing.is_set():
             try:
                 received: bytes = self.connection.recv(65536)

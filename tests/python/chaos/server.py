@@ -1,4 +1,4 @@
-"""Servers on their worst days: which fault strikes which response, by a seed."""
+"""Servers with faults: a seed selects the fault of each response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from turntree.testing._request import Outcome, Request
 
 FAULTS: tuple[str, ...] = tuple(KINDS)
-"""What can happen to a response over HTTP/1.1, by name."""
+"""The faults of a response over HTTP/1.1, by name."""
 
 _PREFIX = "chaos"
 _AFTER_TOOLS = "after-tools"
@@ -31,13 +31,13 @@ _SPARED = "chaos-spared"  # in the query of a redirect: its target gets a good a
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What happens in one scenario. Seed and number decide it, whatever else goes on.
+    """The fault of one scenario. Only the seed and the number determine it.
 
     Args:
         seed: The seed of the server.
         number: The number of the scenario.
-        fault: What happens: one of `FAULTS`, or of `HTTP2_FAULTS`.
-        is_slow: Whether the server may fall silent for ever: give the client a short timeout.
+        fault: The name of the fault: one of `FAULTS` or `HTTP2_FAULTS`.
+        is_slow: Whether the server can stop sending without a close: the client then needs a short timeout.
     """
 
     seed: int
@@ -47,7 +47,7 @@ class Scenario:
 
     @property
     def random(self) -> Random:
-        """The dice of the scenario, fresh: they fall the same way every time."""
+        """A new random generator of the scenario; it gives the same values every time."""
         return Random(f"{self.seed}/{self.number}/{self.fault}")
 
 
@@ -59,24 +59,24 @@ def chaos(
     strict: bool = True,
     http2: bool = False,
 ) -> ChaosServer:
-    """Start a server that applies a fault to each response: it cuts, stalls, garbles or misframes it, by a seed.
+    """Start a server that applies a fault to each response: it truncates, delays, corrupts or misframes it, by a seed.
 
-    `ChaosServer.outcomes` gives for every response whether it was delivered whole, and which error codes are right if
-    it was not.
+    `ChaosServer.outcomes` returns for every response whether it was delivered completely, and otherwise the allowed
+    error codes.
 
     Args:
-        script: What it would answer on a good day, as for `serve`.
-        seed: Decides what happens; by default a new one, which `repr` of the server shows.
+        script: The answers without faults, as for `serve`.
+        seed: The seed of the faults; by default a random one, which `repr` of the server shows.
         only: Names of `FAULTS` to choose from; by default all.
-        strict: Refuse what the vendor would refuse, as for `serve`.
-        http2: Speak HTTP/2 over TLS, with a certificate of the server's own (`server.ca_certificates`), and choose
+        strict: Refuse the requests that the vendor would refuse, as for `serve`.
+        http2: Speak HTTP/2 over TLS, with the certificate of the server (`server.ca_certificates`), and choose
             among `HTTP2_FAULTS`. Needs the packages `h2` and `trustme`.
 
     Returns:
         The running server, for a `with` block.
 
     Raises:
-        ImportError: HTTP/2 is asked for and its packages are not installed.
+        ImportError: HTTP/2 is requested and its packages are not installed.
         ValueError: `only` holds a name that is no fault.
         TypeError: The script contains a value that is not a reply.
         OSError: No port can be opened.
@@ -89,16 +89,16 @@ def chaos(
 
 
 class ChaosServer(LoopbackServer):
-    """A `LoopbackServer` whose replies suffer; see `chaos`.
+    """A `LoopbackServer` that applies faults to its replies; see `chaos`.
 
     Scenario n of a seed is always the same: `scenario(n)` is its base URL. At `base_url` the requests are scenarios 0,
     1, 2, … as they arrive. Errors that the script itself replies with, and raw replies, are sent as they are.
 
     Args:
-        script: What to answer on a good day, see `serve`.
-        seed: Decides what happens; by default a new one.
+        script: The answers without faults, see `serve`.
+        seed: The seed of the faults; by default a random one.
         only: Names of `FAULTS` to choose from; by default all.
-        strict: Refuse what the vendor would refuse, see `serve`.
+        strict: Refuse the requests that the vendor would refuse, see `serve`.
 
     Raises:
         ValueError: `only` holds a name that is no fault.
@@ -124,7 +124,7 @@ class ChaosServer(LoopbackServer):
         self._writing = threading.Lock()
 
     def plan(self, number: int) -> Scenario:
-        """What happens in a scenario: the same for the same seed and number, in every process.
+        """The plan of a scenario: the same for the same seed and number, in every process.
 
         Args:
             number: From 0.
@@ -135,7 +135,7 @@ class ChaosServer(LoopbackServer):
         return Scenario(seed=self.seed, number=number, fault=fault, is_slow=self.kinds[fault].is_slow)
 
     def apply_fault(self, plan: Scenario, answer: GoodResponse) -> FaultOutcome:
-        """Make of a good answer what the plan's fault makes of it."""
+        """Apply the fault of the plan to a good answer."""
         outcome = self.kinds[plan.fault].make(answer, plan.random)
         with self._writing:
             self._outcomes.setdefault(plan.number, []).append(outcome)
@@ -146,13 +146,13 @@ class ChaosServer(LoopbackServer):
 
         Args:
             number: From 0.
-            after_tools: Spare the first request of a run, and apply_fault the one that brings the results of tools.
+            after_tools: Apply the fault to the reply after tool results instead of the first reply of a run.
         """
         place = f"{number}/{_AFTER_TOOLS}" if after_tools else f"{number}"
         return f"{self.url}/{_PREFIX}/{place}/v1"
 
     def outcomes(self, number: int) -> list[FaultOutcome]:
-        """What was done in a scenario so far, request by request, those that were spared left out.
+        """The outcomes of a scenario so far, one for each request; exempt requests are omitted.
 
         Args:
             number: From 0.
@@ -161,7 +161,7 @@ class ChaosServer(LoopbackServer):
             return list(self._outcomes.get(number, ()))
 
     def rerun(self, number: int) -> str:
-        """How to see a scenario again: the server, and the number.
+        """The code that repeats a scenario: the server and the number.
 
         Args:
             number: From 0.
@@ -175,7 +175,7 @@ class ChaosServer(LoopbackServer):
         return f"<ChaosServer {place} seed={self.seed} requests={len(self._requests)}>"
 
     def plan_of(self, request: Request) -> Scenario | None:
-        """The plan that strikes a request; None if it is spared."""
+        """The plan for a request; None if the request is exempt."""
         number = request.number - 1
         match request.path.strip("/").split("/"):
             case [prefix, given, second, *_] if prefix == _PREFIX and given.isdigit():
@@ -188,7 +188,7 @@ class ChaosServer(LoopbackServer):
 
 
 class _ChaosHandler(Handler):
-    """Writes what a fault makes of the script's reply."""
+    """Writes the reply of the script after a fault was applied to it."""
 
     def write_reply(self, request: Request, dialect: Dialect, reply: Reply) -> Outcome:
         owner = self.server.owner
@@ -197,7 +197,7 @@ class _ChaosHandler(Handler):
             return super().write_reply(request, dialect, reply)
         try:
             outcome = owner.apply_fault(plan, good_response(owner, request, dialect, reply))
-        except Exception as error:  # a fault that cannot be done is a defect of ours: the `with` block raises it
+        except Exception as error:  # a fault that raises is a defect of this server: the `with` block raises it
             owner.errors.append(error)
             raise
         self.close_connection = not outcome.keeps_open
@@ -216,7 +216,7 @@ class _ChaosHandler(Handler):
 
 
 def good_response(owner: LoopbackServer, request: Request, dialect: Dialect, reply: Reply) -> GoodResponse:
-    """The good answer, ready to suffer."""
+    """The good answer to which a fault is applied."""
     exchange = Exchange(request=request, reply=reply, calls=tuple(owner._numbered(call) for call in reply.tool_calls))
     is_stream = request.stream
     return GoodResponse(

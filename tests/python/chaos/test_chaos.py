@@ -1,4 +1,4 @@
-"""Ten thousand scenarios of server faults: the client never hangs, panics or takes a partial answer for a whole one.
+"""Ten thousand scenarios of server faults: the client never hangs, panics or accepts a partial answer as complete.
 
 A seed and a number determine each scenario. The seed is fixed, so that a run repeats. Another seed:
 `TURNTREE_CHAOS_SEED=7 pytest tests/python/chaos/test_chaos.py`; one scenario alone: `TURNTREE_CHAOS_SCENARIO=123`.
@@ -36,7 +36,7 @@ ONLY = os.environ.get("TURNTREE_CHAOS_SCENARIO")
 SCENARIOS = int(os.environ.get("TURNTREE_CHAOS_SCENARIOS", "10000"))
 AT_ONCE = 32
 
-# A server that falls silent is given up after this; all others have as long as a busy machine may need.
+# Timeout for a server that stops sending; all others have the longer time that a busy machine can need.
 SILENCE = 2.5
 PATIENCE = 60.0
 
@@ -50,7 +50,7 @@ WIRES = {
     "ollama": lambda url, **options: ollama("llama3.2", base_url=url, **options),
 }
 
-# What another attempt may put right: UPP-1.2 §13.3.
+# Errors that a retry can resolve: UPP-1.2 §13.3.
 RETRYABLE = {ErrorCode.NETWORK_ERROR, ErrorCode.TIMEOUT}
 FINAL = {
     ErrorCode.INVALID_RESPONSE,
@@ -71,7 +71,7 @@ def weather(city: str, note: str = "") -> str:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is asked, and what the answer would be on a good day."""
+    """The request of a scenario, and its answer without a fault."""
 
     number: int
     wire: str
@@ -135,14 +135,14 @@ class Scenario:
 
 
 def reply_of(request):
-    """The script: the scenario is in the path."""
+    """The script of the server: the path contains the number of the scenario."""
     parts = request.path.strip("/").split("/")
     replies = Scenario.of(int(parts[1])).replies
     return replies[-1] if request.tool_results else replies[0]
 
 
-class Told:
-    """What the events of a stream said, by kind."""
+class StreamContent:
+    """The content of the events of a stream, by kind."""
 
     def __init__(self):
         self.text = self.thinking = ""
@@ -162,17 +162,17 @@ class Told:
 
 
 async def play(server, scenario):
-    """Ask; gives the turn or the error, and what the events told."""
+    """Send the request. Returns the turn or the error, and the content of the events."""
     plan, options = server.plan(scenario.number), {}
     patience = SILENCE if plan.is_slow else PATIENCE
     if server.ca_certificates:
-        # Requests would share one connection, and each other's fault: a timeout of its own gives each its own.
+        # A distinct timeout gives each request its own connection, so that it does not share the fault of another one.
         options = {"ca_certificates": server.ca_certificates, "connect_timeout": 20 + scenario.number / 1000}
     retry = ExponentialBackoff(max_attempts=1, base_delay=0.001, max_delay=0.001) if scenario.retries else None
     url = server.scenario(scenario.number, after_tools=scenario.after_tools)
     model = WIRES[scenario.wire](url, timeout=patience, idle_timeout=patience, retry_strategy=retry, **options)
     runner = agent(model=model, params={"max_tokens": 100} if scenario.wire == "messages" else {}, tools=[weather])
-    told = Told()
+    told = StreamContent()
 
     async def ask():
         if not scenario.is_streamed:
@@ -190,7 +190,7 @@ async def play(server, scenario):
 
 
 def judge(server, scenario, outcome, told):
-    """What is wrong with an outcome, in words; None if nothing is."""
+    """A description of the error in an outcome; None if the outcome is correct."""
     applied_faults = server.outcomes(scenario.number)
     if (
         not applied_faults
@@ -234,7 +234,7 @@ def judge_error(scenario, applied, asked, error):
 
 
 def judge_events(scenario, told):
-    """What was told before a failure is the beginning of the truth."""
+    """The content before a failure is a prefix of the complete answer."""
     for name in ("text", "thinking"):
         truth, said = "".join(getattr(reply, name) for reply in scenario.replies), getattr(told, name)
         if not truth.startswith(said):
@@ -287,7 +287,7 @@ def how_to_rerun(number):
 
 
 def play_all(server, numbers, capsys):
-    """Play scenarios, some at once; fails with what is wrong and how to see it again, gives what was seen."""
+    """Play scenarios concurrently. Returns the count of each fault; a failure lists the errors and their commands."""
     failures, seen = [], Counter()
 
     async def main():
@@ -298,8 +298,8 @@ def play_all(server, numbers, capsys):
             async with silent if server.plan(number).is_slow else busy:
                 try:
                     outcome, told = await play(server, scenario)
-                except Exception as error:  # a hang is a TimeoutError, a panic is what it is
-                    outcome, told = error, Told()
+                except Exception as error:  # a hang raises TimeoutError, a panic raises its own error
+                    outcome, told = error, StreamContent()
             problem = judge(server, scenario, outcome, told)
             seen[server.plan(number).fault] += 1
             seen["whole" if not isinstance(outcome, BaseException) else "failed"] += 1
@@ -321,7 +321,7 @@ def play_all(server, numbers, capsys):
 
 
 @pytest.mark.timeout(900)
-def test_ten_thousand_bad_days(capsys):
+def test_every_run_handles_the_injected_faults(capsys):
     numbers = [int(ONLY)] if ONLY else range(SCENARIOS)
 
     with chaos(reply_of, seed=SEED) as server:
@@ -331,7 +331,7 @@ def test_ten_thousand_bad_days(capsys):
 
 
 @pytest.mark.timeout(300)
-def test_bad_days_over_http2(capsys):
+def test_every_run_handles_the_injected_faults_over_http2(capsys):
     numbers = [int(ONLY)] if ONLY else range(min(SCENARIOS, 250))
 
     with chaos(reply_of, seed=SEED, http2=True) as server:
@@ -340,7 +340,7 @@ def test_bad_days_over_http2(capsys):
     assert ONLY or SCENARIOS < 250 or set(HTTP2_FAULTS) <= set(seen)
 
 
-def test_a_plan_follows_from_its_seed_and_number():
+def test_the_seed_and_the_number_determine_the_plan():
     def plans(seed):
         with chaos("Hello", seed=seed) as server:
             return [server.plan(number).fault for number in range(200)]
@@ -349,7 +349,7 @@ def test_a_plan_follows_from_its_seed_and_number():
     assert len(set(plans(7))) > 20
 
 
-def test_a_scenario_is_the_same_every_time(run):
+def test_the_same_seed_repeats_the_same_scenario(run):
     def outcome(seed):
         with chaos("Hello there", seed=seed, only=["reset", "truncate"]) as server:
             model = openai("gpt", base_url=server.scenario(3), api_key=KEY)
@@ -379,6 +379,6 @@ def test_an_unknown_fault_is_refused():
         chaos("Hello", only=["reset", "earthquake"])
 
 
-def test_a_server_without_a_seed_takes_a_new_one():
+def test_a_server_without_a_seed_chooses_a_random_seed():
     with chaos("Hello") as one, chaos("Hello") as two:
         assert one.seed != two.seed

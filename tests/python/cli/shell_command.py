@@ -1,4 +1,4 @@
-"""The command ``turntree`` as a shell runs it, for the tests of it."""
+"""Runs the command ``turntree`` as a shell does, for its tests."""
 
 import os
 import subprocess
@@ -16,14 +16,14 @@ BROKEN = '[{"kind": "request", "parts": [{"content": "x"}]}]'
 
 
 def turntree(*arguments, stdin=b"", **environment):
-    """Run the command; bytes in, bytes out."""
+    """Run the command with bytes as standard input. Returns the completed process with its output as bytes."""
     command = [str(COMMAND), *map(str, arguments)]
     env = {**os.environ, "PYTHONIOENCODING": "utf-8", **environment}
     return subprocess.run(command, input=stdin, capture_output=True, env=env, timeout=50)
 
 
 def fails(status, words, *arguments, **options):
-    """Run a command that must fail in one sentence; give it back."""
+    """Run a command that must fail with a message of one line. Returns the completed process."""
     done = turntree(*arguments, **options)
     said = done.stderr.decode()
     assert done.returncode == status, said

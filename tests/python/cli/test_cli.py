@@ -1,4 +1,4 @@
-"""The command ``turntree``, as a shell runs it: files, pipes, signals, and what it says of bad input."""
+"""The command ``turntree``, as a shell runs it: files, pipes, signals, and messages for bad input."""
 
 import gzip
 import json
@@ -49,7 +49,7 @@ def folder(tmp_path):
 # convert
 
 
-def test_standard_input_to_standard_output_and_back():
+def test_convert_reads_standard_input_and_writes_standard_output():
     there = turntree("convert", stdin="\n".join(HISTORIES).encode())
     back = turntree("convert", "--to", "pydantic-ai", "-", stdin=there.stdout)
 
@@ -58,14 +58,14 @@ def test_standard_input_to_standard_output_and_back():
     assert (there.returncode, there.stderr, back.stderr) == (0, b"", b"")
 
 
-def test_the_module_is_the_command():
+def test_python_m_turntree_runs_the_command():
     done = subprocess.run([sys.executable, "-m", "turntree", "--version"], capture_output=True, text=True)
 
     assert done.stdout.startswith("turntree ")
     assert turntree("--version").stdout.decode() == done.stdout
 
 
-def test_one_document_may_have_many_lines():
+def test_a_single_document_of_many_lines_is_converted():
     pretty = json.dumps(json.loads(HISTORIES[0]), indent=2)
 
     done = turntree("convert", stdin=pretty.encode())
@@ -74,7 +74,7 @@ def test_one_document_may_have_many_lines():
     assert tp.Thread.from_json(done.stdout).check() is None
 
 
-def test_a_directory_becomes_a_directory(folder):
+def test_a_directory_is_converted_to_a_directory(folder):
     done = turntree("convert", folder / "in", "-o", folder / "out")
 
     assert (done.returncode, done.stderr) == (0, b"")
@@ -90,7 +90,7 @@ def test_a_directory_becomes_a_directory(folder):
     assert each == THREADS
 
 
-def test_nothing_is_overwritten_without_force(folder):
+def test_an_existing_file_is_overwritten_only_with_force(folder):
     target = folder / "x.jsonl"
     target.write_text("mine")
 
@@ -100,7 +100,7 @@ def test_nothing_is_overwritten_without_force(folder):
     assert target.read_text(encoding="utf-8").splitlines() == THREADS
 
 
-def test_failures_stop_or_are_left_out(tmp_path):
+def test_a_failure_stops_the_conversion_or_is_skipped(tmp_path):
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text(f"{HISTORIES[0]}\n{BROKEN}\n{HISTORIES[1]}\n", encoding="utf-8")
 
@@ -111,7 +111,7 @@ def test_failures_stop_or_are_left_out(tmp_path):
     assert target.read_text(encoding="utf-8").splitlines() == THREADS[:2]
 
 
-def test_bad_files_are_one_sentence(tmp_path):
+def test_a_bad_file_gives_a_message_of_one_line(tmp_path):
     for name, data, words in [
         ("cut.jsonl.gz", gzip.compress(HISTORIES[0].encode() * 50)[:-30], "cut short"),
         ("cut.jsonl.zst", zstandard.compress(os.urandom(99_999))[:5000], "cut.jsonl.zst"),
@@ -127,7 +127,7 @@ def test_bad_files_are_one_sentence(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_use_is_status_2(folder):
+def test_wrong_arguments_exit_with_status_2(folder):
     source = folder / "in" / "all.jsonl"
     (folder / "empty").mkdir()
 
@@ -142,7 +142,7 @@ def test_wrong_use_is_status_2(folder):
     fails(1, "no file in it", "convert", folder / "empty", "-o", folder / "out")
 
 
-def test_a_column_of_a_parquet_file(tmp_path):
+def test_a_column_of_a_parquet_file_is_converted(tmp_path):
     table = pa.table({"id": range(len(HISTORIES) + 1), "history": [*HISTORIES, None]})
     pq.write_table(table, tmp_path / "in.parquet")
     target = tmp_path / "out.parquet"
@@ -176,7 +176,7 @@ def test_a_column_of_a_parquet_file(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
-def test_a_signal_ends_it_cleanly(tmp_path, number, status):
+def test_a_signal_ends_the_command_and_leaves_no_file(tmp_path, number, status):
     target = tmp_path / "out.jsonl"
     command = [str(COMMAND), "convert", "--from", "pydantic-ai", "-o", str(target)]
 
@@ -185,7 +185,7 @@ def test_a_signal_ends_it_cleanly(tmp_path, number, status):
         process.stdin.flush()
         until = time.monotonic() + 20
         while not any(tmp_path.iterdir()) and time.monotonic() < until:
-            time.sleep(0.01)
+            time.sleep(0.01)  # the poll interval
         assert [path.name for path in tmp_path.iterdir()] != ["out.jsonl"]
         process.send_signal(number)
         assert process.wait(20) == status
@@ -196,7 +196,7 @@ def test_a_signal_ends_it_cleanly(tmp_path, number, status):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
-def test_a_reader_that_leaves_is_no_error(tmp_path):
+def test_a_closed_standard_output_is_not_an_error(tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text((HISTORIES[0] + "\n") * 3000, encoding="utf-8")
 
@@ -211,7 +211,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
 # validate
 
 
-def test_validation_names_file_line_and_place(tmp_path):
+def test_validate_prints_the_file_the_line_and_the_json_pointer(tmp_path):
     thread = json.loads(THREADS[0])
     thread["actions"][0]["sequence"] = 9
     good, bad = tmp_path / "good.json", tmp_path / "bad.jsonl"
@@ -236,21 +236,21 @@ def test_validation_names_file_line_and_place(tmp_path):
 # show and tree
 
 
-def test_a_transcript():
+def test_show_prints_a_transcript():
     done = turntree("show", DATA / "plain-text.json")
 
     assert done.stdout.decode() == TRANSCRIPT
     assert turntree("show", stdin=tp.from_pydantic_ai(HISTORIES[2]).model_dump_json().encode()).stdout == done.stdout
 
 
-def test_colours_only_where_they_are_wanted():
+def test_show_prints_colours_only_on_request():
     always = turntree("show", DATA / "plain-text.json", "--color", "always").stdout.decode()
 
     assert "\x1b[1;36muser\x1b[0m" in always
     assert b"\x1b" not in turntree("show", DATA / "plain-text.json", TERM="xterm", FORCE_COLOR="1").stdout
 
 
-def test_a_page_with_everything_escaped():
+def test_show_html_escapes_the_content():
     history = HISTORIES[2].replace("Kyoto", "<script>alert(1)</script>\\u001b[2J")
 
     page = turntree("show", "--html", stdin=history.encode()).stdout.decode()
@@ -261,7 +261,7 @@ def test_a_page_with_everything_escaped():
     assert b"\x1b" not in turntree("show", stdin=history.encode()).stdout
 
 
-def test_sessions_are_drawn_as_trees():
+def test_tree_prints_a_session_as_a_tree():
     talk = session(agent(model=scripted(["One.", "Two."])))
     talk.run_sync("First")
     talk.tree.checkout(talk.tree.branch(talk.tree.root.id, "other"))
@@ -281,7 +281,7 @@ def test_sessions_are_drawn_as_trees():
     fails(1, "not a document that turntree shows", "show", stdin=b'{"a": 1}')
 
 
-def test_one_line_of_many(tmp_path):
+def test_show_prints_one_chosen_line_of_a_file(tmp_path):
     path = tmp_path / "all.jsonl"
     path.write_text("\n".join(HISTORIES), encoding="utf-8")
 
@@ -292,7 +292,7 @@ def test_one_line_of_many(tmp_path):
 # doctor
 
 
-def test_the_doctor_says_versions():
+def test_doctor_prints_the_versions():
     facts = json.loads(turntree("doctor", "--json").stdout)
 
     assert facts["turntree"] in turntree("doctor").stdout.decode()
@@ -300,7 +300,7 @@ def test_the_doctor_says_versions():
     assert facts["optional"]["pyarrow"] == pa.__version__
 
 
-def test_streams_are_events_in_files_of_their_own(folder):
+def test_convert_writes_one_event_stream_file_for_each_document(folder):
     out, back = folder / "out", folder / "back"
 
     assert turntree("convert", folder / "in" / "deep", "-o", out, "--to", "ui-stream").returncode == 0

@@ -1,4 +1,4 @@
-"""Files as they are in the world: odd names, links, devices, full disks, damaged archives, and what is left behind."""
+"""Unusual files: odd names, links, devices, full disks, damaged archives, and the files that remain after an error."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ def names(folder):
 
 
 def limited(size, *arguments):
-    """Run the command where no file may have more bytes: a disk that is full."""
+    """Run the command with a limit of the file size, which simulates a full disk."""
     code = (
         f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size})); os.execv(sys.argv[1], "
         "sys.argv[1:])"
@@ -46,11 +46,11 @@ def source(tmp_path):
     return path
 
 
-# What is written
+# Output
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst"])
-def test_a_full_disk_leaves_nothing_and_names_the_file(source, tmp_path, name):
+def test_a_full_disk_leaves_no_file_and_the_error_names_the_file(source, tmp_path, name):
     done = limited(1000, "convert", source, "-o", tmp_path / name)
 
     said = done.stderr.decode()
@@ -62,7 +62,7 @@ def test_a_full_disk_leaves_nothing_and_names_the_file(source, tmp_path, name):
         assert f"{tmp_path / name}: " in said
 
 
-def test_a_full_disk_in_the_middle_of_a_directory_keeps_what_is_whole(tmp_path):
+def test_a_full_disk_during_a_directory_keeps_the_complete_files(tmp_path):
     (tmp_path / "in").mkdir()
     short, long = HISTORIES[2], json.dumps(json.loads(HISTORIES[2]) * 40)
     for name, text in (("a", short), ("b", long), ("c", short)):
@@ -87,7 +87,7 @@ def test_a_full_disk_leaves_no_parquet_file(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
-def test_standard_output_that_is_full_is_one_sentence(source):
+def test_a_full_standard_output_gives_a_message_of_one_line(source):
     for command in ("convert", "show"):
         with Path("/dev/full").open("wb") as full:
             done = subprocess.run([str(COMMAND), command, str(source)], stdout=full, stderr=-1, timeout=50)
@@ -97,7 +97,7 @@ def test_standard_output_that_is_full_is_one_sentence(source):
         assert "No space left on device" in said
 
 
-def test_a_pipe_or_a_device_is_written_to_and_stays_what_it_is(source, tmp_path):
+def test_output_to_a_pipe_or_a_device_does_not_replace_it(source, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     got = []
@@ -113,7 +113,7 @@ def test_a_pipe_or_a_device_is_written_to_and_stays_what_it_is(source, tmp_path)
     assert names(tmp_path) == ["in.jsonl", "pipe"]
 
 
-def test_what_is_replaced_may_be_read_by_whom_it_could_be_before(source, tmp_path):
+def test_a_replaced_file_keeps_its_permissions(source, tmp_path):
     target = tmp_path / "private.jsonl"
     target.write_text("old")
     target.chmod(0o600)
@@ -124,7 +124,7 @@ def test_what_is_replaced_may_be_read_by_whom_it_could_be_before(source, tmp_pat
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
-def test_a_link_leads_to_the_file_that_is_replaced(source, tmp_path):
+def test_output_to_a_symbolic_link_replaces_its_target(source, tmp_path):
     (tmp_path / "real").mkdir()
     real, link = tmp_path / "real" / "x.jsonl", tmp_path / "latest.jsonl"
     real.write_text("old")
@@ -139,7 +139,7 @@ def test_a_link_leads_to_the_file_that_is_replaced(source, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-def test_a_file_may_become_itself(source, tmp_path, suffix):
+def test_a_file_can_be_converted_in_place(source, tmp_path, suffix):
     pack = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}[suffix]
     path = tmp_path / f"x.jsonl{suffix}"
     path.write_bytes(pack(source.read_bytes()))
@@ -156,7 +156,7 @@ def test_a_file_may_become_itself(source, tmp_path, suffix):
     assert names(tmp_path) == sorted(["in.jsonl", path.name])
 
 
-def test_without_waiting_for_the_disk_the_result_is_the_same(source, tmp_path):
+def test_no_sync_gives_the_same_result(source, tmp_path):
     for name in ("a.jsonl", "a.jsonl.zst"):
         assert turntree("convert", source, "-o", tmp_path / name, "--no-sync").returncode == 0
     back = turntree("convert", tmp_path / "a.jsonl.zst", "--to", "pydantic-ai")
@@ -165,7 +165,7 @@ def test_without_waiting_for_the_disk_the_result_is_the_same(source, tmp_path):
     assert back.stdout == source.read_bytes()
 
 
-# What is read
+# Input
 
 
 def test_output_inside_the_input_is_not_read_again(tmp_path):
@@ -178,7 +178,7 @@ def test_output_inside_the_input_is_not_read_again(tmp_path):
     assert found == ["a.json", "out/a.json"]
 
 
-def test_links_are_read_and_never_followed_in_circles(tmp_path):
+def test_symbolic_links_are_read_and_their_cycles_are_not_followed(tmp_path):
     inside = tmp_path / "in"
     (inside / "deep").mkdir(parents=True)
     (tmp_path / "elsewhere.json").write_text(HISTORIES[0], encoding="utf-8")
@@ -228,7 +228,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("name", ODD, ids=range(len(ODD)))
-def test_odd_names(tmp_path, name):
+def test_unusual_file_names_are_converted(tmp_path, name):
     inside, out = tmp_path / "in", tmp_path / "out"
     inside.mkdir()
     try:
@@ -266,7 +266,7 @@ def test_odd_names(tmp_path, name):
     ],
 )
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstandard"])
-def test_what_lines_may_look_like(tmp_path, text, documents, pack):
+def test_blank_lines_and_line_endings_are_accepted(tmp_path, text, documents, pack):
     text = text.replace(b"%(one)s", HISTORIES[0].encode()).replace(b"%(two)s", HISTORIES[1].encode())
     path = tmp_path / ("in.jsonl" + {bytes: "", gzip.compress: ".gz", zstandard.compress: ".zst"}[pack])
     path.write_bytes(pack(text))
@@ -277,7 +277,7 @@ def test_what_lines_may_look_like(tmp_path, text, documents, pack):
     assert done.stdout.decode().splitlines() == THREADS[:documents]
 
 
-def test_bytes_that_are_no_json_are_named_by_their_line(tmp_path):
+def test_invalid_json_bytes_are_reported_with_their_line(tmp_path):
     path = tmp_path / "in.jsonl"
     for middle in (b"\0" * 100, b'[{"kind": "req\0uest"}]', b"\xff\xfe[\0", HISTORIES[0].encode("utf-16")):
         path.write_bytes(HISTORIES[0].encode() + b"\n" + middle.replace(b"\n", b"") + b"\n" + HISTORIES[1].encode())
@@ -287,7 +287,7 @@ def test_bytes_that_are_no_json_are_named_by_their_line(tmp_path):
         assert done.stdout.decode().splitlines() == THREADS[:2]
 
 
-def test_an_empty_file_of_one_document_is_an_error(tmp_path):
+def test_an_empty_json_file_is_an_error(tmp_path):
     (tmp_path / "in").mkdir()
     empty, full = tmp_path / "in" / "a.json", tmp_path / "in" / "b.json"
     full.write_text(HISTORIES[0], encoding="utf-8")
@@ -302,7 +302,7 @@ def test_an_empty_file_of_one_document_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 @pytest.mark.parametrize("command", ["convert", "validate", "show"])
-def test_archives_are_read_to_their_end_or_said_to_be_damaged(tmp_path, suffix, command):
+def test_archives_are_read_to_their_end_or_reported_as_damaged(tmp_path, suffix, command):
     pack = {".gz": gzip.compress, ".zst": zstandard.compress}[suffix]
     path = tmp_path / f"in.jsonl{suffix}"
     one, two = ((HISTORIES[n] + "\n").encode() for n in (0, 1))
@@ -329,7 +329,7 @@ def test_archives_are_read_to_their_end_or_said_to_be_damaged(tmp_path, suffix, 
         assert "b'" not in said
 
 
-def test_long_lines_cost_their_own_length_only(tmp_path):
+def test_the_memory_for_a_long_line_is_proportional_to_its_length(tmp_path):
     long = json.loads(HISTORIES[2])
     long[0]["parts"][0]["content"] = "word " * 2_000_000
     path = tmp_path / "in.jsonl"
@@ -343,7 +343,7 @@ def test_long_lines_cost_their_own_length_only(tmp_path):
     assert out[1] == tp.from_pydantic_ai(json.dumps(long)).model_dump_json()
 
 
-def test_one_line_is_shown_without_reading_the_rest(tmp_path):
+def test_show_does_not_read_the_lines_after_the_chosen_line(tmp_path):
     path = tmp_path / "in.jsonl"
     with path.open("w", encoding="utf-8") as file:
         file.write(HISTORIES[1] + "\n" + HISTORIES[2] + "\n")
@@ -369,7 +369,7 @@ def test_one_line_is_shown_without_reading_the_rest(tmp_path):
             assert b"there is no document in line 62" in shown.stderr
 
 
-def test_many_files_are_validated_in_their_order(tmp_path):
+def test_validate_prints_the_files_in_order(tmp_path):
     for number in range(30):
         text = BROKEN if number % 10 == 3 else HISTORIES[number % len(HISTORIES)]
         (tmp_path / f"{number:02}.json").write_text(text, encoding="utf-8")
@@ -383,7 +383,7 @@ def test_many_files_are_validated_in_their_order(tmp_path):
     assert files == ["03.json", "13.json", "23.json", "25.jsonl"]
 
 
-def test_a_table_of_large_documents_is_read_in_small_parts(tmp_path):
+def test_a_table_of_large_documents_is_read_in_small_batches(tmp_path):
     large = json.loads(HISTORIES[2])
     large[0]["parts"][0]["content"] = "".join(f"word {n} " for n in range(600_000))
     text = json.dumps(large)
@@ -397,7 +397,7 @@ def test_a_table_of_large_documents_is_read_in_small_parts(tmp_path):
     assert written == [tp.from_pydantic_ai(text).model_dump_json()] * 12
 
 
-def test_the_library_says_so_too(tmp_path):
+def test_convert_jsonl_raises_errors_and_leaves_no_file(tmp_path):
     path = tmp_path / "in.jsonl.zst"
     path.write_bytes(zstandard.compress(HISTORIES[0].encode() * 9)[:-9])
 

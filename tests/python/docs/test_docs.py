@@ -1,6 +1,6 @@
 """The code of the README and the guides runs.
 
-Every ```python block is run, in order; a ```text block after it is what it prints.
+Every ```python block runs, in order; a ```text block after it contains its expected output.
 """
 
 import ast
@@ -26,13 +26,13 @@ def blocks(path):
 
 
 def run_block(path, line, code, namespace, runner):
-    """Run one block, with `await` allowed as in a notebook; give back what it printed."""
-    padded = "\n" * line + code  # so that tracebacks point into the document
+    """Run one block, with `await` allowed as in a notebook. Returns its printed output."""
+    padded = "\n" * line + code  # tracebacks then show the line of the document
     compiled = compile(padded, str(path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     printed = io.StringIO()
     with redirect_stdout(printed):
         if compiled.co_flags & inspect.CO_COROUTINE:
-            # eval gives back the coroutine of the block
+            # eval returns the coroutine of the block
             runner.run(eval(compiled, namespace))
         else:
             exec(compiled, namespace)
@@ -62,7 +62,7 @@ def test_the_readme_has_an_example():
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_the_links_of_a_document_lead_somewhere(path):
+def test_the_links_of_a_document_resolve(path):
     text = path.read_text(encoding="utf-8")
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
     local = [target for target in targets if "://" not in target]

@@ -1,4 +1,4 @@
-"""Every example runs, offline and without keys, and fails in one sentence when it has to."""
+"""Every example runs offline and without keys; an expected failure prints a message of one line."""
 
 import importlib.util
 import os
@@ -14,13 +14,13 @@ import pytest
 from turntree import thread_protocol as tp
 
 ROOT = Path(__file__).resolve().parents[3]
-# Ray is large and has no wheel for every Python: its example has tests of its own: test_ray.py, and one below.
+# Ray is large and has no wheel for every Python: its example has separate tests, in test_ray.py and one below.
 EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.stem != "ray_data"]
-NOBODY = "127.0.0.1:1"  # no one listens on this port
+NOBODY = "127.0.0.1:1"  # no server listens on this port
 
 
 def run(script, *arguments, python=(), **environment):
-    """Run a script as a user would, away from any key, proxy or Ollama of this machine."""
+    """Run a script as a user does, without the keys, the proxy and the Ollama server of this machine."""
     private = ("_API_KEY", "_PROXY", "PYTHONPATH", "OLLAMA_HOST")
     kept = {k: v for k, v in os.environ.items() if not k.upper().endswith(private)}
     return subprocess.run(
@@ -32,7 +32,7 @@ def run(script, *arguments, python=(), **environment):
     )
 
 
-def assert_fails_in_one_sentence(done, *words):
+def assert_fails_with_one_line(done, *words):
     assert done.returncode == 1, done
     assert "Traceback" not in done.stdout + done.stderr
     (sentence,) = done.stderr.strip().splitlines()
@@ -61,10 +61,10 @@ def test_the_function_of_the_ray_example_converts_a_table(monkeypatch):
     assert done["thread"].to_pylist() == expected
 
 
-def test_the_ray_example_without_ray_is_one_sentence():
+def test_the_ray_example_without_ray_gives_a_message_of_one_line():
     if importlib.util.find_spec("ray") is not None:
         pytest.skip("ray is installed")
-    assert_fails_in_one_sentence(run(ROOT / "examples" / "ray_data.py"), "ray is not installed")
+    assert_fails_with_one_line(run(ROOT / "examples" / "ray_data.py"), "ray is not installed")
 
 
 def test_quickstart_converts_every_history():
@@ -94,13 +94,13 @@ def test_quickstart_prints_on_a_plain_terminal():
     assert done.returncode == 0, done.stderr
 
 
-def test_quickstart_without_turntree_is_one_sentence():
+def test_quickstart_without_turntree_gives_a_message_of_one_line():
     done = run(ROOT / "examples" / "quickstart.py", python=("-S",))
 
-    assert_fails_in_one_sentence(done, "turntree is not installed", "make demo")
+    assert_fails_with_one_line(done, "turntree is not installed", "make demo")
 
 
-def test_quickstart_asks_its_own_server_without_a_proxy():
+def test_quickstart_connects_to_its_server_without_a_proxy():
     proxy = f"http://{NOBODY}"
 
     done = run(ROOT / "examples" / "quickstart.py", HTTP_PROXY=proxy, http_proxy=proxy)
@@ -109,33 +109,33 @@ def test_quickstart_asks_its_own_server_without_a_proxy():
 
 
 @pytest.mark.parametrize("damage", [b"", b"[{", b"\xff\xfe", b'{"kind": 1}', b"[1]"])
-def test_quickstart_with_a_damaged_history_is_one_sentence(tmp_path, damage):
+def test_quickstart_with_a_damaged_history_gives_a_message_of_one_line(tmp_path, damage):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "examples" / "data" / "aaa.json").write_bytes(damage)
 
     done = run(tmp_path / "examples" / "quickstart.py")
 
-    assert_fails_in_one_sentence(done)
+    assert_fails_with_one_line(done)
 
 
-def test_quickstart_with_no_histories_is_one_sentence(tmp_path):
+def test_quickstart_with_no_histories_gives_a_message_of_one_line(tmp_path):
     shutil.copy(ROOT / "examples" / "quickstart.py", tmp_path)
 
-    assert_fails_in_one_sentence(run(tmp_path / "quickstart.py"), "no histories")
+    assert_fails_with_one_line(run(tmp_path / "quickstart.py"), "no histories")
 
 
 @pytest.mark.parametrize(
     ("key", "said"),
     [("OPENAI_API_KEY", "model: OpenAI"), ("ANTHROPIC_API_KEY", "model: Anthropic")],
 )
-def test_quickstart_with_an_unreachable_provider_is_one_sentence(key, said):
-    # A proxy that nobody runs: the request cannot leave this machine.
+def test_quickstart_with_an_unreachable_provider_gives_a_message_of_one_line(key, said):
+    # The proxy does not exist: the request cannot leave this machine.
     proxy = f"http://{NOBODY}"
     secret = "sk-secret-0123456789"
 
     done = run(ROOT / "examples" / "quickstart.py", HTTPS_PROXY=proxy, HTTP_PROXY=proxy, **{key: secret})
 
-    assert_fails_in_one_sentence(done)
+    assert_fails_with_one_line(done)
     assert said in done.stdout
     assert secret not in done.stdout + done.stderr
 
@@ -171,10 +171,10 @@ def test_quickstart_uses_ollama_if_it_answers():
         server.shutdown()
 
     assert f"model: Ollama tiny, because it answers at http://{host}" in done.stdout
-    assert_fails_in_one_sentence(done, "memory")
+    assert_fails_with_one_line(done, "memory")
 
 
-def test_histories_are_what_pydantic_ai_writes():
+def test_the_example_histories_are_in_the_format_of_pydantic_ai():
     done = run(ROOT / "examples" / "data" / "make_histories.py", "--check")
 
     assert done.returncode == 0, done.stderr

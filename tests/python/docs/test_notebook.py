@@ -11,7 +11,7 @@ NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "agent.ipynb"
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
-    """Run the notebook once; give back the output of each tagged cell as text."""
+    """Run the notebook once. Returns the output of each tagged cell as text."""
     home = tmp_path_factory.mktemp("notebook")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
@@ -34,39 +34,39 @@ def text_of(output):
     return output.data["text/plain"]
 
 
-def test_await_run(outputs):
+def test_the_notebook_awaits_a_run(outputs):
     assert outputs["await-run"] == "'It is sunny in Tokyo.'"
 
 
-def test_tools_ran_on_the_loop_of_the_kernel(outputs):
+def test_tools_run_on_the_loop_of_the_kernel(outputs):
     assert outputs["tools"] == "[('weather', {'city': 'Tokyo'}, 'Tokyo: sunny', True)]"
 
 
-def test_run_sync_inside_the_running_loop(outputs):
+def test_run_sync_works_inside_the_running_loop(outputs):
     assert outputs["run-sync"] == "'It is sunny in Tokyo.'"
 
 
-def test_async_for(outputs):
+def test_the_notebook_iterates_a_stream_with_async_for(outputs):
     assert outputs["async-for"] == "one two three\n"
 
 
-def test_turn_after_the_stream(outputs):
+def test_the_turn_is_available_after_the_stream(outputs):
     assert outputs["turn-after-stream"] == "'one two three'"
 
 
-def test_many_at_once(outputs):
+def test_many_runs_execute_concurrently_in_a_notebook(outputs):
     assert outputs["gather"] == "['0', '1', '2', '3', '4']"
 
 
-def test_stopping_a_cell_early_leaves_the_kernel_usable(outputs):
+def test_leaving_a_stream_early_leaves_the_kernel_usable(outputs):
     assert outputs["break"] == "stopped\nstill here\n"
 
 
-def test_the_loop_is_left_as_it_was(outputs):
+def test_turntree_does_not_change_the_event_loop_of_the_kernel(outputs):
     assert outputs["loop"] == "True"
 
 
-def test_the_notebook_is_kept_without_outputs():
+def test_the_notebook_is_stored_without_outputs():
     notebook = nbformat.read(NOTEBOOK, as_version=4)
 
     assert all(not cell.get("outputs") for cell in notebook.cells)

@@ -1,4 +1,4 @@
-"""The example for Ray Data on a real cluster of this machine; only where Ray is installed, which is large."""
+"""The example for Ray Data on a real local cluster; skipped if Ray, a large package, is not installed."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ THREADS = [tp.from_pydantic_ai(history).model_dump_json() for history in HISTORI
 
 
 @pytest.mark.timeout(600)
-def test_parquet_files_become_parquet_files_with_one_more_column(tmp_path):
+def test_conversion_with_ray_adds_a_column_to_parquet_files(tmp_path):
     (tmp_path / "in").mkdir()
     expected = {}
     for part in range(3):

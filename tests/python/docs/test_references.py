@@ -166,7 +166,7 @@ def test_every_citation_resolves(sections: dict[str, set[str]], decisions: set[s
         ("RFC 1", ["RFC 1: not in docs/specifications.md"]),
     ],
 )
-def test_a_wrong_citation_is_found(
+def test_a_wrong_citation_is_detected(
     text: str, expected: list[str], sections: dict[str, set[str]], decisions: set[str]
 ) -> None:
     assert problems(text, sections, decisions) == expected

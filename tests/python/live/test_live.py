@@ -1,7 +1,7 @@
-"""Real vendors, a few cheap requests each: one text, one stream, one round of tools, one structured answer.
+"""A few cheap requests to each real vendor: one text, one stream, one tool call, one structured answer.
 
-A vendor is asked only when its key is in the environment; otherwise its tests are skipped, and say so. `TURNTREE_LIVE`
-names vendors to restrict the run to (`TURNTREE_LIVE=groq,mistral`); `TURNTREE_LIVE=none` asks nobody. Models can be
+A vendor is called only if its key is in the environment; otherwise its tests are skipped with a reason. `TURNTREE_LIVE`
+names vendors to restrict the run to (`TURNTREE_LIVE=groq,mistral`); `TURNTREE_LIVE=none` skips all. Models can be
 changed one by one, as `TURNTREE_LIVE_GROQ_MODEL=…`.
 """
 
@@ -42,7 +42,7 @@ SCHEMA = {
 
 @dataclass(frozen=True)
 class Vendor:
-    """Whom to ask, with which model, and where its key is."""
+    """A vendor, the model to call, and the environment variables of its key."""
 
     name: str
     make: object
@@ -54,7 +54,7 @@ class Vendor:
         if ONLY and self.name not in ONLY:
             return f"{self.name}: not among TURNTREE_LIVE={','.join(ONLY)}"
         if self.name == "ollama":
-            return None if answers(OLLAMA_HOST) else f"ollama: nobody answers at {OLLAMA_HOST}"
+            return None if answers(OLLAMA_HOST) else f"ollama: no server answers at {OLLAMA_HOST}"
         if not any(os.environ.get(key) for key in self.keys):
             return f"{self.name}: {' or '.join(self.keys)} is not set"
         return None
@@ -107,13 +107,13 @@ each_vendor = pytest.mark.parametrize("vendor", ASKED, ids=lambda vendor: vendor
 
 
 @pytest.mark.parametrize("vendor", SPARED, ids=lambda vendor: vendor.name)
-def test_who_is_not_asked(vendor):
+def test_a_vendor_is_skipped_with_a_reason(vendor):
     """One line for each vendor in pytest's summary, with the reason."""
     pytest.skip(f"NOT TESTED live, text, stream, tools and structure: {vendor.reason_to_skip()}")
 
 
 @each_vendor
-async def test_text(vendor):
+async def test_a_vendor_answers_with_text(vendor):
     turn = await vendor.agent().run("What is the capital of France? Answer with its name alone.")
 
     assert "Paris" in turn.response.text
@@ -123,7 +123,7 @@ async def test_text(vendor):
 
 
 @each_vendor
-async def test_stream(vendor):
+async def test_a_vendor_streams_text(vendor):
     stream = vendor.agent().stream("Count from 1 to 10, separated by spaces. Nothing else.")
     events = [event.upp async for event in stream if event.upp]
     turn = await stream.turn
@@ -137,7 +137,7 @@ async def test_stream(vendor):
 
 
 @each_vendor
-async def test_a_round_of_tools(vendor):
+async def test_a_vendor_calls_a_tool(vendor):
     asked = []
 
     @tool
@@ -155,7 +155,7 @@ async def test_a_round_of_tools(vendor):
 
 
 @each_vendor
-async def test_a_structured_answer(vendor):
+async def test_a_vendor_returns_structured_data(vendor):
     question = 'Which city is called the City of Light, and in which country? Answer as JSON: {"city": …, "country": …}'
     turn = await vendor.agent(structure=SCHEMA).run(question)
 

@@ -19,7 +19,7 @@ from turntree import _core
 
 HERE = Path(__file__).parent
 STUBS = HERE.parents[2] / "python" / "turntree" / "_core"
-SELFTEST = "_bridge_selftest"  # in a build for the tests of the bridge only
+SELFTEST = "_bridge_selftest"  # exists only in a build for the tests of the bridge
 
 
 def main() -> int:

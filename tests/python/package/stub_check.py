@@ -17,15 +17,15 @@ from typing import Any, Literal
 Kind = Literal["method", "classmethod", "staticmethod", "property", "attribute"]
 
 EMPTY = inspect.Parameter.empty
-# What `inspect` gives for a default that has no literal, as `...` in a text signature.
+# The value of `inspect` for a default without a literal, `...` in a text signature.
 SOME_DEFAULT = Ellipsis
 
-# Every object has these; a stub repeats them only where a checker must know.
+# Every object has these members; a stub repeats them only if a type checker needs them.
 OPTIONAL = frozenset(
     {"__doc__", "__module__", "__repr__", "__str__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__dict__"}
     | {"__weakref__", "__firstlineno__", "__static_attributes__", "__qualname__", "__name__", "__annotations__"}
 )
-# Made by us when the module is loaded, for FastAPI; no part of the typed face.
+# turntree creates these at import for FastAPI; they are not part of the typed interface.
 HIDDEN = frozenset({"__dataclass_fields__"})
 MODULE_NAMES = frozenset(
     {"__all__", "__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__", "_bridge_selftest"}
@@ -35,14 +35,14 @@ MODULE_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter, as far as both sides can tell it."""
+    """One parameter, with the facts that both stub and module provide."""
 
     name: str
     kind: str
     default: Any = EMPTY
 
     def fits(self, other: Parameter) -> bool:
-        """Whether both are the same; a default without a literal fits any other."""
+        """Whether both are equal; a default without a literal equals any other."""
         if (self.name, self.kind) != (other.name, other.kind):
             return False
         if SOME_DEFAULT in (self.default, other.default):
@@ -80,7 +80,7 @@ class Class:
 
 
 def read_stub(source: str) -> dict[str, Class | Member]:
-    """Everything that a stub declares, by name; aliases and type variables left out."""
+    """Everything that a stub declares, by name; without aliases and type variables."""
     found: dict[str, Class | Member] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
@@ -106,7 +106,7 @@ def _stub_class(node: ast.ClassDef) -> Class:
                 result.constructor = parameters[1:]
                 continue
             if any(ast.unparse(decorator) == f"{item.name}.setter" for decorator in item.decorator_list):
-                continue  # the property that it belongs to has been read
+                continue  # its property was read already
             kind: Kind = "method"
             for decorator in item.decorator_list:
                 name = ast.unparse(decorator)
@@ -151,7 +151,7 @@ def _literal_of(annotation: ast.expr) -> Any:
 
 
 def read_module(module: ModuleType, unexported: Mapping[str, type[Any]]) -> dict[str, Class | Member]:
-    """Everything that a module holds, by name, and classes that it gives but does not export."""
+    """All members of a module by name, and the classes that it returns but does not export."""
     named = {name: value for name, value in vars(module).items() if name not in MODULE_NAMES}
     found: dict[str, Class | Member] = {}
     for name, value in {**named, **unexported}.items():
@@ -197,7 +197,7 @@ def _native_member(value: Any) -> Member:
     if isinstance(value, staticmethod):
         return Member("staticmethod", _native_parameters(value), documentation=paragraphs)
     if type(value).__name__ == "wrapper_descriptor":
-        # A slot as __len__: its parameters are the interpreter's.
+        # A slot such as __len__: the interpreter defines its parameters.
         return Member("method", None, documentation=None)
     if callable(value):
         return Member("method", _native_parameters(value)[1:], documentation=paragraphs)
@@ -220,7 +220,7 @@ def differences(stub: str, module: ModuleType, unexported: Mapping[str, type[Any
     Args:
         stub: Text of the stub.
         module: The module.
-        unexported: Classes that the module's functions give, by the name that the stub has for them.
+        unexported: Classes that the functions of the module return, by their name in the stub.
     """
     declared, native = read_stub(stub), read_module(module, unexported or {})
     return [

@@ -1,4 +1,4 @@
-"""The face that all data classes share: one test a promise, run for every class."""
+"""The interface that all data classes share: one test for each guarantee, run for every class."""
 
 import copy
 import json
@@ -35,7 +35,7 @@ def _turn() -> upp.Turn:
 
 
 def _results() -> list[Data]:
-    """What models of vectors and pictures give."""
+    """Results of embedding and image models."""
     vector = {"vector": [0.5, -1.0], "dimensions": 2, "index": 0, "tokens": 3}
     embedded = upp.EmbeddingResult.model_validate({"embeddings": [vector], "usage": {"totalTokens": 3}})
     progress = {"embeddings": [vector], "completed": 1, "total": 2, "percent": 50.0}
@@ -95,7 +95,7 @@ def test_every_data_class_has_a_sample() -> None:
 
 
 @each
-def test_json_comes_back_equal(value: Data) -> None:
+def test_values_are_equal_after_a_json_round_trip(value: Data) -> None:
     cls = type(value)
 
     assert cls.model_validate_json(value.model_dump_json()) == value
@@ -105,7 +105,7 @@ def test_json_comes_back_equal(value: Data) -> None:
 
 
 @each
-def test_dumps_validate(value: Data) -> None:
+def test_dumps_validate_to_equal_values(value: Data) -> None:
     cls = type(value)
 
     assert cls.model_validate(value.model_dump()) == value
@@ -114,7 +114,7 @@ def test_dumps_validate(value: Data) -> None:
 
 
 @each
-def test_json_mode_is_plain_json(value: Data) -> None:
+def test_json_mode_returns_plain_json_values(value: Data) -> None:
     assert value.model_dump(mode="json") == json.loads(value.model_dump_json())
     assert json.loads(value.model_dump_json(indent=4)) == value.to_dict()
 
@@ -136,7 +136,7 @@ def test_the_schema_is_valid_and_accepts_the_value(value: Data) -> None:
 
 
 @each
-def test_fields_of_pydantic_models(value: Data) -> None:
+def test_the_classes_are_field_types_of_pydantic_models(value: Data) -> None:
     cls = type(value)
     model = TypeAdapter(list[cls])  # type: ignore[valid-type]
 
@@ -153,7 +153,7 @@ def test_reprs_are_short_and_safe(value: Data) -> None:
     assert "<script" not in upp.Text("<script>")._repr_html_()
 
 
-def test_frozen_values_hash_and_threads_do_not() -> None:
+def test_frozen_values_are_hashable_and_threads_are_not() -> None:
     one = upp.UserMessage("hi", id="u", metadata={"a": {"x": 1, "y": 2}}, timestamp=TIME)
     two = upp.UserMessage("hi", id="u", metadata={"a": {"y": 2, "x": 1}}, timestamp=TIME)
 
@@ -172,7 +172,7 @@ def test_equal_numbers_have_equal_hashes() -> None:
     assert hash(one) == hash(other)
 
 
-def test_python_names_and_types_on_request() -> None:
+def test_model_dump_gives_python_names_and_types_on_request() -> None:
     message = upp.AssistantMessage("x", [upp.ToolCall("c", "t", {"keepMe": None})], timestamp=TIME)
 
     dump = message.model_dump(by_alias=False, exclude_none=True)
@@ -183,7 +183,7 @@ def test_python_names_and_types_on_request() -> None:
     assert upp.Audio(b"RIFF", "audio/wav").model_dump(mode="json")["data"] == "UklGRg=="
 
 
-def test_unknown_members_and_numbers_survive() -> None:
+def test_unknown_members_and_the_spelling_of_numbers_are_preserved() -> None:
     text = (
         '{"id":"m","type":"user","content":[{"type":"smell","rose":1.50}],"metadata":{"x":{"n":1e400}},'
         '"timestamp":"2024-01-15T10:30:00.000Z","future":[12345678901234567890123]}'
@@ -192,7 +192,7 @@ def test_unknown_members_and_numbers_survive() -> None:
     assert upp.UserMessage.model_validate_json(text).model_dump_json() == text
 
 
-def test_validation_errors_name_place_rule_and_input() -> None:
+def test_validation_errors_contain_location_rule_and_input() -> None:
     with pytest.raises(turntree.ValidationError) as caught:
         upp.Thread.model_validate({"id": "t", "messages": [{"id": "m", "type": "user"}]})
 
@@ -215,14 +215,14 @@ def test_validation_errors_name_place_rule_and_input() -> None:
         (b"null", "invalid"),
     ],
 )
-def test_bad_documents_get_a_clear_error(text: bytes, kind: str) -> None:
+def test_invalid_documents_raise_a_typed_validation_error(text: bytes, kind: str) -> None:
     with pytest.raises(turntree.ValidationError) as caught:
         upp.UserMessage.model_validate_json(text)
 
     assert caught.value.errors()[0]["type"] == kind
 
 
-def test_what_is_not_json_is_refused_by_place() -> None:
+def test_non_json_values_are_refused_with_their_location() -> None:
     with pytest.raises(TypeError, match=r"arguments/deep/1: a object has no JSON form|arguments/deep/1"):
         upp.ToolCall("c", "t", {"deep": [1, object()]})
     with pytest.raises(ValueError, match="not JSON; use None"):
@@ -236,7 +236,7 @@ def test_what_is_not_json_is_refused_by_place() -> None:
         upp.ToolResult("c", nested)
 
 
-def test_what_a_message_takes_its_document_can_be_read_again() -> None:
+def test_the_nesting_limit_is_equal_for_constructors_and_documents() -> None:
     def nested(levels: int) -> list[object]:
         return [nested(levels - 1)] if levels > 1 else []
 
@@ -251,7 +251,7 @@ def test_what_a_message_takes_its_document_can_be_read_again() -> None:
         upp.ToolResult("c", [deepest])
 
 
-def test_pydantic_shows_our_errors_as_its_own() -> None:
+def test_pydantic_reports_turntree_errors_as_validation_errors() -> None:
     class Model(BaseModel):
         message: upp.UserMessage
 
@@ -262,7 +262,7 @@ def test_pydantic_shows_our_errors_as_its_own() -> None:
     assert "/content" in caught.value.errors()[0]["msg"]
 
 
-def test_fastapi_bodies_and_responses() -> None:
+def test_fastapi_accepts_the_classes_as_bodies_and_responses() -> None:
     app = FastAPI()
 
     @app.post("/echo")

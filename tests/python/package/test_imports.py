@@ -1,4 +1,4 @@
-"""Modules of the package do not import each other in circles, and low stubs do not import high modules."""
+"""The modules of the package have no import cycles, and lower stubs do not import higher modules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PYTHON = ROOT / "python"
 STUBS = PYTHON / "turntree" / "_core"
 
 # An agent has a strategy, a strategy's context has the agent, and `ApprovalRequired` has the session of an agent.
-# The imports that close these circles are for type checkers, or inside the function that needs them.
+# The imports that close these cycles are for type checkers, or inside the function that needs them.
 ALLOWED = {
     "turntree._agent",
     "turntree._strategies",
@@ -34,7 +34,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports(tree: ast.AST, known: set[str], *, at_run_time: bool) -> Iterator[str]:
-    """The modules that a module imports; `at_run_time` leaves out functions and TYPE_CHECKING blocks."""
+    """The modules that a module imports; `at_run_time` ignores functions and TYPE_CHECKING blocks."""
     for node in ast.iter_child_nodes(tree):
         if at_run_time and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -60,7 +60,7 @@ def graph(*, at_run_time: bool) -> dict[str, set[str]]:
 
 
 def circles(edges: dict[str, set[str]]) -> list[set[str]]:
-    """Sets of modules that reach each other."""
+    """Sets of modules that import each other directly or indirectly."""
 
     def reached(start: str) -> set[str]:
         seen, todo = set[str](), [start]
@@ -75,23 +75,23 @@ def circles(edges: dict[str, set[str]]) -> list[set[str]]:
     return [set(circle) for circle in found if len(circle) > 1]
 
 
-def test_a_circle_is_found() -> None:
+def test_an_import_cycle_is_detected() -> None:
     edges = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
 
     assert circles(edges) == [{"a", "b", "c"}]
 
 
-def test_no_circle_of_imports_at_run_time() -> None:
+def test_there_is_no_import_cycle_at_run_time() -> None:
     assert circles(graph(at_run_time=True)) == []
 
 
-def test_no_other_circle_of_more_than_two_modules_for_type_checkers() -> None:
+def test_type_checking_imports_have_no_unlisted_cycle_of_three_modules() -> None:
     long = [circle for circle in circles(graph(at_run_time=False)) if len(circle) > 2]
 
     assert [circle for circle in long if not circle <= ALLOWED] == []
 
 
-def test_stubs_do_not_import_each_other_in_circles() -> None:
+def test_stubs_have_no_import_cycle() -> None:
     edges: dict[str, set[str]] = {}
     for path in STUBS.glob("_[a-z]*.pyi"):
         names = imports(ast.parse(path.read_text("utf-8")), set(), at_run_time=False)

@@ -1,4 +1,4 @@
-"""What the package shows, and what importing it costs."""
+"""The names that the package exports, and the modules that its import loads."""
 
 import importlib
 import inspect
@@ -53,7 +53,7 @@ ERRORS = {
 
 
 def fresh(source):
-    """Run code in an interpreter without site directories of the user or the environment; give back its output."""
+    """Run code in an interpreter without the site directories of the user or the environment. Returns its output."""
     done = subprocess.run(
         [sys.executable, "-I", "-c", textwrap.dedent(source)],
         capture_output=True,
@@ -65,18 +65,18 @@ def fresh(source):
     return done.stdout.split()
 
 
-def test_the_uap_names_are_there():
+def test_all_uap_names_are_exported():
     assert set(turntree.__all__) >= UAP | ERRORS | {"__version__"}
 
 
-def test_no_upp_name_is_there():
+def test_no_upp_name_is_exported_by_turntree():
     """UAP-1.0 forbids the re-export."""
     shown = set(turntree.__all__) | {name for name in dir(turntree) if not name.startswith("_")}
 
     assert shown & set(upp.__all__) == set()
 
 
-def test_dir_shows_nothing_by_accident():
+def test_dir_lists_only_public_names():
     shown = {name for name in dir(turntree) if not name.startswith("_")}
     modules = {name for name in shown if inspect.ismodule(getattr(turntree, name))}
 
@@ -121,10 +121,10 @@ def test_every_name_has_a_docstring(module, name):
 
 
 @pytest.mark.parametrize(("module", "name"), list(documented()))
-def test_every_name_says_where_users_find_it(module, name):
+def test_every_object_names_a_public_module(module, name):
     value = getattr(importlib.import_module(module), name)
 
-    if module != "turntree.testing":  # whose classes nobody pickles
+    if module != "turntree.testing":  # its classes are not pickled
         assert "._" not in value.__module__
     found = getattr(importlib.import_module(value.__module__), value.__name__)
     assert found is value
@@ -144,7 +144,7 @@ def test_every_public_method_has_a_docstring(module, name):
     assert [key for key, member in methods.items() if not inspect.getdoc(member)] == []
 
 
-def test_version():
+def test_the_version_equals_that_of_the_distribution():
     from importlib.metadata import version
 
     assert turntree.__version__ == version("turntree")

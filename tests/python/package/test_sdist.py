@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is missing")
-def test_the_lock_file_of_the_source_distribution_fits(root, tmp_path):
+def test_the_lock_file_of_the_source_distribution_is_current(root, tmp_path):
     build = [sys.executable, "-m", "maturin", "sdist", "--out", str(tmp_path)]
     subprocess.run(build, cwd=root, check=True, capture_output=True, timeout=60)
     (archive,) = tmp_path.glob("*.tar.gz")

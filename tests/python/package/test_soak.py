@@ -1,4 +1,4 @@
-"""Runs leave nothing behind: the memory of a process that has made many."""
+"""Runs do not leak: the memory of a process after many runs."""
 
 import subprocess
 import sys
@@ -7,15 +7,15 @@ import pytest
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 
-# Bytes a run. Fewer than one object of Python's smallest kinds takes, and more than the allocators' own wandering.
+# Bytes per run: less than the smallest Python object, and more than the variation of the allocators.
 BOUND = 64
 
 
 @LINUX
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("way", ["run", "stream", "left", "session", "failing"])
-def test_runs_leave_no_memory_behind(root, way):
-    """From 2 000 to 6 000 runs, with an agent and a model of their own each."""
+def test_runs_do_not_leak_memory(root, way):
+    """The growth between 2 000 and 6 000 runs, each with a new agent and a new model."""
     source = f"""
 import asyncio, sys
 sys.path.insert(0, {str(root / "benches/python")!r})
@@ -30,8 +30,8 @@ print((looks[6_000] - looks[2_000]) / 4_000)
 
 
 @LINUX
-def test_the_bound_finds_a_leak_of_a_hundred_bytes_a_run(root):
-    """What the test above would say of runs that leave a hundred bytes each."""
+def test_the_memory_bound_detects_a_leak_of_100_bytes_per_run(root):
+    """The test above must fail for runs that leak 100 bytes each."""
     source = f"""
 import asyncio, sys
 sys.path.insert(0, {str(root / "benches/python")!r})

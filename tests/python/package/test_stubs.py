@@ -1,7 +1,7 @@
 """The stub matches the native module, and all public names have types and docstrings.
 
 `stub_check` compares names, parameters, defaults and docstrings in both directions; `mypy.stubtest` compares types;
-mypy and basedpyright check the expectations in ``typing/``; `--verifytypes` counts what is unknown.
+mypy and basedpyright check the expectations in ``typing/``; `--verifytypes` counts unknown types.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def stub() -> str:
 
 
 def unexported() -> dict[str, type[Any]]:
-    """Classes that runs give and no module exports, by name."""
+    """Classes of returned objects that no module exports, by name."""
 
     async def ask() -> dict[str, type[Any]]:
         stream = turntree.agent(model=scripted([])).stream("hi")._native
@@ -71,7 +71,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 # The stub and the module
 
 
-def test_the_package_ships_its_types() -> None:
+def test_the_package_contains_its_stubs_and_py_typed() -> None:
     assert (STUBS / "__init__.pyi").is_file()
     assert STUBS.with_name("py.typed").is_file()
 
@@ -95,7 +95,7 @@ def test_the_stub_package_exports_what_the_module_exports() -> None:
     assert {*exported} == imported | {"__version__"}
 
 
-def test_the_stub_is_the_module() -> None:
+def test_the_stub_agrees_with_the_module() -> None:
     assert differences(stub(), _core, unexported()) == []
 
 
@@ -127,7 +127,7 @@ def test_the_stub_is_the_module() -> None:
         ("    def aclose(self)", "    def aclosed(self)", "EventStream.aclose is not in the stub"),
     ],
 )
-def test_a_change_on_one_side_is_found(old: str, new: str, found: str) -> None:
+def test_a_difference_between_stub_and_module_is_detected(old: str, new: str, found: str) -> None:
     source = stub()
     assert old in source
 
@@ -136,7 +136,7 @@ def test_a_change_on_one_side_is_found(old: str, new: str, found: str) -> None:
     assert any(found in sentence for sentence in differences(changed, _core, unexported()))
 
 
-def test_what_is_added_to_the_module_and_forgotten_in_the_stub_is_found() -> None:
+def test_a_member_missing_in_the_stub_is_detected() -> None:
     class Counter:
         """Counts."""
 
@@ -192,20 +192,20 @@ class Counter:
 
 
 @pytest.mark.timeout(300)
-def test_stubtest_agrees() -> None:
+def test_stubtest_passes() -> None:
     checked = run(str(HERE / "run_stubtest.py"))
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.timeout(300)
-def test_mypy_is_strict_with_the_package_and_its_expectations() -> None:
+def test_mypy_passes_in_strict_mode() -> None:
     checked = run("-m", "mypy", "python/turntree", "tests/python/typing")
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.timeout(300)
-def test_basedpyright_is_strict_with_the_package_and_its_expectations() -> None:
+def test_basedpyright_passes_in_strict_mode() -> None:
     checked = run("-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", "python", "tests/python/typing")
     report = json.loads(checked.stdout)
     assert report["summary"]["filesAnalyzed"] > 0
@@ -242,13 +242,13 @@ def test_every_name_in_all_exists() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_everything_public_has_a_docstring(name: str) -> None:
+def test_every_public_object_has_a_docstring(name: str) -> None:
     module = importlib.import_module(name)
     assert module.__doc__
     assert [*undocumented(module)] == []
 
 
-def test_what_has_no_docstring_is_found() -> None:
+def test_a_missing_docstring_is_detected() -> None:
     class Base:
         """A base."""
 

@@ -15,7 +15,7 @@ def call(name, /, **arguments):
 
 
 def echo(request):
-    """A model that says what it was told."""
+    """A model that repeats the user's text."""
     return f"you said {request.messages[-1].text}"
 
 
@@ -24,7 +24,7 @@ def texts(messages):
 
 
 def rounds(request):
-    """A model that has a tool called as often as the last user message says, then answers."""
+    """A model that calls a tool as often as the last user message states, then answers."""
     messages = list(request.messages)
     last = max(place for place, message in enumerate(messages) if message.type == "user")
     done = sum(message.type == "tool_result" for message in messages[last:])
@@ -45,7 +45,7 @@ def succeed():
 
 
 def noting(**options):
-    """An agent whose tool notes its calls."""
+    """An agent with a tool that records its calls."""
     noted = []
 
     @tool

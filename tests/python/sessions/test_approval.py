@@ -1,4 +1,4 @@
-"""Calls that a person decides about: runs that stop, and go on after the decision, here or elsewhere. UPP-1.2 §10.4."""
+"""Tool calls that wait for a decision of a person: runs stop, and resume in this or another process. UPP-1.2 §10.4."""
 
 import asyncio
 import copy
@@ -16,7 +16,7 @@ def call(name, /, **arguments):
 
 
 def bank(approval="ask", reply=None):
-    """An agent that pays twice and looks once, and what its tools did."""
+    """An agent that calls `pay` twice and `look` once, and the record of its tool calls."""
     done = []
 
     @tool(approval=approval)
@@ -60,7 +60,7 @@ def results(turn):
 
 
 @pytest.mark.parametrize("approval", ["ask", lambda _: "ask", "async"], ids=["constant", "function", "coroutine"])
-async def test_a_run_stops_once_the_other_calls_have_settled(approval):
+async def test_run_stops_for_approval_after_the_other_calls_end(approval):
     async def asks(_):
         await asyncio.sleep(0)
         return "ask"
@@ -85,7 +85,7 @@ async def test_a_run_stops_once_the_other_calls_have_settled(approval):
     assert "`approve` or `deny`" in str(error)
 
 
-async def test_a_handler_lets_some_calls_through_and_leaves_others_to_a_person():
+async def test_handler_approves_some_calls_and_defers_others():
     helper, done = bank(lambda params: params["amount"] < 2 or "ask")
     sess = session(helper)
 
@@ -99,7 +99,7 @@ async def test_a_handler_lets_some_calls_through_and_leaves_others_to_a_person()
 
 
 @pytest.mark.parametrize("answer", ["no", "yes", "", "ASK"])
-async def test_text_that_is_not_ask_is_no_yes(answer):
+async def test_approval_result_other_than_bool_or_ask_raises(answer):
     helper, done = bank(lambda _: answer)
 
     with pytest.raises(TypeError, match=r'approval must return True, False or "ask"'):
@@ -109,15 +109,15 @@ async def test_text_that_is_not_ask_is_no_yes(answer):
 
 
 @pytest.mark.parametrize("approval", ["Ask", "always", True, 1])
-def test_an_approval_is_a_function_or_ask(approval):
+def test_approval_must_be_a_function_or_ask(approval):
     with pytest.raises(TypeError, match=r'approval must be a function or "ask", not '):
         tool(approval=approval)(lambda: None)
 
 
-# Go on
+# Resume
 
 
-async def test_decisions_are_carried_out_and_nothing_runs_twice():
+async def test_resume_applies_decisions_and_runs_no_call_twice():
     helper, done = bank()
     sess = session(helper)
     first, second = (await stopped(sess)).calls
@@ -141,7 +141,7 @@ async def test_decisions_are_carried_out_and_nothing_runs_twice():
     assert sess.state is None
 
 
-async def test_a_refusal_without_a_reason_has_the_words_of_the_specification():
+async def test_denial_without_a_reason_uses_the_specified_message():
     helper, _ = bank()
     sess = session(helper)
     await stopped(sess)
@@ -152,7 +152,7 @@ async def test_a_refusal_without_a_reason_has_the_words_of_the_specification():
     assert results(turn)[0] == ("Tool execution denied by approval handler", True)
 
 
-async def test_one_by_one():
+async def test_calls_can_be_decided_in_separate_resumes():
     helper, done = bank()
     sess = session(helper)
     first, second = (await stopped(sess)).calls
@@ -169,7 +169,7 @@ async def test_one_by_one():
     assert done == [("look", 1), ("bob", 2), ("ann", 1)]
 
 
-async def test_a_person_may_change_the_arguments():
+async def test_approve_can_change_the_arguments():
     helper, done = bank()
     sess = session(helper)
     first, second = (await stopped(sess)).calls
@@ -182,13 +182,13 @@ async def test_a_person_may_change_the_arguments():
 
     assert done == [("look", 1), ("ann", 100)]
     assert results(turn)[0] == ("paid ann 100", False)
-    # Arguments are checked as those of a model are.
+    # Changed arguments are validated like those of a model.
     assert results(turn)[2][1] is True
     assert "to" in results(turn)[2][0]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_it_survives_a_restart(when):
+async def test_pending_approvals_survive_a_restart(when):
     store = memory()
     helper, done = bank()
     sess = session(helper, persistence=store)
@@ -214,7 +214,7 @@ async def test_it_survives_a_restart(when):
     assert again.tree.history() == list(turn.messages)
 
 
-def test_the_synchronous_twins():
+def test_sync_methods_support_approval():
     helper, done = bank()
     sess = session(helper)
 
@@ -234,7 +234,7 @@ def test_the_synchronous_twins():
 # Streams
 
 
-async def test_a_stream_ends_and_its_turn_raises():
+async def test_stream_ends_and_its_turn_raises_approval_required():
     helper, done = bank()
     sess = session(helper)
     stream = sess.stream("pay")
@@ -256,7 +256,7 @@ async def test_a_stream_ends_and_its_turn_raises():
     assert len(done) == 3
 
 
-def test_streams_without_an_event_loop():
+def test_sync_streams_support_approval():
     helper, _ = bank()
     sess = session(helper)
 
@@ -271,17 +271,17 @@ def test_streams_without_an_event_loop():
     assert stream.turn.response.text == "done"
 
 
-async def test_a_resumed_stream_without_a_run_says_so_where_it_is_read():
+async def test_resume_stream_without_a_stopped_run_raises_when_read():
     sess = session(bank()[0])
 
     with pytest.raises(SessionError, match="no unfinished run"):
         await sess.resume_stream().turn
 
 
-# Wrong use
+# Invalid use
 
 
-async def test_wrong_decisions_change_nothing():
+async def test_invalid_decisions_raise_and_change_nothing():
     sess = session(bank()[0])
     with pytest.raises(SessionError, match=r'no call "x" that waits for a decision; none does'):
         sess.approve("x")
@@ -300,7 +300,7 @@ async def test_wrong_decisions_change_nothing():
     assert sess.to_json() == before
 
 
-async def test_a_new_run_is_refused_while_calls_wait():
+async def test_new_run_is_rejected_while_calls_are_pending():
     helper, done = bank()
     sess = session(helper)
     await stopped(sess)
@@ -320,7 +320,7 @@ async def test_a_new_run_is_refused_while_calls_wait():
     assert done == [("look", 1)]
 
 
-async def test_a_run_under_way_takes_no_decisions():
+async def test_decisions_are_rejected_during_a_run():
     inside = []
 
     @tool(approval="ask")
@@ -346,7 +346,7 @@ async def test_a_run_under_way_takes_no_decisions():
     assert all("is active" in words for words in inside)
 
 
-async def test_resume_from_inside_a_tool_of_the_session_is_refused():
+async def test_resume_inside_a_tool_of_the_same_session_is_rejected():
     refused = []
 
     @tool
@@ -369,7 +369,7 @@ async def test_resume_from_inside_a_tool_of_the_session_is_refused():
     assert all("from inside its own run" in words for words in refused)
 
 
-async def test_runs_in_line_are_told_and_resumes_go_on_in_order():
+async def test_queued_runs_fail_while_approval_is_pending_and_resumes_run_in_order():
     helper, done = bank()
     sess = session(helper)
     first, second = await asyncio.gather(sess.run("pay"), sess.run("hello"), return_exceptions=True)
@@ -388,7 +388,7 @@ async def test_runs_in_line_are_told_and_resumes_go_on_in_order():
 
 
 @pytest.mark.parametrize("start", ["run", "stream", "run_sync", "llm"])
-async def test_without_a_session_a_run_says_what_it_needs(start):
+async def test_approval_without_a_session_raises_a_helpful_error(start):
     helper, done = bank()
     with pytest.raises(ApprovalRequired, match="only a session can resume such a run") as caught:
         if start == "run":
@@ -398,7 +398,7 @@ async def test_without_a_session_a_run_says_what_it_needs(start):
         elif start == "llm":
             await llm(model=helper.model, tools=list(helper.tools)).generate("pay")
         else:
-            # Nothing can go on after it: whoever reads the events hears of it.
+            # Without a session the run cannot resume, so iterating the events raises.
             async for _ in helper.stream("pay"):
                 pass
 
@@ -407,7 +407,7 @@ async def test_without_a_session_a_run_says_what_it_needs(start):
     assert done == [("look", 1)]
 
 
-async def test_the_error_can_be_copied_and_sent():
+async def test_approval_required_can_be_copied_and_pickled():
     sess = session(bank()[0])
     error = await stopped(sess)
 
@@ -416,7 +416,7 @@ async def test_the_error_can_be_copied_and_sent():
         assert twin.session is None
 
 
-async def test_a_cancelled_resume_keeps_what_was_decided():
+async def test_cancelled_resume_preserves_decisions():
     entered, done = asyncio.Event(), []
 
     @tool(approval="ask")
@@ -438,9 +438,11 @@ async def test_a_cancelled_resume_keeps_what_was_decided():
     sess.approve_all()
     task = asyncio.create_task(sess.resume())
     await entered.wait()
-    while done != ["ann"]:
+    deadline = asyncio.get_running_loop().time() + 10
+    while '"answered"' not in sess.to_json() and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(0)
-    await asyncio.sleep(0.01)
+    assert '"answered"' in sess.to_json()
+    assert done == ["ann"]
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -451,7 +453,7 @@ async def test_a_cancelled_resume_keeps_what_was_decided():
     assert done == ["ann", "bob"]
 
 
-async def test_hooks_are_not_asked_again_about_an_approved_call():
+async def test_on_before_call_is_not_repeated_for_an_approved_call():
     heard = []
 
     @tool(approval="ask")
@@ -477,7 +479,7 @@ async def test_hooks_are_not_asked_again_about_an_approved_call():
     assert results(turn) == [(2, False)]
 
 
-async def test_a_thread_of_an_agent_is_not_touched():
+async def test_run_that_requires_approval_does_not_change_the_thread():
     helper, _ = bank()
     thread = Thread()
 

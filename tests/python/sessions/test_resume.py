@@ -1,4 +1,4 @@
-"""Runs that are cut short anywhere end as if nothing had happened: cancelled, aborted, killed. UAP-1.0 §6, §13."""
+"""Runs that are cancelled, aborted or killed at any point resume to the same result. UAP-1.0 §6, §13."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ def call(name, /, **arguments):
 
 
 def essence(turn):
-    """A turn without what differs from run to run: ids, times, and the order in which tools finished."""
+    """A turn without ids, times and the completion order of tools, which differ between runs."""
     plain = json.loads(turn.model_dump_json())
 
     def strip(value):
@@ -38,7 +38,7 @@ def essence(turn):
 
 
 class Gate:
-    """Lets everybody through, but keeps whoever comes first to one place waiting until it is opened."""
+    """Blocks the first caller that reaches `place` until it is cancelled; all other calls pass."""
 
     def __init__(self, place=None):
         self.place = place
@@ -75,7 +75,7 @@ PLACES = [
 
 
 class World:
-    """An agent with everything that waits, and what it did."""
+    """An agent whose model, tools and hooks call the gate, and a record of its calls."""
 
     def __init__(self, place=None):
         self.gate = gate = Gate(place)
@@ -91,7 +91,7 @@ class World:
         @tool
         async def slow(n: int) -> int:
             await gate("tool slow")
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # the pace of the tool; no assertion depends on it
             done.append(("slow", n))
             return n
 
@@ -157,7 +157,7 @@ DONE = [("bad", 0), ("fast", 1), ("fast", 4), ("guarded", 3), ("slow", 2)]
 
 @pytest.mark.parametrize("how", ["cancel", "close", "cancel, then reload"])
 @pytest.mark.parametrize("place", PLACES)
-async def test_a_run_cut_short_at_any_place_ends_as_if_nothing_had_happened(place, how):
+async def test_run_cancelled_at_any_point_resumes_to_the_same_turn(place, how):
     world = World(place)
     sess = session(world.agent)
     if how == "close":
@@ -194,7 +194,7 @@ async def test_a_run_cut_short_at_any_place_ends_as_if_nothing_had_happened(plac
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_a_stream_aborted_at_any_place_leaves_a_session_that_goes_on(place):
+async def test_session_continues_after_a_stream_aborted_at_any_point(place):
     world = World(place)
     sess = session(world.agent)
     stream = sess.stream("go")
@@ -216,7 +216,7 @@ async def test_a_stream_aborted_at_any_place_leaves_a_session_that_goes_on(place
 
 
 @pytest.mark.parametrize("cuts", [2, 5])
-async def test_a_run_cut_short_again_and_again(cuts):
+async def test_run_cancelled_repeatedly_resumes_to_the_same_turn(cuts):
     chance = random.Random(cuts)
     for _ in range(8):
         world = World()
@@ -238,7 +238,7 @@ async def test_a_run_cut_short_again_and_again(cuts):
         assert world.answers[-1] == 2
 
 
-async def test_a_run_cancelled_while_it_is_saved_is_in_the_tree():
+async def test_run_cancelled_during_its_save_is_in_the_tree():
     saving = asyncio.Event()
 
     class Slow:
@@ -264,7 +264,7 @@ async def test_a_run_cancelled_while_it_is_saved_is_in_the_tree():
         await sess.resume()
 
 
-async def test_a_run_that_fails_in_the_last_hook_does_not_ask_the_model_again():
+async def test_resume_after_a_failed_last_hook_does_not_call_the_model_again():
     asked, failing = [], [True]
 
     def model(_request):
@@ -290,7 +290,7 @@ async def test_a_run_that_fails_in_the_last_hook_does_not_ask_the_model_again():
 
 
 class Shelf:
-    """A store of one directory that writes as it should: a new file, then its name."""
+    """A store in one directory that writes atomically: a new file, then a rename."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -313,9 +313,9 @@ class Shelf:
         self._path(key).unlink(missing_ok=True)
 
 
-# Three steps, two answers that want tools, five tools of which one is approved; the beginning and the end.
+# Three steps, two answers with tool calls, five tools of which one needs approval, the start and the end.
 @pytest.mark.parametrize(("interval", "saves"), [("turn", 1 + 1), ("step", 1 + 3 + 1 + 1), ("tool", 1 + 2 + 5 + 3 + 1)])
-async def test_when_a_session_is_saved(tmp_path, interval, saves):
+async def test_session_is_saved_at_the_configured_interval(tmp_path, interval, saves):
     shelf = Shelf(tmp_path)
     world = World()
 
@@ -324,12 +324,12 @@ async def test_when_a_session_is_saved(tmp_path, interval, saves):
     assert shelf.saves == saves
 
 
-def test_an_unknown_interval_is_refused():
+def test_unknown_interval_is_rejected():
     with pytest.raises(ValueError, match='save_interval must be "turn", "step" or "tool", not \'often\''):
         session(World().agent, save_interval="often")
 
 
-async def test_a_store_that_fails_within_a_run_stops_it_and_loses_nothing(tmp_path):
+async def test_store_failure_during_a_run_stops_it_and_loses_no_data(tmp_path):
     class Full(Shelf):
         full = False
 
@@ -369,7 +369,7 @@ WORKER = """
     class Told(Shelf):
         def save(self, key, data):
             super().save(key, data)
-            # What a reader of the file is told: these results are safe.
+            # The results that the saved file contains.
             unfinished = json.loads(data)["metadata"].get("turntree", {}).get("unfinished", {})
             slots = unfinished.get("run", {}).get("phase", {})
             slots = slots.get("tools", {}).get("slots", []) if isinstance(slots, dict) else []
@@ -385,7 +385,7 @@ WORKER = """
 
     @tool(approval=lambda params: "ask" if params["n"] == 2 else True)
     async def work(id: str, n: int) -> str:
-        await asyncio.sleep(0.02 * n)
+        await asyncio.sleep(0.02 * n)  # the pace of the tool: kills also fall between the ends of calls
         note(id)
         return id
 
@@ -418,7 +418,7 @@ WORKER = """
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
-def test_a_worker_that_is_killed_at_any_moment_loses_nothing(tmp_path):
+def test_worker_killed_at_any_time_loses_no_saved_result(tmp_path):
     id = "00000000-0000-4000-8000-000000000001"
     script = tmp_path / "worker.py"
     script.write_text(textwrap.dedent(WORKER))
@@ -450,7 +450,7 @@ def test_a_worker_that_is_killed_at_any_moment_loses_nothing(tmp_path):
     answers = [result["toolCallId"] for message in messages for result in message.get("results", [])]
     assert answers == calls
 
-    # A tool runs again only when it was killed between its end and the save of its result.
+    # A tool runs again only if the process was killed between its end and the save of its result.
     ran = (tmp_path / "done.log").read_text().split()
     assert set(ran) == set(calls)
     assert len(ran) - len(calls) <= kills * 3
@@ -458,8 +458,8 @@ def test_a_worker_that_is_killed_at_any_moment_loses_nothing(tmp_path):
     assert safe <= set(calls)
 
 
-async def test_what_was_saved_as_answered_is_never_run_again(tmp_path):
-    """Every file that was ever on the disk, taken up by a process of its own."""
+async def test_tool_calls_with_saved_results_never_run_again(tmp_path):
+    """Each saved version of the file is resumed by a separate process."""
     texts = []
 
     class Every(Shelf):
@@ -476,7 +476,7 @@ async def test_what_was_saved_as_answered_is_never_run_again(tmp_path):
         sess = Session.from_json(text, other.agent)
         run = json.loads(text)["metadata"]["turntree"]["unfinished"]["run"]
         slots = run["phase"]["tools"]["slots"] if "tools" in run["phase"] else []
-        # A tool that has come back may still wait for the hooks after it.
+        # A tool that has returned may still wait for its later hooks.
         answered = len(run["collected"]["executions"]) + sum("returned" in slot for slot in slots)
         turn = await sess.resume()
         assert essence(turn) == expected
@@ -484,7 +484,7 @@ async def test_what_was_saved_as_answered_is_never_run_again(tmp_path):
         assert len(other.answers) == 3 - answers
 
 
-async def test_a_run_that_waits_for_approval_is_saved_and_can_be_killed():
+async def test_run_waiting_for_approval_is_saved_before_a_kill():
     @tool(approval="ask")
     def pay() -> str:
         return "paid"

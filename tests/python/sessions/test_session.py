@@ -1,4 +1,4 @@
-"""Sessions as Python sees them: notebook use, order, cancelling, inside of itself, stores. UAP-1.0 §6, §9, §13."""
+"""Sessions: runs, streams, options and run metadata. UAP-1.0 §6, §9, §13."""
 
 import asyncio
 import uuid
@@ -25,7 +25,7 @@ from turntree.upp import UPPError, scripted, tool
 # Runs
 
 
-async def test_the_usage_of_the_specification():
+async def test_usage_example_of_the_specification_works():
     helper, _ = noting()
     sess = session(helper, checkpoints=True, checkpoint_interval="step")
 
@@ -40,7 +40,7 @@ async def test_the_usage_of_the_specification():
     assert texts(abandoned[0].thread) == ["0: add error handling", "after 0"]
 
 
-async def test_a_session_remembers():
+async def test_session_sends_earlier_turns():
     sess = session(agent(model=scripted(echo)), metadata={"task": "x"})
 
     await sess.run("one")
@@ -59,7 +59,7 @@ async def test_a_session_remembers():
     assert "one" in sess._repr_html_()
 
 
-def test_run_sync_in_a_script_and_in_a_notebook_cell(run):
+def test_run_sync_works_in_a_script_and_in_a_notebook_cell(run):
     sess = session(agent(model=scripted(echo)))
     assert sess.run_sync("one").response.text == "you said one"
 
@@ -70,7 +70,7 @@ def test_run_sync_in_a_script_and_in_a_notebook_cell(run):
     assert len(sess.tree.history()) == 4
 
 
-async def test_a_stream_is_in_the_tree_when_it_has_ended():
+async def test_stream_is_added_to_the_tree_when_it_ends():
     helper, _ = noting()
     sess = session(helper)
 
@@ -84,7 +84,7 @@ async def test_a_stream_is_in_the_tree_when_it_has_ended():
     assert len(sess.tree.history()) == 6
 
 
-async def test_an_aborted_stream_keeps_what_there_is():
+async def test_aborted_stream_adds_its_partial_turn():
     @tool
     async def wait() -> str:
         await asyncio.sleep(30)
@@ -101,7 +101,7 @@ async def test_an_aborted_stream_keeps_what_there_is():
     assert turn.response.metadata["uap"]["aborted"] is True
 
 
-async def test_interval_turn_and_no_checkpoints():
+async def test_checkpoint_interval_can_be_turn_or_disabled():
     helper, _ = noting()
     turns, none = session(helper, checkpoint_interval="turn"), session(helper, checkpoints=False)
 
@@ -124,12 +124,12 @@ async def test_interval_turn_and_no_checkpoints():
         ({"persistence": object()}, TypeError, "save is missing"),
     ],
 )
-def test_options_that_do_not_fit(options, error, words):
+def test_invalid_session_options_are_rejected(options, error, words):
     with pytest.raises(error, match=words):
         session(agent(model=scripted(echo)), **options)
 
 
-def test_a_session_needs_an_agent():
+def test_session_requires_an_agent():
     with pytest.raises(TypeError, match="agent must be an Agent, not str"):
         session("helper")
 
@@ -137,7 +137,7 @@ def test_a_session_needs_an_agent():
 # State that hooks and tools write
 
 
-async def test_metadata_of_a_run_are_written_by_hooks_and_tools_and_stop_it():
+async def test_hooks_and_tools_write_run_metadata_that_stop_conditions_read():
     seen = []
 
     @tool
@@ -162,7 +162,7 @@ async def test_metadata_of_a_run_are_written_by_hooks_and_tools_and_stop_it():
     assert [checkpoint.state.metadata for checkpoint in sess.checkpoints] == seen
 
 
-async def test_metadata_survive_a_failure_and_a_fresh_run_starts_without():
+async def test_metadata_survives_a_failure_and_is_empty_in_a_new_run():
     seen = []
 
     def start(step, state):
@@ -182,5 +182,5 @@ async def test_metadata_survive_a_failure_and_a_fresh_run_starts_without():
     await again.run("0")
 
     assert again.checkpoints[1].state.metadata == {"step1": True, "step2": True}
-    # The second step began anew, then a run of its own did.
+    # The second step started again, then a separate run started.
     assert seen == [{"step1": True}, {}]

@@ -22,10 +22,10 @@ from turntree import (
 from turntree.store import memory
 from turntree.upp import UPPError, scripted, tool
 
-# Failing, cancelling, going on
+# Failure, cancellation and resumption
 
 
-async def test_a_failed_run_adds_nothing_and_goes_on_without_repeating_tools():
+async def test_failed_run_adds_no_messages_and_resumes_without_repeating_tools():
     helper, noted = noting()
     sess = session(helper)
     FAILING.set()
@@ -47,14 +47,14 @@ async def test_a_failed_run_adds_nothing_and_goes_on_without_repeating_tools():
         sess.resume_sync()
 
 
-def test_cancelling_anywhere_leaves_a_session_that_goes_on(run):
+def test_session_continues_after_cancellation_at_any_point(run):
     async def main(wait):
         called = []
 
         @tool
         async def slow(n: int) -> int:
             called.append(n)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # the pace of the tool; no assertion depends on it
             return n
 
         def model(request):
@@ -63,7 +63,7 @@ def test_cancelling_anywhere_leaves_a_session_that_goes_on(run):
 
         sess = session(agent(model=scripted(model), tools=[slow]))
         task = asyncio.create_task(sess.run("go"))
-        await asyncio.sleep(wait)
+        await asyncio.sleep(wait)  # a sample of moments; the assertions hold at every moment
         task.cancel()
         ended = (await asyncio.gather(task, return_exceptions=True))[0]
         if isinstance(ended, asyncio.CancelledError):
@@ -80,7 +80,7 @@ def test_cancelling_anywhere_leaves_a_session_that_goes_on(run):
         run(main(wait))
 
 
-async def test_a_killed_run_goes_on_in_another_session_object():
+async def test_killed_run_resumes_in_another_session_object():
     helper, noted = noting()
     sess = session(helper, metadata={"user": "ann"})
     FAILING.set()
@@ -98,7 +98,7 @@ async def test_a_killed_run_goes_on_in_another_session_object():
     assert len(other.tree.history()) == 4
 
 
-async def test_restoring_the_middle_shows_what_is_pending():
+async def test_restoring_a_checkpoint_within_a_run_exposes_its_messages():
     helper, _ = noting()
     sess = session(helper)
     await sess.run("2")
@@ -115,7 +115,7 @@ async def test_restoring_the_middle_shows_what_is_pending():
     assert sess.restored == []
 
 
-async def test_unknown_ids():
+async def test_unknown_ids_are_rejected():
     sess = session(agent(model=scripted(echo)))
 
     with pytest.raises(SessionError, match='no checkpoint "x"'):
@@ -124,7 +124,7 @@ async def test_unknown_ids():
         sess.fork("x")
 
 
-async def test_messages_that_were_taken_away_cannot_be_restored():
+async def test_restore_fails_when_tree_messages_were_removed():
     sess = session(agent(model=scripted(echo)))
     await sess.run("one")
     sess.tree.root.thread.clear()
@@ -133,10 +133,10 @@ async def test_messages_that_were_taken_away_cannot_be_restored():
         await sess.restore(sess.checkpoints[0].id)
 
 
-# Order, and inside of itself
+# Order of runs, and runs inside a run
 
 
-async def test_runs_at_once_come_one_after_the_other():
+async def test_concurrent_runs_of_a_session_run_sequentially():
     sess = session(agent(model=scripted(echo)))
 
     turns = await asyncio.gather(*(sess.run(str(n)) for n in range(50)))
@@ -145,7 +145,7 @@ async def test_runs_at_once_come_one_after_the_other():
     assert texts(sess.tree.history())[::2] == [str(n) for n in range(50)]
 
 
-async def test_a_cancelled_waiter_leaves_the_line():
+async def test_cancelled_queued_run_leaves_the_queue():
     begun, gate = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -172,7 +172,7 @@ async def test_a_cancelled_waiter_leaves_the_line():
 
 
 @pytest.mark.parametrize("kind", ["run", "run_sync", "stream", "resume", "restore", "thread", "nested"])
-async def test_a_run_from_inside_a_tool_of_the_same_session_is_refused(kind):
+async def test_run_inside_a_tool_of_the_same_session_is_rejected(kind):
     @tool
     async def again() -> str:
         if kind == "run":
@@ -208,7 +208,7 @@ async def test_a_run_from_inside_a_tool_of_the_same_session_is_refused(kind):
     assert turn.response.text == "told"
 
 
-async def test_a_task_that_outlives_the_run_may_use_the_session():
+async def test_task_that_outlives_the_run_can_use_the_session():
     later, over = [], asyncio.Event()
 
     async def follow_up():
@@ -228,7 +228,7 @@ async def test_a_task_that_outlives_the_run_may_use_the_session():
     assert texts(sess.tree.history())[-2:] == ["later", "later too"]
 
 
-async def test_another_session_may_run_inside():
+async def test_tool_can_run_another_session():
     other = session(agent(model=scripted(echo)))
 
     @tool
@@ -242,7 +242,7 @@ async def test_another_session_may_run_inside():
     assert turn.tool_executions[0].result == "you said sub"
 
 
-async def test_run_sync_beside_a_run_on_the_same_loop_is_refused_and_not_a_deadlock():
+async def test_run_sync_during_a_run_on_the_same_event_loop_raises_instead_of_deadlocking():
     begun, gate = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -262,7 +262,7 @@ async def test_run_sync_beside_a_run_on_the_same_loop_is_refused_and_not_a_deadl
     await task
 
 
-def test_threads_take_turns():
+def test_runs_from_several_threads_run_sequentially():
     sess = session(agent(model=scripted(echo)))
     threads = [threading.Thread(target=sess.run_sync, args=(str(n),)) for n in range(20)]
     for thread in threads:
@@ -275,7 +275,7 @@ def test_threads_take_turns():
     assert said[1::2] == [f"you said {text}" for text in said[::2]]
 
 
-async def test_a_thousand_sessions_at_once():
+async def test_a_thousand_concurrent_sessions():
     helper, _ = noting()
     sessions = [session(helper, persistence=memory()) for _ in range(1000)]
 
@@ -285,7 +285,7 @@ async def test_a_thousand_sessions_at_once():
     assert all(len(sess.checkpoints) == 2 and len(sess.persistence) == 1 for sess in sessions)
 
 
-async def test_the_tree_may_change_while_a_run_is_under_way():
+async def test_tree_can_change_during_a_run():
     @tool
     async def wander() -> str:
         branch = sess.fork(sess.tree.root.id)

@@ -1,4 +1,4 @@
-"""Saving and loading; sessions as data; `ask` and `query`; structured answers."""
+"""Saving and loading of sessions, their JSON form, `ask` and `query`, structured answers."""
 
 import asyncio
 import copy
@@ -37,10 +37,10 @@ from turntree import (
 from turntree.store import memory
 from turntree.upp import Thread, UPPError, scripted, tool
 
-# Keeping
+# Saving and loading
 
 
-async def test_saving_and_loading():
+async def test_saved_session_can_be_loaded():
     store = memory()
     helper, _ = noting()
     sess = session(helper, persistence=store, metadata={"n": 1})
@@ -56,7 +56,7 @@ async def test_saving_and_loading():
     assert len((await Session.load(store, sess.id, helper)).tree.history()) == 6
 
 
-async def test_what_load_cannot_give():
+async def test_load_rejects_missing_and_corrupt_sessions():
     store = memory()
     helper = agent(model=scripted(echo))
     with pytest.raises(SessionError, match="no session is saved"):
@@ -66,7 +66,7 @@ async def test_what_load_cannot_give():
         await Session.load(store, "x", helper)
 
 
-async def test_without_a_store_nothing_is_saved_until_it_is_asked_for():
+async def test_without_a_store_only_explicit_save_writes():
     helper = agent(model=scripted(echo))
     sess = session(helper)
     await sess.run("one")
@@ -78,7 +78,7 @@ async def test_without_a_store_nothing_is_saved_until_it_is_asked_for():
 
 
 class Shelf:
-    """A store with synchronous methods, which may fail, or wait at a gate."""
+    """A store with synchronous methods that can fail or wait for a gate."""
 
     def __init__(self):
         self.texts = {}
@@ -102,7 +102,7 @@ class Shelf:
         self.texts.pop(key, None)
 
 
-def test_a_synchronous_store_serves_every_way_to_run(run):
+def test_synchronous_store_works_with_all_run_methods(run):
     shelf = Shelf()
     helper = agent(model=scripted(echo))
     sess = session(helper, persistence=shelf)
@@ -119,7 +119,7 @@ def test_a_synchronous_store_serves_every_way_to_run(run):
     assert json.loads(shelf.texts[f"session:{sess.id}"]) == sess.to_dict()
 
 
-async def test_a_store_that_fails_loses_no_turn():
+async def test_store_failure_loses_no_turn():
     shelf = Shelf()
     sess = session(agent(model=scripted(echo)), persistence=shelf)
     shelf.failing = True
@@ -139,7 +139,7 @@ async def test_a_store_that_fails_loses_no_turn():
     assert json.loads(shelf.texts[f"session:{sess.id}"]) == sess.to_dict()
 
 
-async def test_cancelled_while_it_is_saved_the_turn_is_there():
+async def test_turn_of_a_run_cancelled_during_its_save_is_not_lost():
     shelf = Shelf()
     shelf.gate.clear()
     sess = session(agent(model=scripted(echo)), persistence=shelf)
@@ -155,7 +155,7 @@ async def test_cancelled_while_it_is_saved_the_turn_is_there():
     assert len(sess.tree.history()) == 4
 
 
-async def test_a_failed_run_is_saved_so_that_another_process_goes_on():
+async def test_failed_run_is_saved_and_resumes_in_another_process():
     store = memory()
     helper, noted = noting()
     sess = session(helper, persistence=store)
@@ -181,7 +181,7 @@ async def values():
     return [checkpoint, checkpoint.state, PlanStep("1", "Look", depends_on=["0"], status="in_progress")]
 
 
-async def test_checkpoints_and_states_are_data():
+async def test_checkpoints_and_states_support_the_data_methods():
     for value in await values():
         cls = type(value)
         assert cls.model_validate_json(value.model_dump_json()) == value
@@ -202,7 +202,7 @@ async def test_checkpoints_and_states_are_data():
     assert Holder.model_validate_json(Holder(checkpoint=checkpoint, state=state).model_dump_json())
 
 
-async def test_the_shape_of_a_checkpoint():
+async def test_checkpoint_has_the_specified_json_members():
     checkpoint, state, step = await values()
 
     assert set(checkpoint.to_dict()) == {
@@ -219,7 +219,7 @@ async def test_the_shape_of_a_checkpoint():
         PlanStep("1", "x", status="lost")
 
 
-def test_flawed_documents_are_refused_with_their_place():
+def test_invalid_documents_are_rejected_with_the_path_of_the_error():
     helper = agent(model=scripted(echo))
     sess = session(helper)
     document = sess.to_dict()
@@ -234,7 +234,7 @@ def test_flawed_documents_are_refused_with_their_place():
     assert Session.from_json({**document, "id": "x"}, helper).id == "x"
 
 
-async def test_a_session_that_leads_to_itself_is_collected():
+async def test_session_in_a_reference_cycle_is_collected():
     class Owner:
         def __init__(self):
             self.helper = agent(model=scripted([call("work"), "ok"]), tools=[tool(self.work)])
@@ -256,7 +256,7 @@ async def test_a_session_that_leads_to_itself_is_collected():
 # ask and query
 
 
-async def test_ask_talks_in_the_thread():
+async def test_ask_appends_to_the_thread():
     helper = agent(model=scripted(echo))
     thread = Thread()
 
@@ -269,7 +269,7 @@ async def test_ask_talks_in_the_thread():
         await ask(helper, "x", [])
 
 
-async def test_ask_in_a_node_of_a_tree():
+async def test_ask_appends_to_a_tree_node():
     sess = session(agent(model=scripted(echo)))
 
     await ask(sess.agent, "one", sess.tree.current.thread)
@@ -277,7 +277,7 @@ async def test_ask_in_a_node_of_a_tree():
     assert texts(sess.tree.history()) == ["one", "you said one"]
 
 
-async def test_a_query_inside_a_run_is_kept_with_the_session():
+async def test_query_inside_a_run_is_stored_in_the_session():
     expert = agent(model=scripted(echo))
     results = []
 
@@ -300,7 +300,7 @@ async def test_a_query_inside_a_run_is_kept_with_the_session():
     assert texts(again.tree.history(node.id)) == texts(sess.tree.history(node.id))
 
 
-def test_the_names_are_there():
+def test_package_exports_the_session_names():
     names = {"Checkpoint", "ExecutionState", "PlanStep", "QueryResult", "Session", "ask", "query", "session"}
     assert names <= set(turntree.__all__)
     assert Session.__module__ == Checkpoint.__module__ == "turntree"
@@ -314,11 +314,11 @@ class City(BaseModel):
 
 
 def cities(*answers):
-    """An agent that answers by the list and may repair one answer."""
+    """An agent that gives the listed answers and may repair one."""
     return agent(model=scripted(list(answers)), structure=City, structure_repair=True)
 
 
-async def test_structured_answers_have_their_type_and_are_repaired():
+async def test_structured_answers_of_a_session_are_typed_and_repaired():
     sess = session(cities("{}", '{"name": "Tokyo"}'))
 
     turn = await sess.run("city?")
@@ -327,7 +327,7 @@ async def test_structured_answers_have_their_type_and_are_repaired():
     assert list(sess.tree.history()) == list(turn.messages)
 
 
-async def test_a_structured_stream_of_a_session_shows_the_answer_as_it_comes():
+async def test_structured_stream_of_a_session_yields_partial_objects():
     stream = session(cities('{"name": "Tokyo"}')).stream("city?")
 
     async for _ in stream:
@@ -337,7 +337,7 @@ async def test_a_structured_stream_of_a_session_shows_the_answer_as_it_comes():
     assert (await stream.turn).data == City(name="Tokyo")
 
 
-async def test_a_run_restored_before_its_repair_is_repaired_after_a_reload():
+async def test_run_restored_before_its_repair_is_repaired_after_loading():
     sess = session(cities("{}", '{"name": "Tokyo"}'))
     await sess.run("city?")
     await sess.restore(sess.checkpoints[0].id)

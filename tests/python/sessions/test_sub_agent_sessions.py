@@ -1,4 +1,4 @@
-"""Sub-agents in sessions: kept in checkpoints, gone on with after a stop, a kill, a restore."""
+"""Sub-agents in sessions: stored in checkpoints, resumed after a cancellation, a kill or a restore."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from turntree.upp import UPPError, scripted, tool
 # Sessions
 
 
-def test_the_session_of_a_helper_stands_in_the_checkpoints(run):
+def test_checkpoints_contain_the_sub_agent_session(run):
     place, places = kept_places()
     helper = agent(model=calling("place"), tools=[place])
     lead = agent(model=calling("helper", task="look"), tools=[helper.to_tool("helper")])
@@ -45,7 +45,7 @@ def test_the_session_of_a_helper_stands_in_the_checkpoints(run):
     assert sess.sub_agent_states.keys() == {key}
 
 
-def test_sessions_of_helpers_nest_and_keep_the_interval(run):
+def test_sub_agent_sessions_nest_and_use_the_same_interval(run):
     leaf = agent(model=scripted(["x"] * 2))
     middle = agent(model=calling("leaf", task="t"), tools=[leaf.to_tool("leaf")])
     lead = agent(model=calling("middle", task="t"), tools=[middle.to_tool("middle")])
@@ -62,7 +62,7 @@ def test_sessions_of_helpers_nest_and_keep_the_interval(run):
     assert Session.from_json(sess.to_json(), lead).to_json() == sess.to_json()
 
 
-def test_deep_sessions_are_written_in_little(run):
+def test_deeply_nested_sessions_are_stored_compactly(run):
     lead = chain(17, max_sub_agent_depth=16)
     sess = session(lead)
 
@@ -74,8 +74,8 @@ def test_deep_sessions_are_written_in_little(run):
     assert Session.from_json(text, lead).to_json() == text
 
 
-def test_ids_that_repeat_do_not_hide_a_session(run):
-    """Some vendors number their calls anew in each answer."""
+def test_repeated_call_ids_do_not_hide_a_session(run):
+    """Some vendors restart the numbering of call ids in each answer."""
 
     def reply(request):
         rounds = sum(message.type == "tool_result" for message in request.messages)
@@ -99,7 +99,7 @@ def test_ids_that_repeat_do_not_hide_a_session(run):
 
 
 class World:
-    """A lead with a helper with tools that write down that they ran; the gate holds the second tool up."""
+    """An agent with a sub-agent whose tools record their calls; the gate blocks the second tool."""
 
     def __init__(self, log):
         self.log = log
@@ -133,7 +133,7 @@ class World:
         self.lead = agent(model=scripted(outer), tools=[self.middle.to_tool("middle"), first])
 
     async def interrupted(self, sess):
-        """Runs until the second tool of the innermost agent runs, and cancels."""
+        """Runs until the second tool of the innermost agent has started, then cancels."""
         self.gate, self.reached = asyncio.Event(), asyncio.Event()
         running = asyncio.create_task(sess.run("go"))
         await self.reached.wait()
@@ -145,7 +145,7 @@ class World:
 
 
 @pytest.mark.parametrize("saved", ["while it ran", "after it was stopped", "never"])
-def test_resuming_goes_on_inside_of_the_helper_that_was_stopped(run, saved):
+def test_resume_continues_inside_the_stopped_sub_agent(run, saved):
     log = []
     world = World(log)
 
@@ -174,7 +174,7 @@ def test_resuming_goes_on_inside_of_the_helper_that_was_stopped(run, saved):
     assert sess.state is None
 
 
-def test_a_finished_helper_is_not_run_again_after_a_restore(run):
+def test_finished_sub_agent_does_not_run_again_after_a_restore(run):
     log = []
     world = World(log)
 
@@ -191,8 +191,8 @@ def test_a_finished_helper_is_not_run_again_after_a_restore(run):
     assert results(turn)[0] == "inner answer"
 
 
-def test_a_helper_whose_answer_was_on_its_way_is_not_run_again(run):
-    """Stopped between the end of the helper and the model that asked."""
+def test_sub_agent_stopped_after_its_answer_does_not_run_again(run):
+    """The run stops between the end of the sub-agent and the next model call."""
     ran = []
 
     async def main():
@@ -223,7 +223,7 @@ def test_a_helper_whose_answer_was_on_its_way_is_not_run_again(run):
     assert ran == [1]
 
 
-def test_a_helper_that_failed_is_told_to_the_model_and_kept(run):
+def test_failed_sub_agent_is_an_error_result_and_its_session_is_stored(run):
     helper = agent(model=scripted([UPPError("down", "PROVIDER_ERROR")]))
     sess = session(agent(model=calling("helper", task="t"), tools=[helper.to_tool("helper")]))
 
@@ -234,7 +234,7 @@ def test_a_helper_that_failed_is_told_to_the_model_and_kept(run):
     assert state["metadata"]["status"] == "failed"
 
 
-def test_what_a_helper_kept_with_its_run_is_there_when_it_goes_on(run):
+def test_metadata_of_a_sub_agent_run_is_restored_on_resume(run):
     seen = []
 
     async def main():
@@ -296,7 +296,7 @@ CHILD_PROCESS = """
 """
 
 
-def test_a_killed_process_loses_nothing_that_was_saved(run, tmp_path, root):
+def test_killed_process_loses_no_saved_data(run, tmp_path, root):
     saved = tmp_path / "session.json"
     folders = [str(Path(__file__).parent), str(root / "tests" / "python")]
     killed = subprocess.run(
@@ -319,7 +319,7 @@ def test_a_killed_process_loses_nothing_that_was_saved(run, tmp_path, root):
 
 
 @pytest.mark.parametrize("change", ["version", "truncated"])
-def test_a_broken_session_of_a_helper_is_refused_with_its_place(run, change):
+def test_invalid_sub_agent_session_is_rejected_with_the_path_of_the_error(run, change):
     helper = agent(model=scripted(echo))
     lead = agent(model=calling("helper", task="t"), tools=[helper.to_tool("helper")])
     sess = session(lead)

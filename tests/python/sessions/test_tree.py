@@ -1,4 +1,4 @@
-"""Trees of threads as Python sees them. UAP-1.0 §7 and §13.2."""
+"""Thread trees in Python. UAP-1.0 §7 and §13.2."""
 
 import copy
 import gc
@@ -57,7 +57,7 @@ def texts(messages):
 
 
 def grown():
-    """main says two things, is branched, and says a third; the branch says one."""
+    """A tree whose main node has three messages, with a branch after the second that has one message."""
     tree = ThreadTree()
     tree.push(UserMessage("Create a web server", id="m1"), AssistantMessage("Done", id="m2"))
     other = tree.branch(tree.current.id, "alternative")
@@ -75,7 +75,7 @@ def values():
 each = pytest.mark.parametrize("value", values(), ids=lambda value: type(value).__name__)
 
 
-async def test_the_usage_of_the_specification():
+async def test_usage_example_of_the_specification_works():
     helper = agent(model=scripted(["A server.", "An Express server.", "With middleware."]))
     tree = ThreadTree()
 
@@ -115,7 +115,7 @@ def test_a_new_tree_has_one_node():
     assert tree.history() == []
 
 
-def test_a_tree_begins_with_a_thread():
+def test_tree_can_start_with_a_thread():
     thread = Thread([UserMessage("one")])
 
     tree = ThreadTree(thread)
@@ -130,7 +130,7 @@ def test_a_tree_begins_with_a_thread():
         ThreadTree(3)
 
 
-def test_branching_does_not_move():
+def test_branch_does_not_change_the_current_node():
     tree = ThreadTree()
 
     branch = tree.branch(tree.root.id, "x")
@@ -146,7 +146,7 @@ def test_branching_does_not_move():
     assert tree.leaves() == [tree[branch]]
 
 
-def test_nodes_are_handles_that_see_every_change():
+def test_node_handles_reflect_every_change():
     tree, other = grown()
     root, node = tree.root, tree[other]
 
@@ -175,7 +175,7 @@ def test_nodes_are_handles_that_see_every_change():
         node.metadata = []
 
 
-def test_the_thread_of_a_node_reads_like_a_thread():
+def test_thread_of_a_node_has_the_thread_interface():
     tree, other = grown()
     thread = tree.root.thread
 
@@ -196,7 +196,7 @@ def test_the_thread_of_a_node_reads_like_a_thread():
     assert len(tree[other].thread.clear()) == 0
 
 
-def test_merge_brings_what_is_lacking_once():
+def test_merge_adds_missing_messages_once():
     tree, other = grown()
 
     assert tree.merge(other, tree.root.id) == 1
@@ -208,7 +208,7 @@ def test_merge_brings_what_is_lacking_once():
     assert texts(tree.diff(tree.root.id, other).only_a) == ["Add middleware"]
 
 
-def test_diff_names_ancestor_and_sides():
+def test_diff_returns_the_ancestor_and_both_sides():
     tree, other = grown()
 
     diff = tree.diff(tree.root.id, other)
@@ -231,12 +231,12 @@ def test_diff_names_ancestor_and_sides():
         lambda tree: tree["nobody"],
     ],
 )
-def test_an_unknown_id_is_a_key_error_that_names_it(call):
+def test_unknown_id_raises_key_error_with_the_id(call):
     with pytest.raises(KeyError, match='no node has the id \\\\?"nobody\\\\?"'):
         call(ThreadTree())
 
 
-def test_the_sample_of_the_specification_loads():
+def test_sample_document_of_the_specification_loads():
     tree = ThreadTree.from_json(json.dumps(SAMPLE))
 
     assert tree == ThreadTree.from_json(SAMPLE) == ThreadTree.model_validate(SAMPLE)
@@ -262,7 +262,7 @@ def test_each_message_is_written_once():
     assert texts(again.history(other)) == texts(tree.history(other))
 
 
-def test_a_broken_tree_is_refused_with_its_place():
+def test_invalid_tree_is_rejected_with_the_path_of_the_error():
     broken = copy.deepcopy(SAMPLE)
     broken["nodes"][1]["parentId"] = "nowhere"
 
@@ -279,7 +279,7 @@ def test_a_broken_tree_is_refused_with_its_place():
         ThreadNode.model_validate({**SAMPLE["nodes"][0], "id": ""})
 
 
-def test_python_names_are_read_and_written_on_request():
+def test_snake_case_names_are_read_and_written_on_request():
     tree, _ = grown()
 
     dump = tree.model_dump(by_alias=False)
@@ -291,7 +291,7 @@ def test_python_names_are_read_and_written_on_request():
 
 
 @each
-def test_the_data_face(value):
+def test_trees_and_nodes_support_the_data_methods(value):
     cls = type(value)
 
     assert cls.model_validate_json(value.model_dump_json()) == value
@@ -319,7 +319,7 @@ def test_handles_are_not_hashable_and_diffs_are():
     assert hash(tree.diff(tree.root.id, other)) == hash(tree.diff(tree.root.id, other))
 
 
-def test_a_copy_is_apart():
+def test_copies_are_independent():
     tree, other = grown()
     for twin in (copy.copy(tree), copy.deepcopy(tree), pickle.loads(pickle.dumps(tree))):
         twin.push(UserMessage("only here"))
@@ -337,7 +337,7 @@ def test_a_copy_is_apart():
         node.metadata = {"branchPoint": 1}
 
 
-def test_fields_of_pydantic_models_and_fastapi():
+def test_trees_work_as_pydantic_fields_and_in_fastapi():
     class Saved(BaseModel):
         tree: ThreadTree
 
@@ -356,7 +356,7 @@ def test_fields_of_pydantic_models_and_fastapi():
     assert client.post("/grow", json={}).status_code == 422
 
 
-def test_the_drawing_shows_names_first_words_and_where_it_stands():
+def test_drawing_shows_names_first_words_and_the_current_node():
     tree, other = grown()
     tree.branch(tree.root.id, "<script>")
 
@@ -373,7 +373,7 @@ def test_the_drawing_shows_names_first_words_and_where_it_stands():
     assert repr(tree[other]) == (f'ThreadNode(id="{other}", name="alternative", messages=1, children=0)')
 
 
-def test_what_is_no_message_is_refused_and_nothing_is_added():
+def test_non_message_is_rejected_and_nothing_is_added():
     tree = ThreadTree()
     with pytest.raises(TypeError, match=r"messages\[1\] must be a message"):
         tree.push(UserMessage("x"), 3)
@@ -384,7 +384,7 @@ def test_what_is_no_message_is_refused_and_nothing_is_added():
     assert tree.history() == []
 
 
-def test_tool_results_and_dicts_go_in_too():
+def test_push_accepts_tool_results_and_dicts():
     tree = ThreadTree()
 
     tree.push(UserMessage("x").to_dict(), ToolResultMessage([]))
@@ -392,7 +392,7 @@ def test_tool_results_and_dicts_go_in_too():
     assert [message.type for message in tree.history()] == ["user", "tool_result"]
 
 
-def test_threads_may_share_a_tree():
+def test_threads_can_share_a_tree():
     tree = ThreadTree()
     root = tree.root.id
 
@@ -414,14 +414,14 @@ def test_threads_may_share_a_tree():
     assert ThreadTree.from_json(tree.to_json()) == tree
 
 
-def test_handles_outlive_the_name_of_their_tree():
+def test_node_handle_holds_its_tree_alive():
     node = ThreadTree([UserMessage("x")]).root
     gc.collect()
 
     assert texts(node.thread.user("y")) == ["x", "y"]
 
 
-def test_the_package_exports_tree_and_node_only():
+def test_package_exports_only_tree_and_node():
     assert {"ThreadTree", "ThreadNode"} <= set(turntree.__all__)
     assert not {"Thread", "ThreadDiff"} & set(turntree.__all__)
     assert ThreadTree.__module__ == ThreadNode.__module__ == "turntree"

@@ -1,4 +1,4 @@
-"""What the tests of sub-agents share: models that call a tool once, tools that keep their contexts, families."""
+"""Helpers for tests of sub-agents: models that call a tool once, tools that record their contexts, agent trees."""
 
 from turntree import ToolContext, agent
 from turntree.upp import scripted, tool
@@ -10,7 +10,7 @@ def call(name, /, **arguments):
 
 
 def calling(name, /, **arguments):
-    """A model that calls a tool once and then says what the tool said."""
+    """A model that calls a tool once and then repeats the result of the tool."""
 
     def reply(request):
         last = request.messages[-1]
@@ -24,12 +24,12 @@ def echo(request):
 
 
 def results(turn):
-    """What the tools of a turn said, in the order of their calls."""
+    """The results of the tools of a turn, in the order of their calls."""
     return [result.result for message in turn.messages if message.type == "tool_result" for result in message.results]
 
 
 def kept_places():
-    """A tool that keeps its contexts, and the list it keeps them in."""
+    """A tool that records its contexts, and the list of the contexts."""
     places = []
 
     @tool
@@ -45,7 +45,7 @@ def once(request, name):
 
 
 def chain(length, **options):
-    """Agents each of which is a tool of the next; the last one given runs all."""
+    """Agents, each of which is a tool of the next one; the last one is the root."""
     made = agent(model=scripted(["bottom"]))
     for _ in range(length - 1):
         made = agent(model=calling("down", task="t"), tools=[made.to_tool("down")])

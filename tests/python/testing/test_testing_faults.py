@@ -1,4 +1,4 @@
-"""Errors, faults, time and connections of the loopback server."""
+"""Error replies, faults, delays and connections of the loopback server."""
 
 import http.client
 import json
@@ -28,7 +28,7 @@ from turntree.testing import ErrorReply, Fault, LoopbackServer, RawReply, Reply,
         ("anthropic-messages", 404, "not_found_error", None),
     ],
 )
-def test_errors_have_the_body_of_the_vendor(api, status, kind, code):
+def test_error_replies_have_the_vendor_error_body(api, status, kind, code):
     with serve(ErrorReply(status)) as server:
         got, headers, raw = ask(server, api, question(api, stream=True))
 
@@ -40,7 +40,7 @@ def test_errors_have_the_body_of_the_vendor(api, status, kind, code):
     assert body.get("type") == ("error" if api == "anthropic-messages" else None)
 
 
-def test_retry_after_and_own_words():
+def test_error_reply_sends_retry_after_message_and_headers():
     reply = ErrorReply(429, "Slow down", type="tokens", retry_after=3, headers={"x-more": "1"})
     with serve([reply]) as server:
         _, headers, raw = ask(server, "openai-chat", question("openai-chat"))
@@ -52,7 +52,7 @@ def test_retry_after_and_own_words():
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_raw_replies_are_sent_as_they_are(chunked):
+def test_raw_replies_are_sent_unchanged(chunked):
     page = RawReply("<html>Bad gateway</html>", 502, "text/html", chunked=chunked)
     with serve([page, RawReply(chunked=chunked, content_type=None)]) as server:
         status, headers, raw = ask(server, "openai-chat", question("openai-chat"))
@@ -69,7 +69,7 @@ def test_raw_replies_are_sent_as_they_are(chunked):
 
 
 def broken(fault, *, api="anthropic-messages", stream=True, text="Hello there, whoever you are"):
-    """Ask a server with this fault; give back bytes, exception, response and request."""
+    """Send a request to a server with this fault; return bytes, exception, response and request."""
     with serve(Reply(text, fault=fault)) as server:
         connection, response = post(server, api, question(api, stream=stream))
         raw, caught = b"", None
@@ -82,7 +82,7 @@ def broken(fault, *, api="anthropic-messages", stream=True, text="Hello there, w
         return raw, caught, response, server.requests[0]
 
 
-def test_reset_after():
+def test_reset_after_resets_the_connection():
     raw, caught, _, request = broken(Fault(reset_after=50))
 
     assert isinstance(caught, ConnectionResetError)
@@ -91,7 +91,7 @@ def test_reset_after():
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_close_after(stream):
+def test_close_after_closes_the_connection(stream):
     raw, caught, _, request = broken(Fault(close_after=50), stream=stream)
 
     if stream:  # http.client notices that the last chunk is missing, but not a missing length
@@ -101,7 +101,7 @@ def test_close_after(stream):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_truncate_after_ends_in_good_order(stream):
+def test_truncate_after_ends_the_body_with_a_regular_close(stream):
     raw, caught, response, request = broken(Fault(truncate_after=50), stream=stream)
 
     assert caught is None
@@ -122,7 +122,7 @@ def test_stall_after_lasts_until_the_client_leaves():
         assert server.requests[0].wait() == "faulted"
 
 
-def test_small_writes_carry_the_same_body():
+def test_small_writes_send_the_same_body():
     whole, _, _, _ = broken(None)
     raw, caught, _, request = broken(Fault(write_size=1))
 
@@ -145,7 +145,7 @@ def test_error_after_ends_the_stream_with_the_vendors_event(api):
     assert "Too busy" in json.dumps(data)
 
 
-def test_content_type_may_be_wrong():
+def test_content_type_can_be_overridden():
     _, _, response, _ = broken(Fault(content_type="text/plain"))
 
     assert response.headers["content-type"] == "text/plain"
@@ -155,7 +155,7 @@ def test_content_type_may_be_wrong():
     "options",
     [{"reset_after": 1, "stall_after": 1}, {"close_after": -1}, {"write_size": 0}],
 )
-def test_a_senseless_fault_is_refused(options):
+def test_invalid_fault_is_rejected(options):
     with pytest.raises(ValueError, match="Fault|write_size"):
         Fault(**options)
 
@@ -163,7 +163,7 @@ def test_a_senseless_fault_is_refused(options):
 # Time and connections
 
 
-def test_delay_and_gap():
+def test_delay_and_gap_slow_the_reply():
     with serve(Reply("one two three", delay=0.1, gap=0.02)) as server:
         start = time.monotonic()
         connection, response = post(server, "openai-chat", question("openai-chat", stream=True))
@@ -177,7 +177,7 @@ def test_delay_and_gap():
     assert whole >= 0.1 + 5 * 0.02
 
 
-def test_a_client_that_leaves_is_noticed():
+def test_server_records_a_client_that_disconnects():
     with serve(Reply("one two three", gap=10)) as server:
         connection, response = post(server, "openai-chat", question("openai-chat", stream=True))
         assert response.read1()
@@ -186,7 +186,7 @@ def test_a_client_that_leaves_is_noticed():
         assert server.requests[0].wait() == "dropped"
 
 
-def test_a_client_that_leaves_before_the_head_is_noticed():
+def test_server_records_a_client_that_disconnects_before_the_response_head():
     with serve(Reply("late", delay=30)) as server:
         port = int(server.url.rpartition(":")[2])
         connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -201,7 +201,7 @@ def test_a_client_that_leaves_before_the_head_is_noticed():
         assert request.wait() == "dropped"
 
 
-def test_closing_ends_what_is_under_way():
+def test_close_ends_active_requests():
     server = serve(Reply("late", delay=30))
     caught = []
 
@@ -217,17 +217,17 @@ def test_closing_ends_what_is_under_way():
     server.close()
     thread.join(20)
 
-    # A client that waits for the reply catches nothing: the error proves that closing ended the request.
+    # The error proves that close ended the request while the client waited for the reply.
     assert not thread.is_alive()
     assert len(caught) == 1
 
 
-def test_waiting_for_a_request_ends():
+def test_wait_for_request_times_out():
     with serve("x") as server, pytest.raises(TimeoutError, match="request 1 did not arrive"):
         server.wait_for_request(timeout=0.01)
 
 
-def test_a_connection_is_kept_alive():
+def test_connection_is_kept_alive():
     with serve("again") as server:
         port = int(server.url.rpartition(":")[2])
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
@@ -245,7 +245,7 @@ def test_a_connection_is_kept_alive():
     assert len(server.requests) == 3
 
 
-def test_many_connections_at_once():
+def test_many_concurrent_connections():
     with serve(Reply("busy", delay=0.2)) as server:
         results = []
 
@@ -262,7 +262,7 @@ def test_many_connections_at_once():
     assert sorted(request.number for request in server.requests) == list(range(1, 51))
 
 
-def test_a_body_without_length_is_refused():
+def test_request_body_without_length_is_rejected():
     with serve("never") as server:
         port = int(server.url.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=5) as raw:
@@ -270,7 +270,7 @@ def test_a_body_without_length_is_refused():
             assert raw.recv(100).startswith(b"HTTP/1.1 411")
 
 
-def test_the_server_is_restartable_and_says_when_it_is_not_running():
+def test_server_can_restart_and_raises_when_not_running():
     server = LoopbackServer("Hello")
     assert repr(server) == "<LoopbackServer closed requests=0>"
     with pytest.raises(RuntimeError, match="with"):
@@ -290,7 +290,7 @@ def test_importing_turntree_does_not_load_the_server():
     assert done.stdout.strip() == "False"
 
 
-def test_the_server_needs_the_standard_library_only():
+def test_server_imports_only_the_standard_library():
     code = (
         "import sys; before = set(sys.modules); import turntree.testing;"
         "new = {name.partition('.')[0] for name in set(sys.modules) - before};"

@@ -18,7 +18,7 @@ def ask_json(server, api, body):
 
 
 def ask_events(server, api, body):
-    """Post and give back the events of the stream as (name, data)."""
+    """Send a POST request and return the events of the stream as (name, data)."""
     status, headers, raw = ask(server, api, body)
     assert status == 200, raw
     assert headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -29,7 +29,7 @@ def ask_events(server, api, body):
 # Good replies
 
 
-def test_chat_text():
+def test_chat_reply_contains_text():
     with serve(["Hello there"]) as server:
         body = ask_json(server, "openai-chat", question("openai-chat"))
 
@@ -71,7 +71,7 @@ def test_chat_stream_of_text_and_parallel_tool_calls():
     assert chunks[-1]["usage"]["total_tokens"] == 12
 
 
-def test_chat_stream_has_no_usage_unless_asked():
+def test_chat_stream_has_no_usage_unless_requested():
     with serve(["Hello"]) as server:
         asked = question("openai-chat", stream=True, stream_options={})
         events = ask_events(server, "openai-chat", asked)
@@ -90,7 +90,7 @@ def test_chat_thinking_is_reasoning_content():
     assert "".join(d.get("reasoning_content", "") for d in deltas) == "Let me think"
 
 
-def test_anthropic_thinking_text_and_tools():
+def test_anthropic_reply_contains_thinking_text_and_tools():
     reply = Reply(
         "I will look.",
         thinking="Which city?",
@@ -115,7 +115,7 @@ def test_anthropic_thinking_text_and_tools():
     assert body["usage"]["output_tokens"] == 6
 
 
-def test_anthropic_stream():
+def test_anthropic_stream_events():
     reply = Reply(
         "I will look.",
         thinking="Which city?",
@@ -146,7 +146,7 @@ def test_anthropic_stream():
     assert events[-2][1]["usage"]["output_tokens"] == 6
 
 
-def test_responses_items():
+def test_responses_output_items():
     reply = Reply(
         "Looking.",
         thinking="Which city?",
@@ -167,7 +167,7 @@ def test_responses_items():
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
-def test_responses_stream():
+def test_responses_stream_events():
     reply = Reply("Looking.", thinking="Which city?", tool_calls=[ToolCall("weather", {"city": "Tokyo"})])
     with serve([reply]) as server:
         events = ask_events(server, "openai-responses", question("openai-responses", stream=True))
@@ -203,13 +203,13 @@ def test_responses_stream():
         ),
     ],
 )
-def test_finish_is_translated(api, place, expected):
+def test_finish_reason_is_translated_for_each_api(api, place, expected):
     with serve(Reply("cut", finish="length")) as server:
         assert place(ask_json(server, api, question(api))) == expected
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_fragments_put_together_are_the_text(api):
+def test_joined_fragments_equal_the_text(api):
     text = "  A line,\n\nа строка, 日本語 🌸  "
     with serve(Reply(text, fragment=3)) as server:
         events = ask_events(server, api, question(api, stream=True))
@@ -231,7 +231,7 @@ def test_fragments_put_together_are_the_text(api):
 # Scripts and records
 
 
-def test_a_script_may_be_one_reply_or_a_function():
+def test_script_can_be_one_reply_or_a_function():
     with serve("always") as server:
         for _ in range(2):
             body = ask_json(server, "openai-chat", question("openai-chat"))
@@ -241,7 +241,7 @@ def test_a_script_may_be_one_reply_or_a_function():
         assert body["content"][0]["text"] == "1: Who?"
 
 
-def test_a_used_up_script_says_so():
+def test_exhausted_script_returns_a_clear_error():
     with serve(["one"]) as server:
         ask_json(server, "openai-chat", question("openai-chat"))
         status, _, raw = ask(server, "openai-chat", question("openai-chat"))
@@ -252,12 +252,12 @@ def test_a_used_up_script_says_so():
 
 
 @pytest.mark.parametrize("script", [[3], {"text": "no"}, [[]], [["text"]], None])
-def test_a_script_of_something_else_is_a_type_error(script):
+def test_invalid_script_raises_type_error(script):
     with pytest.raises(TypeError, match="reply"):
         serve(script)
 
 
-def test_what_a_script_raises_reaches_the_test():
+def test_exception_from_a_script_is_raised_in_the_test():
     def script(request):
         raise AssertionError("unexpected question")
 
@@ -326,7 +326,7 @@ def with_history(api, messages):
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "openai-responses"])
-def test_tool_results_are_read(api):
+def test_request_exposes_tool_results(api):
     with serve("ok") as server:
         ask_json(server, api, with_history(api, TOOL_HISTORIES[api]))
 
@@ -335,7 +335,7 @@ def test_tool_results_are_read(api):
     assert request.user_text == "Weather?"
 
 
-def test_anthropic_tool_results_are_read():
+def test_request_exposes_anthropic_tool_results():
     with serve("ok") as server:
         history = TOOL_HISTORIES["anthropic-messages"]
         ask_json(server, "anthropic-messages", with_history("anthropic-messages", history))
@@ -345,11 +345,11 @@ def test_anthropic_tool_results_are_read():
     assert request.user_text == "Weather?"
 
 
-# What the vendor would refuse
+# Requests that the vendor would reject
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_missing_key_is_status_401(api):
+def test_missing_key_returns_status_401(api):
     with serve("never") as server:
         status, _, raw = ask(server, api, question(api), headers={"anthropic-version": "x"})
 
@@ -359,7 +359,7 @@ def test_a_missing_key_is_status_401(api):
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("missing", ["model", "messages"])
-def test_a_missing_field_is_status_400(api, missing):
+def test_missing_field_returns_status_400(api, missing):
     body = question(api)
     del body["input" if (api, missing) == ("openai-responses", "messages") else missing]
 
@@ -370,7 +370,7 @@ def test_a_missing_field_is_status_400(api, missing):
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_tool_call_without_result_is_status_400(api):
+def test_tool_call_without_result_returns_status_400(api):
     body = with_history(api, TOOL_HISTORIES[api][:-1])
 
     with serve(["used later"]) as server:
@@ -379,11 +379,11 @@ def test_a_tool_call_without_result_is_status_400(api):
 
     assert status == 400
     assert b"b" in raw
-    assert after == 200  # a refusal does not use up the script
+    assert after == 200  # a rejected request does not consume a reply of the script
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_result_without_tool_call_is_status_400(api):
+def test_result_without_tool_call_returns_status_400(api):
     results = TOOL_HISTORIES[api][-1:]
     body = with_history(api, [TOOL_HISTORIES[api][0], *results])
 
@@ -393,14 +393,14 @@ def test_a_result_without_tool_call_is_status_400(api):
     assert status == 400
 
 
-def test_a_lenient_server_refuses_nothing():
+def test_lenient_server_rejects_nothing():
     with serve("fine", strict=False) as server:
         status, _, _ = ask(server, "openai-chat", {}, headers={})
 
     assert status == 200
 
 
-def test_unknown_paths_and_methods_are_vendor_shaped_errors():
+def test_unknown_paths_and_methods_return_vendor_errors():
     with serve("never") as server:
         for path, status in (("/v2/things", 404), ("/v1/responses", 405)):
             with pytest.raises(urllib.error.HTTPError) as caught:

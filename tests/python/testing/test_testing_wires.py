@@ -44,7 +44,7 @@ def population(city: str) -> dict[str, int]:
 
 
 def ask(run, runner, mode, *arguments):
-    """The turn, and the events where it was streamed."""
+    """The turn, and the events if it was streamed."""
 
     async def streamed():
         stream = runner.stream(*arguments)
@@ -56,7 +56,7 @@ def ask(run, runner, mode, *arguments):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("make", WIRES)
-def test_text_usage_and_what_was_asked(run, loopback, make, mode):
+def test_reply_text_usage_and_recorded_request(run, loopback, make, mode):
     text = "One two three, with ümläuts and 😀."
     server = loopback(Reply(text, input_tokens=11, output_tokens=3))
 
@@ -78,7 +78,7 @@ def test_text_usage_and_what_was_asked(run, loopback, make, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("make", WIRES)
-def test_a_round_of_parallel_tools(run, loopback, make, mode):
+def test_round_of_parallel_tools(run, loopback, make, mode):
     calls = [ToolCall("weather", {"city": "Tokyo"}), ToolCall("population", {"city": "Kyōto"})]
     server = loopback([Reply("Let me look.", tool_calls=calls), "Sunny, and five."])
 
@@ -133,7 +133,7 @@ def test_structured_output(run, loopback, make, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("make", WIRES)
-def test_thinking_is_a_block_of_its_own(run, loopback, make, mode):
+def test_thinking_is_a_separate_reasoning_block(run, loopback, make, mode):
     server = loopback(Reply("Yes.", thinking="Let me see.", signature="c2ln"))
 
     turn, events = ask(run, agent(model=make(server)), mode, "Hi")
@@ -145,7 +145,7 @@ def test_thinking_is_a_block_of_its_own(run, loopback, make, mode):
 
 
 @pytest.mark.parametrize("make", WIRES)
-def test_stream_and_whole_answer_agree(run, loopback, make):
+def test_stream_and_complete_answer_are_equal(run, loopback, make):
     reply = Reply(
         "Let me look.",
         thinking="Hm.",
@@ -170,7 +170,7 @@ def test_stream_and_whole_answer_agree(run, loopback, make):
     assert plain.usage.cycles[0] == streamed.usage.cycles[0]
 
 
-def test_a_conversation_keeps_the_signatures_of_gemini(run, loopback):
+def test_conversation_sends_back_gemini_signatures(run, loopback):
     server = loopback([Reply(tool_calls=[ToolCall("weather", {"city": "Oslo"})], signature="c2ln"), "Sunny.", "Bye."])
     runner = agent(model=gemini(server), tools=[weather])
 
@@ -198,7 +198,7 @@ def test_a_conversation_keeps_the_signatures_of_gemini(run, loopback):
         (503, ErrorCode.PROVIDER_ERROR),
     ],
 )
-def test_refusals_have_the_right_code(run, loopback, make, mode, status, code):
+def test_vendor_errors_map_to_error_codes(run, loopback, make, mode, status, code):
     server = loopback(ErrorReply(status, "these are the words"))
 
     with pytest.raises(UPPError, match="these are the words") as caught:
@@ -209,7 +209,7 @@ def test_refusals_have_the_right_code(run, loopback, make, mode, status, code):
 
 @pytest.mark.parametrize("make", WIRES)
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_an_error_in_the_stream_is_told(run, loopback, make, after):
+def test_error_in_a_stream_is_raised(run, loopback, make, after):
     server = loopback(Reply("one two three four five", fault=Fault(error_after=after, error_message="we are busy")))
 
     with pytest.raises(UPPError, match="we are busy") as caught:
@@ -220,7 +220,7 @@ def test_an_error_in_the_stream_is_told(run, loopback, make, after):
 
 @pytest.mark.parametrize(("finish", "reason"), [("length", "MAX_TOKENS"), ("content_filter", "SAFETY")])
 @pytest.mark.parametrize("mode", MODES)
-def test_why_gemini_stopped(run, loopback, mode, finish, reason):
+def test_gemini_finish_reason_is_reported(run, loopback, mode, finish, reason):
     server = loopback(Reply("half", finish=finish))
 
     turn, _ = ask(run, agent(model=gemini(server)), mode, "Hi")
@@ -229,7 +229,7 @@ def test_why_gemini_stopped(run, loopback, mode, finish, reason):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_why_ollama_stopped(run, loopback, mode):
+def test_ollama_done_reason_is_reported(run, loopback, mode):
     server = loopback(Reply("half", finish="length"))
 
     turn, _ = ask(run, agent(model=local(server)), mode, "Hi")
@@ -237,7 +237,7 @@ def test_why_ollama_stopped(run, loopback, mode):
     assert turn.response.metadata["ollama"]["done_reason"] == "length"
 
 
-# As strict as the vendors
+# Validation of requests
 
 
 def post(server, path, body, **headers):
@@ -267,13 +267,13 @@ RESPONSE = {"role": "user", "parts": [{"functionResponse": {"name": "now", "resp
         ([QUESTION, RESPONSE], 400),
     ],
 )
-def test_gemini_refuses_what_does_not_fit(loopback, contents, status):
+def test_gemini_server_rejects_invalid_requests(loopback, contents, status):
     server = loopback("ok")
 
     assert post(server, GENERATE, {"contents": contents}, **{"x-goog-api-key": "k"})[0] == status
 
 
-def test_gemini_wants_a_key(loopback):
+def test_gemini_server_requires_a_key(loopback):
     server = loopback("ok")
 
     status, _, raw = post(server, GENERATE, {"contents": [QUESTION]})
@@ -283,7 +283,7 @@ def test_gemini_wants_a_key(loopback):
     assert post(server, GENERATE + "?key=k", {"contents": [QUESTION]})[0] == 200
 
 
-def test_ollama_streams_lines_unless_told_otherwise(loopback):
+def test_ollama_server_streams_lines_by_default(loopback):
     server = loopback("one two")
     question = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 

@@ -28,7 +28,7 @@ def question(api, text="Hi", *, stream=False, **more):
 
 
 def post(server, api, body, *, headers=None, timeout=5):
-    """Post and give back the open connection and its response."""
+    """Send a POST request and return the open connection and its response."""
     connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=timeout)
     keys = {
         "content-type": "application/json",
@@ -41,7 +41,7 @@ def post(server, api, body, *, headers=None, timeout=5):
 
 
 def ask(server, api, body, **options):
-    """Post and give back status, headers and body."""
+    """Send a POST request and return status, headers and body."""
     connection, response = post(server, api, body, **options)
     with closing(connection):
         return response.status, response.headers, response.read()

@@ -34,7 +34,7 @@ def lines(path):
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def test_a_file_becomes_a_file_and_comes_back(src, tmp_path):
+def test_a_file_is_equal_after_a_conversion_in_both_directions(src, tmp_path):
     there, back = tmp_path / "there.jsonl", tmp_path / "back.jsonl"
 
     report = tp.convert_jsonl(src, there)
@@ -48,7 +48,7 @@ def test_a_file_becomes_a_file_and_comes_back(src, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["back.jsonl", "in.jsonl", "there.jsonl"]
 
 
-def test_the_canonical_form_and_the_portable_profile(src):
+def test_convert_jsonl_writes_the_canonical_form_and_the_portable_profile(src):
     canonical, portable = io.BytesIO(), io.BytesIO()
 
     tp.convert_jsonl(src, canonical, to="thread-protocol-canonical")
@@ -59,7 +59,7 @@ def test_the_canonical_form_and_the_portable_profile(src):
     assert portable.getvalue().decode().splitlines() == expected
 
 
-def test_chats_of_the_vercel_ai_sdk_are_converted_too(src):
+def test_chats_of_the_vercel_ai_sdk_are_converted(src):
     chats, threads = io.BytesIO(), io.BytesIO()
 
     tp.convert_jsonl(src, chats, to="ui-messages")
@@ -73,7 +73,7 @@ def test_chats_of_the_vercel_ai_sdk_are_converted_too(src):
     assert back == [tp.from_ui_messages(messages) for messages in expected]
 
 
-def test_the_format_is_told_by_the_first_document(src, tmp_path):
+def test_the_format_is_detected_from_the_first_document(src, tmp_path):
     threads = tmp_path / "threads.jsonl"
     threads.write_text("\n".join(THREADS), encoding="utf-8")
     out = io.BytesIO()
@@ -84,7 +84,7 @@ def test_the_format_is_told_by_the_first_document(src, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["gz", "zst"])
-def test_compression_goes_by_the_name(src, tmp_path, suffix):
+def test_the_file_suffix_selects_the_compression(src, tmp_path, suffix):
     packed, there, back = tmp_path / f"p.jsonl.{suffix}", tmp_path / f"t.jsonl.{suffix}", tmp_path / "b.jsonl"
     module = {"gz": gzip, "zst": zstandard}[suffix]
     with module.open(packed, "wb") as file:
@@ -98,9 +98,9 @@ def test_compression_goes_by_the_name(src, tmp_path, suffix):
     assert back.read_bytes() == src.read_bytes()
 
 
-def test_file_objects(src):
+def test_file_objects_are_read_and_written(src):
     class Drip(io.RawIOBase):
-        """Gives few bytes at once."""
+        """Returns at most seven bytes for each read."""
 
         def __init__(self, data):
             self.data = io.BytesIO(data)
@@ -115,7 +115,7 @@ def test_file_objects(src):
     assert out.getvalue().decode().splitlines() == THREADS
 
 
-def test_what_fails_is_raised_with_line_and_place(tmp_path):
+def test_a_failure_is_raised_with_line_and_location(tmp_path):
     path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     path.write_text(f"{HISTORIES[0]}\n\n{BROKEN}\n", encoding="utf-8")
 
@@ -127,7 +127,7 @@ def test_what_fails_is_raised_with_line_and_place(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_fails_is_skipped_and_listed():
+def test_failures_are_skipped_and_reported():
     out = io.BytesIO()
 
     report = tp.convert_jsonl(io.BytesIO(f"{HISTORIES[0]}\n{BROKEN}\n[\n{HISTORIES[1]}".encode()), out, on_error="skip")
@@ -139,7 +139,7 @@ def test_what_fails_is_skipped_and_listed():
 
 
 @pytest.mark.parametrize("answer", ["[1]", b"[1]", [1]])
-def test_a_function_may_answer_for_what_fails(answer):
+def test_an_on_error_function_replaces_or_skips_a_failed_document(answer):
     seen, out = [], io.BytesIO()
 
     def repair(issue, text):
@@ -152,7 +152,7 @@ def test_a_function_may_answer_for_what_fails(answer):
     assert seen == [(line, BROKEN.encode(), threading.get_ident()) for line in (1, 3)]
 
 
-def test_what_callbacks_raise_comes_out_as_it_is(tmp_path):
+def test_exceptions_of_callbacks_are_raised_unchanged(tmp_path):
     class Enough(Exception):
         pass
 
@@ -178,14 +178,14 @@ def test_what_callbacks_raise_comes_out_as_it_is(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_progress_and_other_threads_go_on(src):
+def test_progress_is_reported_and_other_threads_run(src):
     data, reports, beats = src.read_bytes() * 60, [], []
     stop = threading.Event()
 
     def beat():
         while not stop.is_set():
             beats.append(time.monotonic())
-            time.sleep(0.001)
+            time.sleep(0.001)  # the pace of the other thread
 
     watcher = threading.Thread(target=beat)
     watcher.start()
@@ -223,7 +223,7 @@ def test_wrong_arguments_are_refused(src, arguments, error, words):
         tp.convert_jsonl(**{"src": src, "dst": io.BytesIO(), **arguments})
 
 
-def test_an_existing_file_stays_unless_it_may_be_replaced(src, tmp_path):
+def test_overwrite_false_keeps_an_existing_file(src, tmp_path):
     for name in ("there.jsonl", "there.jsonl.zst"):
         there = tmp_path / name
         there.write_text("mine")
@@ -234,7 +234,7 @@ def test_an_existing_file_stays_unless_it_may_be_replaced(src, tmp_path):
         assert there.read_bytes() != b"mine"
 
 
-def test_a_damaged_archive_is_said_to_be_one(src, tmp_path):
+def test_a_damaged_archive_raises_an_error(src, tmp_path):
     packed = tmp_path / "in.jsonl.gz"
     packed.write_bytes(gzip.compress(src.read_bytes())[:-40])
     with pytest.raises(OSError, match=r"in\.jsonl\.gz: .*cut short"):
@@ -245,7 +245,7 @@ def test_a_damaged_archive_is_said_to_be_one(src, tmp_path):
         tp.convert_jsonl(packed, io.BytesIO())
 
 
-def test_the_longest_line_is_bounded():
+def test_a_line_above_the_size_limit_fails():
     out = io.BytesIO()
     data = f"{HISTORIES[0]}\n[{' ' * 5_000_000}]\n".encode()
 
@@ -256,7 +256,7 @@ def test_the_longest_line_is_bounded():
 
 
 def peak(source):
-    """The most memory that a fresh interpreter had, in bytes."""
+    """The peak memory of a new interpreter that runs the code, in bytes."""
     code = textwrap.dedent(source) + textwrap.dedent(
         """
         with open("/proc/self/status") as status:
@@ -293,7 +293,7 @@ def test_memory_is_bounded_by_the_largest_document(tmp_path):
     slack = 40 << 20
     assert len(large) > 40_000_000
     assert with_one - fixed < 3 * len(large) + slack, f"{(with_one - fixed) / len(large):.2f} x"
-    # Two at once: what one thread lets go of another does not always take.
+    # Two jobs at once: one thread does not always reuse the memory that another one frees.
     assert with_eight - fixed < 2 * 4 * len(large) + slack, f"{(with_eight - fixed) / len(large):.2f} x"
 
 
@@ -308,7 +308,7 @@ def texts(column):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_a_column_keeps_its_type_its_rows_and_its_nulls(kind):
+def test_a_column_preserves_its_type_its_rows_and_its_nulls(kind):
     column = pa.array([HISTORIES[0], None, *HISTORIES[1:]]).cast(kind)
 
     converted = tp.convert_arrow(column)
@@ -320,7 +320,7 @@ def test_a_column_keeps_its_type_its_rows_and_its_nulls(kind):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "json", "dictionary", "dictionary of large"], ids=str)
-def test_every_shape_of_a_column_is_converted_as_its_rows_are(kind):
+def test_every_column_layout_is_converted_row_by_row(kind):
     rows = [None, *HISTORIES, None, HISTORIES[0], HISTORIES[0], None]
     if kind == "json":
         column = pa.array(rows, pa.json_(pa.large_string()))
@@ -348,7 +348,7 @@ def test_every_shape_of_a_column_is_converted_as_its_rows_are(kind):
     assert (none.type, len(none)) == (column.type, 0)
 
 
-def test_slices_chunks_and_dictionaries():
+def test_chunked_and_sliced_columns_are_converted():
     column = pa.chunked_array(
         [pa.array(["x", *HISTORIES, "x"]).slice(1, len(HISTORIES)), pa.array([], pa.string()), pa.array(HISTORIES[:2])]
     )
@@ -364,7 +364,7 @@ def test_slices_chunks_and_dictionaries():
     assert again.to_pylist() == [THREADS[0], THREADS[1], THREADS[0]]
 
 
-def test_what_was_converted_outlives_what_it_was_made_of():
+def test_a_slice_remains_valid_after_its_column_is_deleted():
     column = tp.convert_arrow(pa.array(HISTORIES * 50))
     part = column.slice(3, 2)
     del column
@@ -372,7 +372,7 @@ def test_what_was_converted_outlives_what_it_was_made_of():
     assert texts(part) == (THREADS * 2)[3:5]
 
 
-def test_rows_that_fail_are_raised_or_null():
+def test_a_failed_row_raises_or_becomes_null():
     column = pa.chunked_array([[HISTORIES[0], "["], [None, BROKEN, HISTORIES[1]]])
     issues, reports = [], []
 
@@ -387,7 +387,7 @@ def test_rows_that_fail_are_raised_or_null():
     assert [issue.row for issue in reports[-1].errors] == [1, 3]
 
 
-def test_any_producer_of_arrow_will_do():
+def test_any_object_with_an_arrow_stream_is_accepted():
     class Series:
         def __init__(self, column):
             self.column = column
@@ -408,14 +408,14 @@ def test_any_producer_of_arrow_will_do():
         (pa.array([["x"]]), TypeError, "strings or binary, not list"),
     ],
 )
-def test_other_columns_are_refused(column, error, words):
+def test_columns_of_other_types_are_refused(column, error, words):
     with pytest.raises(error, match=words):
         tp.convert_arrow(column)
     with pytest.raises(ValueError, match="on_error must be"):
         tp.convert_arrow(pa.array([""]), on_error="skip")
 
 
-def test_capsules_of_something_else_are_refused():
+def test_capsules_with_another_name_are_refused():
     from turntree._core import _convert_column
 
     options = {
@@ -455,7 +455,7 @@ def test_without_pyarrow_and_zstandard_the_error_names_the_extra():
     assert "turntree[zstd]" in done.stdout
 
 
-def test_streams_of_the_vercel_ai_sdk_are_converted_too(src, tmp_path):
+def test_streams_of_the_vercel_ai_sdk_are_converted(src, tmp_path):
     streams, threads = io.BytesIO(), io.BytesIO()
 
     tp.convert_jsonl(src, streams, to="ui-stream")

@@ -1,4 +1,4 @@
-"""ThreadProtocol documents: the shared face of every class, and what only a thread can do."""
+"""ThreadProtocol documents: the interface that all classes share, and the methods of threads."""
 
 import copy
 import json
@@ -65,7 +65,7 @@ def thread() -> tp.Thread:
 
 
 def reports() -> list[Data]:
-    """What bulk conversions give."""
+    """Results of bulk conversions."""
     issue = {"path": "x.jsonl", "line": 3, "pointer": "/0", "rule": "r", "message": "m", "severity": "error"}
     report = {"documents": 2, "failed": 1, "bytes_in": 30, "bytes_out": 40, "errors": [issue], "seconds": 0.5}
     return [tp.DocumentIssue.model_validate(issue), tp.Report.model_validate(report)]
@@ -103,7 +103,7 @@ def test_every_class_has_a_sample() -> None:
 
 
 @each
-def test_names_are_those_of_the_module(value: Data) -> None:
+def test_classes_are_exported_under_their_names(value: Data) -> None:
     cls = type(value)
 
     assert cls.__module__ == "turntree.thread_protocol"
@@ -111,7 +111,7 @@ def test_names_are_those_of_the_module(value: Data) -> None:
 
 
 @each
-def test_json_comes_back_equal(value: Data) -> None:
+def test_values_are_equal_after_a_json_round_trip(value: Data) -> None:
     cls = type(value)
 
     assert cls.model_validate_json(value.model_dump_json()) == value
@@ -122,7 +122,7 @@ def test_json_comes_back_equal(value: Data) -> None:
 
 
 @each
-def test_dumps_validate(value: Data) -> None:
+def test_dumps_validate_to_equal_values(value: Data) -> None:
     cls = type(value)
 
     assert cls.model_validate(value.model_dump()) == value
@@ -149,7 +149,7 @@ def test_the_schema_is_valid_and_accepts_the_value(value: Data) -> None:
 
 
 @each
-def test_fields_of_pydantic_models(value: Data) -> None:
+def test_the_classes_are_field_types_of_pydantic_models(value: Data) -> None:
     model = TypeAdapter(list[type(value)])
 
     assert model.validate_python([value]) == [value]
@@ -165,7 +165,7 @@ def test_reprs_are_short(value: Data) -> None:
 
 
 @each
-def test_frozen_values_hash_and_threads_do_not(value: Data) -> None:
+def test_frozen_values_are_hashable_and_threads_are_not(value: Data) -> None:
     if isinstance(value, tp.Thread):
         with pytest.raises(TypeError, match="unhashable"):
             hash(value)
@@ -175,7 +175,7 @@ def test_frozen_values_hash_and_threads_do_not(value: Data) -> None:
         value.anything = 1  # type: ignore[attr-defined]
 
 
-def test_the_union_of_actions_finds_the_class() -> None:
+def test_the_action_union_selects_the_class() -> None:
     adapter = TypeAdapter(list[tp.Action])
 
     read = adapter.validate_json(adapter.dump_json(actions()))
@@ -185,12 +185,12 @@ def test_the_union_of_actions_finds_the_class() -> None:
     assert all(isinstance(action, tp.Action) for action in read)
 
 
-def test_one_kind_of_action_is_not_another() -> None:
+def test_a_class_refuses_an_action_of_another_type() -> None:
     with pytest.raises(turntree.ValidationError, match='must be "user_message" here, not "thinking"'):
         tp.UserMessageAction.model_validate(actions()[1].to_dict())
 
 
-def test_attributes() -> None:
+def test_actions_have_the_documented_attributes() -> None:
     user, thought, said, call, returned, event = thread()
 
     assert [action.sequence for action in thread()] == [1, 2, 3, 4, 5, 6]
@@ -225,7 +225,7 @@ def test_attributes() -> None:
     assert (thread().created_at, thread().updated_at) == (TIME, TIME)
 
 
-def test_timestamps_are_kept_as_they_are_written() -> None:
+def test_timestamps_preserve_their_spelling() -> None:
     assert tp.UserMessageAction("x", timestamp=LATER).timestamp == LATER
     time = datetime(2025, 1, 15, 10, tzinfo=timezone.utc)
     assert tp.UserMessageAction("x", timestamp=time).timestamp == "2025-01-15T10:00:00.000Z"
@@ -236,7 +236,7 @@ def _seconds(text: str) -> float:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
-def test_a_thread_grows() -> None:
+def test_append_adds_actions_with_sequence_numbers() -> None:
     grown = tp.Thread(title="t", created_at=TIME)
     assert (len(grown), list(grown), grown.actions) == (0, [], [])
 
@@ -257,7 +257,7 @@ def test_a_thread_grows() -> None:
         grown["0"]  # type: ignore[call-overload]
 
 
-def test_a_branch_shares_the_past_and_goes_its_own_way() -> None:
+def test_a_branch_shares_earlier_actions_and_grows_separately() -> None:
     trunk = thread()
 
     branch = trunk.branch("Other way")
@@ -270,7 +270,7 @@ def test_a_branch_shares_the_past_and_goes_its_own_way() -> None:
     assert branch[:6] == trunk.actions
 
 
-def test_copies_of_a_thread_grow_apart() -> None:
+def test_copies_of_a_thread_grow_separately() -> None:
     one = thread()
     two = copy.copy(one)
     two.append(tp.UserMessageAction("more"))
@@ -284,7 +284,7 @@ def test_a_valid_thread_has_no_issues() -> None:
     assert thread().check() is None
 
 
-def test_issues_name_rule_place_and_remedy() -> None:
+def test_issues_contain_rule_location_and_remedy() -> None:
     broken = tp.Thread(
         agents=[agent()],
         created_at=TIME,
@@ -315,7 +315,7 @@ def test_issues_name_rule_place_and_remedy() -> None:
     assert isinstance(caught.value, ValueError)
 
 
-def test_canonical_bytes_do_not_depend_on_who_wrote_them() -> None:
+def test_canonical_bytes_do_not_depend_on_member_order() -> None:
     document = thread().to_dict()
     turned = {key: document[key] for key in reversed(document)}
 
@@ -324,7 +324,7 @@ def test_canonical_bytes_do_not_depend_on_who_wrote_them() -> None:
     assert thread().canonical_json() != thread().branch().canonical_json()
 
 
-def test_the_example_of_the_specification(root) -> None:
+def test_the_example_of_the_specification_is_valid(root) -> None:
     text = (root / "tests/data/thread_protocol/example.json").read_text("utf-8").strip()
 
     example = tp.Thread.model_validate_json(text)
@@ -344,7 +344,7 @@ def test_the_example_of_the_specification(root) -> None:
         (b"[" * 5000, "limit_exceeded", ""),
     ],
 )
-def test_bad_documents_get_a_clear_error(text: bytes, kind: str, pointer: str) -> None:
+def test_invalid_documents_raise_a_typed_validation_error(text: bytes, kind: str, pointer: str) -> None:
     with pytest.raises(turntree.ValidationError) as caught:
         tp.Thread.model_validate_json(text)
 
@@ -352,7 +352,7 @@ def test_bad_documents_get_a_clear_error(text: bytes, kind: str, pointer: str) -
     assert (error["type"], error["pointer"]) == (kind, pointer)
 
 
-def test_bad_members_are_named() -> None:
+def test_invalid_members_are_reported_with_their_location() -> None:
     document = thread().to_dict()
     document["actions"][3]["tool_name"] = 5
 
@@ -362,7 +362,7 @@ def test_bad_members_are_named() -> None:
     assert caught.value.errors()[0]["pointer"].startswith("/actions/3")
 
 
-def test_wrong_arguments_are_named() -> None:
+def test_wrong_arguments_are_named_in_the_error() -> None:
     with pytest.raises(TypeError, match=r"content must be a str or a list of content parts, not int"):
         tp.UserMessageAction(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"content\[1\] must be a content part, a str or a dict, not int"):
@@ -381,7 +381,7 @@ def test_wrong_arguments_are_named() -> None:
         tp.Thread().append(tp.Usage())  # type: ignore[arg-type]
 
 
-def test_pydantic_shows_our_errors_as_its_own() -> None:
+def test_pydantic_reports_turntree_errors_as_validation_errors() -> None:
     class Model(BaseModel):
         thread: tp.Thread
 
@@ -392,7 +392,7 @@ def test_pydantic_shows_our_errors_as_its_own() -> None:
     assert "title" in caught.value.errors()[0]["msg"]
 
 
-def test_fastapi_bodies_and_responses() -> None:
+def test_fastapi_accepts_the_classes_as_bodies_and_responses() -> None:
     app = FastAPI()
 
     @app.post("/branch")

@@ -1,4 +1,4 @@
-"""What Pydantic AI accepts is accepted and kept; what it refuses is refused by place, but for what time changes."""
+"""turntree accepts and refuses the same histories as Pydantic AI, except where versions of Pydantic AI differ."""
 
 import copy
 import json
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 FIXTURES = sorted((ROOT / "tests/data/thread_protocol/pydantic_ai").glob("*.json"))
 TIME = "2026-03-01T10:00:00Z"
 
-# A message of each kind with a part of each kind, and an item of each kind, all with members that say something.
+# A message of each kind with a part of each kind and an item of each kind; every member has a value.
 EVERYTHING: list[dict[str, Any]] = [
     {
         "parts": [
@@ -173,7 +173,7 @@ EVERYTHING: list[dict[str, Any]] = [
     },
 ]
 
-# Values that take the place of another one.
+# Values that replace another value.
 OTHERS: list[Any] = [
     *(None, True, False, 0, 5, -1.5, 1e300, 2**70, "", "x", "5", "2026-02-30T00:00:00Z", "AAA", "A-+A"),
     *([], [None], ["x"], [5], {}, {"x": None}, {"kind": None}, {"kind": "x"}, [[[None]]], [{}]),
@@ -183,7 +183,7 @@ Path_ = tuple[int | str, ...]
 
 
 def places(value: Any, path: Path_ = ()) -> Iterator[Path_]:
-    """Every place in a document."""
+    """Every location in a document."""
     if path:
         yield path
     children = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
@@ -192,7 +192,7 @@ def places(value: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 
 def mutations(document: Any, path: Path_) -> Iterator[Any]:
-    """The document with one place changed, in every way."""
+    """The document with one location changed, once for each kind of change."""
 
     def changed(change: Any) -> Any:
         mutated = copy.deepcopy(document)
@@ -226,7 +226,7 @@ def written(document: Any) -> bytes:
 
 
 def verdict(data: bytes) -> Any:
-    """What Pydantic makes of a history; its error where it refuses it."""
+    """The history that Pydantic loads, or its error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -236,7 +236,7 @@ def verdict(data: bytes) -> Any:
 
 
 def is_of_another_version(error: Refused) -> bool:
-    """Whether Pydantic refuses what an older version wrote, or a word that a later one may know."""
+    """Whether Pydantic refuses a form of an older version, or a value that a later version can accept."""
     for said in error.errors(include_url=False):
         new_word = said["type"] == "union_tag_invalid" or (
             said["type"] == "literal_error" and isinstance(said["input"], str)
@@ -248,7 +248,7 @@ def is_of_another_version(error: Refused) -> bool:
 
 
 def disagreement(data: bytes) -> str | None:
-    """Where turntree and Pydantic say something else of a history."""
+    """The difference between the results of turntree and Pydantic for a history; None if they agree."""
     said = verdict(data)
     try:
         thread = tp.from_pydantic_ai(data)
@@ -261,24 +261,24 @@ def disagreement(data: bytes) -> str | None:
         return None if near else f"refused at {pointer}, by Pydantic at {sorted(found)}"
     if isinstance(said, Refused):
         return None if is_of_another_version(said) else f"accepted: {said}"
-    # The one escape here that no writer needs.
+    # The only escape here that writers do not produce.
     if thread.to_pydantic_ai_json() != data.replace(rb"\/", b"/"):
-        return "comes back differently"
+        return "the round trip changes the history"
     tp.from_pydantic_ai(data, profile="portable").to_pydantic_ai_json()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return None if dumped(thread.to_pydantic_ai()) == dumped(said) else "is built differently"
+        return None if dumped(thread.to_pydantic_ai()) == dumped(said) else "the built objects differ"
 
 
 def dumped(messages: list[Any]) -> Any:
-    """What Pydantic stores, without what it makes up: times and ids that are missing."""
+    """The history that Pydantic stores, without the times and ids that it generates."""
     made_up = re.compile(rb'"(timestamp|tool_call_id)":"[^"]*"')
     return made_up.sub(b"", Adapter.dump_json(messages))
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("message", EVERYTHING, ids=["prompts", "answer", "returns"])
-def test_every_single_mutation_has_the_same_verdict(message: dict[str, Any]) -> None:
+def test_turntree_and_pydantic_agree_on_every_single_mutation(message: dict[str, Any]) -> None:
     assert disagreement(written([message])) is None
     assert not isinstance(verdict(written([message])), Refused)
 
@@ -315,7 +315,7 @@ HISTORIES = [EVERYTHING, *(json.loads(path.read_bytes()) for path in FIXTURES if
 @pytest.mark.timeout(300)
 @settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(HISTORIES), st.lists(st.tuples(st.integers(0), values), min_size=1, max_size=3))
-def test_several_mutations_have_the_same_verdict(history: list[Any], changes: list[tuple[int, Any]]) -> None:
+def test_turntree_and_pydantic_agree_on_several_mutations(history: list[Any], changes: list[tuple[int, Any]]) -> None:
     mutated = copy.deepcopy(history)
     for number, value in changes:
         found = list(places(mutated))
@@ -329,7 +329,7 @@ def test_several_mutations_have_the_same_verdict(history: list[Any], changes: li
     assert disagreement(written(mutated)) is None
 
 
-# Spellings of one member, at the edge of what is read.
+# Spellings of one member at the limits of the accepted syntax.
 SPELLED: dict[str, list[str]] = {
     "timestamp": [
         *("1", "-1.5", "1e10", "2e10", "20000000001", "253402300799999", "253402300800000", "-62135596800001", "1e300"),
@@ -441,7 +441,7 @@ SPELLED: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("member", SPELLED)
-def test_every_spelling_has_the_same_verdict(member: str) -> None:
+def test_turntree_and_pydantic_agree_on_every_spelling(member: str) -> None:
     text = next(text for text in map(written, ([message] for message in EVERYTHING)) if f'"{member}":'.encode() in text)
     member_and_value = re.compile(rf'"{member}":("[^"]*"|\{{[^}}]*\}}|[^,}}]*)'.encode())
 
@@ -465,7 +465,7 @@ def test_every_spelling_has_the_same_verdict(member: str) -> None:
             '[{"kind":"request","parts":[{"content":["a",{"kind":"binary","data":"%"}],"part_kind":"user-prompt"}]}]',
             "/0/parts/0/content/1/data",
         ),
-        # Of members that stand twice the last one counts.
+        # The last one of duplicate members counts.
         ('[{"kind":"request","parts":[{"content":5,"part_kind":"user-prompt"}],"parts":[]}]', None),
         ('[{"kind":"request","parts":5,"parts":[]}]', None),
         ('[{"kind":"request","parts":[],"parts":5}]', "/0/parts"),
@@ -475,7 +475,7 @@ def test_every_spelling_has_the_same_verdict(member: str) -> None:
         ('[{"kind":"response","parts":[],"usage":{"details":{"a":"x","a":1}}}]', None),
     ],
 )
-def test_what_is_refused_is_named(data: str, pointer: str | None) -> None:
+def test_refused_values_are_reported_with_their_location(data: str, pointer: str | None) -> None:
     refused = isinstance(verdict(data.encode()), Refused)
     assert refused == (pointer is not None)
     if pointer is None:
@@ -501,7 +501,7 @@ def test_what_is_refused_is_named(data: str, pointer: str | None) -> None:
         ),
     ],
 )
-def test_what_is_nested_too_deeply_is_named(around: str, pointer: str, innermost: str) -> None:
+def test_values_nested_too_deeply_are_reported_with_their_location(around: str, pointer: str, innermost: str) -> None:
     for levels in range(190, 203):
         nested = "[" * levels + innermost + "]" * levels
         data = f'[{{"kind":"request","parts":[]}},{around % nested}]'
@@ -510,13 +510,13 @@ def test_what_is_nested_too_deeply_is_named(around: str, pointer: str, innermost
             assert tp.from_pydantic_ai(data).to_pydantic_ai_json() == data.encode()
             continue
         if "recursion limit" not in str(said):
-            continue  # Pydantic refuses another thing.
+            continue  # Pydantic refuses for another reason.
         with pytest.raises(turntree.ValidationError, match="nested deeper than 200 levels") as caught:
             tp.from_pydantic_ai(data)
         assert caught.value.errors()[0]["pointer"] == pointer
 
 
-def test_live_messages_that_could_not_be_loaded_again_are_named() -> None:
+def test_unloadable_message_objects_are_reported_with_their_location() -> None:
     deep: Any = "x"
     for _ in range(210):
         deep = [deep]
@@ -529,7 +529,7 @@ def test_live_messages_that_could_not_be_loaded_again_are_named() -> None:
     assert isinstance(verdict(Adapter.dump_json([ModelRequest([part])])), Refused)
 
 
-def test_what_other_versions_write_is_carried() -> None:
+def test_documents_of_other_versions_are_preserved() -> None:
     later = [
         {"kind": "reflection", "parts": []},
         {"kind": "request", "parts": [{"part_kind": "smell", "rose": 5}], "mood": {"a": 1}},

@@ -1,4 +1,4 @@
-"""Canonical JSON: equal bytes on every way to a thread, the bytes that JavaScript makes, and what they cannot hold."""
+"""Canonical JSON: equal bytes for every import path, the bytes of JavaScript, and values that JavaScript loses."""
 
 import copy
 import json
@@ -24,8 +24,8 @@ ID = "5b8c7a52-4a1b-4c1e-9f57-0d6c0e5a9b11"
 REQUIRED = any(os.environ.get(name, "") not in ("", "0") for name in ("CI", "TURNTREE_REQUIRE_NODE"))
 
 
-def holding(data: str, *, time: str = TIME) -> tp.Thread:
-    """A thread with some JSON in its one action."""
+def thread_with(data: str, *, time: str = TIME) -> tp.Thread:
+    """A thread whose only action contains the given JSON."""
     action = f'{{"action_type":"system.note","timestamp":"{time}","sequence":1,"data":{data}}}'
     return tp.Thread.model_validate_json(
         f'{{"version":"1.0.0","thread_id":"{ID}","created_at":"{TIME}","updated_at":"{TIME}","title":"t",'
@@ -33,7 +33,7 @@ def holding(data: str, *, time: str = TIME) -> tp.Thread:
     )
 
 
-def held(thread: tp.Thread, *, javascript: bool = False) -> str:
+def canonical_payload(thread: tp.Thread, *, javascript: bool = False) -> str:
     """The canonical spelling of that JSON."""
     text = thread.canonical_json(javascript=javascript).decode()
     return text[text.index('"data":') + len('"data":') : text.index(',"sequence":1')]
@@ -51,9 +51,9 @@ def held(thread: tp.Thread, *, javascript: bool = False) -> str:
         ('{"\\ud83d\\ude00":1,"\\ufb33":2}', '{"\U0001f600":1,"\ufb33":2}'),
     ],
 )
-def test_payloads_are_spelled_as_a_browser_does(given_: str, spelled: str) -> None:
-    assert held(holding(given_), javascript=True) == spelled
-    assert held(holding(spelled), javascript=True) == spelled
+def test_javascript_mode_spells_payloads_as_a_browser(given_: str, spelled: str) -> None:
+    assert canonical_payload(thread_with(given_), javascript=True) == spelled
+    assert canonical_payload(thread_with(spelled), javascript=True) == spelled
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_payloads_are_spelled_as_a_browser_does(given_: str, spelled: str) -> No
         ('"\\u2028\\u007f\\/\\u001F\\u0008"', '"\u2028\x7f/\\u001f\\b"'),
     ],
 )
-def test_payloads_are_exact_by_default(given_: str, spelled: str) -> None:
-    assert held(holding(given_)) == spelled
-    assert held(holding(spelled)) == spelled
+def test_payloads_preserve_their_spelling_by_default(given_: str, spelled: str) -> None:
+    assert canonical_payload(thread_with(given_)) == spelled
+    assert canonical_payload(thread_with(spelled)) == spelled
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_payloads_are_exact_by_default(given_: str, spelled: str) -> None:
         ('{"\\ufffd":1,"a":2}', '{"\\udfff":1,"a":2}'),
     ],
 )
-def test_different_documents_with_equal_javascript_readings_have_different_digests(one: str, two: str) -> None:
-    first, second = holding(one), holding(two)
+def test_documents_equal_only_in_javascript_have_different_exact_digests(one: str, two: str) -> None:
+    first, second = thread_with(one), thread_with(two)
 
     assert first.canonical_json(javascript=True) == second.canonical_json(javascript=True)
     assert first.digest(javascript=True) == second.digest(javascript=True)
@@ -112,14 +112,14 @@ def test_different_documents_with_equal_javascript_readings_have_different_diges
         ("2026-01-02T03:04:05+05:30", "2026-01-01T21:34:05Z"),
     ],
 )
-def test_times_are_cut_to_six_digits_in_utc(time: str, spelled: str) -> None:
-    (action,) = json.loads(holding("1", time=time).canonical_json())["actions"]
+def test_times_are_truncated_to_six_digits_in_utc(time: str, spelled: str) -> None:
+    (action,) = json.loads(thread_with("1", time=time).canonical_json())["actions"]
 
     assert action["timestamp"] == spelled
 
 
 def test_times_without_an_offset_are_an_error() -> None:
-    thread = holding("1", time="2026-01-02T03:04:05")
+    thread = thread_with("1", time="2026-01-02T03:04:05")
 
     with pytest.raises(turntree.ValidationError, match="no offset from UTC") as caught:
         thread.canonical_json()
@@ -129,12 +129,12 @@ def test_times_without_an_offset_are_an_error() -> None:
     assert [(error["type"], error["pointer"]) for error in caught.value.errors()] == [
         ("timestamp", "/actions/0/timestamp")
     ]
-    assert thread.digest() == holding("1").digest()
+    assert thread.digest() == thread_with("1").digest()
     assert [issue.pointer for issue in thread.validate(strict=True)] == ["/actions/0/timestamp"]
 
 
-def test_what_is_lost_is_named_and_refused_where_that_is_asked() -> None:
-    thread = holding('{"a":[1,{"b/c":9007199254740993}],"__proto__":{"d":-1e400},"e":9007199254740991}')
+def test_values_that_javascript_loses_are_reported_or_refused() -> None:
+    thread = thread_with('{"a":[1,{"b/c":9007199254740993}],"__proto__":{"d":-1e400},"e":9007199254740991}')
     expected = [
         ("number", "/actions/0/data/a/1/b~1c"),
         ("key", "/actions/0/data/__proto__"),
@@ -146,19 +146,19 @@ def test_what_is_lost_is_named_and_refused_where_that_is_asked() -> None:
 
     assert [(error["type"], error["pointer"]) for error in caught.value.errors()] == expected
     assert [(issue.rule, issue.pointer) for issue in thread.validate(strict=True)] == expected
-    assert holding('{"a":[1.5,"__proto__"]}').canonical_json(strict=True)
+    assert thread_with('{"a":[1.5,"__proto__"]}').canonical_json(strict=True)
 
 
 @given(st.binary(max_size=7), st.sampled_from(["image", "audio", "video", "file"]))
 @settings(deadline=None)
-def test_base64_is_spelled_in_the_standard_alphabet(data: bytes, kind: str) -> None:
+def test_base64_is_written_in_the_standard_alphabet(data: bytes, kind: str) -> None:
     import base64
 
     standard = base64.b64encode(data).decode()
     others = [base64.urlsafe_b64encode(data).decode(), standard.rstrip("=")]
 
     def thread(text: str) -> tp.Thread:
-        document = holding("1").to_dict()
+        document = thread_with("1").to_dict()
         part = {"type": kind, f"{kind}_base64": text, "media_type": "IMAGE/png"}
         attachment = {"name": "n", "data": text, "media_type": "a/b"}
         document["actions"] = [
@@ -180,7 +180,7 @@ def test_base64_is_spelled_in_the_standard_alphabet(data: bytes, kind: str) -> N
 
 
 def spelled(thread: tp.Thread) -> Any:
-    """The canonical bytes, or why there are none."""
+    """The canonical bytes, or the error."""
     try:
         return thread.canonical_json()
     except turntree.ValidationError as error:
@@ -213,7 +213,7 @@ def assert_equal_on_every_way(messages: Any, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
-def test_fixtures_have_equal_bytes_on_every_way(path: Path) -> None:
+def test_fixtures_have_equal_canonical_bytes_on_every_path(path: Path) -> None:
     data = path.read_bytes().rstrip(b"\n")
     try:
         messages = Adapter.validate_json(data)
@@ -228,7 +228,7 @@ def test_fixtures_have_equal_bytes_on_every_way(path: Path) -> None:
 @pytest.mark.timeout(300)
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(histories)
-def test_any_history_has_equal_bytes_on_every_way(messages: list[Any]) -> None:
+def test_generated_histories_have_equal_canonical_bytes_on_every_path(messages: list[Any]) -> None:
     assert_equal_on_every_way(messages, Adapter.dump_json(messages))
 
 
@@ -256,8 +256,8 @@ documents = st.recursive(
 
 @settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
 @given(st.lists(documents, min_size=20, max_size=60))
-def test_node_makes_the_same_bytes(values: list[Any]) -> None:
-    threads = [holding(json.dumps(value)) for value in values]
+def test_node_writes_the_same_canonical_bytes(values: list[Any]) -> None:
+    threads = [thread_with(json.dumps(value)) for value in values]
     lines = "\n".join(thread.to_json() for thread in threads) + "\n"
 
     answer = subprocess.run(
@@ -269,8 +269,8 @@ def test_node_makes_the_same_bytes(values: list[Any]) -> None:
 
 @settings(deadline=None, max_examples=200)
 @given(documents, documents)
-def test_equal_digests_are_those_of_equal_values(one: Any, two: Any) -> None:
-    first, second = holding(json.dumps(one)), holding(json.dumps(two))
+def test_equal_digests_imply_equal_values(one: Any, two: Any) -> None:
+    first, second = thread_with(json.dumps(one)), thread_with(json.dumps(two))
 
     equal = json.loads(json.dumps(one), parse_constant=str) == json.loads(json.dumps(two), parse_constant=str)
     is_same_type = json.dumps(one, sort_keys=True) == json.dumps(two, sort_keys=True)

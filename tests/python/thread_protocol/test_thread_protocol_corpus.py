@@ -1,4 +1,4 @@
-"""Real histories, where somebody provides them: `TURNTREE_CORPUS` is a folder with `histories/`."""
+"""Real histories, if they are provided: `TURNTREE_CORPUS` is a folder with `histories/`."""
 
 import os
 import warnings
@@ -26,7 +26,7 @@ def histories(*folders: str) -> list[Path]:
 
 @needed
 @pytest.mark.timeout(600)
-def test_every_history_comes_back_byte_for_byte() -> None:
+def test_every_history_is_byte_identical_after_a_round_trip() -> None:
     paths = histories("histories", "histories-canonical")
     assert paths, f"there are no histories in {CORPUS}"
 
@@ -41,7 +41,7 @@ def test_every_history_comes_back_byte_for_byte() -> None:
 @needed
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(f"v{installed}" != CURRENT, reason=f"the corpus is for pydantic-ai {CURRENT}")
-def test_every_history_is_the_same_live() -> None:
+def test_every_history_is_equal_after_a_round_trip_of_objects() -> None:
     paths = histories("histories-canonical", f"histories/{CURRENT}")
     assert paths, f"there are no current histories in {CORPUS}"
     failed = []

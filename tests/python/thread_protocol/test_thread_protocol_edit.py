@@ -1,4 +1,4 @@
-"""Digests, and threads made of threads: each result is valid, and no change goes unnoticed."""
+"""Digests, and threads derived from threads: each result is valid, and the digest detects each change."""
 
 import copy
 import json
@@ -65,8 +65,8 @@ def errors(thread: tp.Thread) -> list[str]:
     return [f"{issue.rule} {issue.pointer}" for issue in thread.validate() if issue.severity == "error"]
 
 
-def what_is_said(action: Any) -> Any:
-    """What an action says, in whatever branch and under whatever id."""
+def content_of_action(action: Any) -> Any:
+    """The content of an action, without its ids and its branch."""
     told = {key: value for key, value in action.model_dump().items() if key not in {"sequence", "tool_call_id"}}
     if told["action_type"] == "system.tp.second_return":
         return told["data"]["tool_name"], told["data"]["content"]
@@ -76,7 +76,7 @@ def what_is_said(action: Any) -> Any:
 @pytest.mark.timeout(240)
 @settings(max_examples=100, deadline=None)
 @given(steps, steps, steps)
-def test_merged_branches_are_valid_and_lose_nothing(past: list[Any], one: list[Any], other: list[Any]) -> None:
+def test_merged_branches_are_valid_and_contain_all_actions(past: list[Any], one: list[Any], other: list[Any]) -> None:
     trunk = thread_of(past)
     ours, theirs = grow(trunk.branch(), one), grow(trunk.branch(), other)
 
@@ -96,14 +96,14 @@ def test_merged_branches_are_valid_and_lose_nothing(past: list[Any], one: list[A
     assert merged.metadata["branch"] == {"parent_sequence": len(ours)}
     assert "merge" not in merged.branch().metadata
     assert ours.merge(theirs).actions == merged.actions, "merging is deterministic"
-    before = [what_is_said(action) for action in [*ours, *theirs[common:]]]
-    assert [what_is_said(action) for action in merged] == before, "everything once, in order"
+    before = [content_of_action(action) for action in [*ours, *theirs[common:]]]
+    assert [content_of_action(action) for action in merged] == before, "everything once, in order"
     late = json.loads(theirs.to_json().replace("2025-01-15T10:", "2025-01-15T12:").replace("00Z", "00.000+02:00"))
     assert len(ours.merge(tp.Thread.model_validate(late))) == len(merged), "spelling does not part branches"
     json.loads(merged.to_pydantic_ai_json())
 
 
-def test_threads_without_a_common_past_are_not_merged() -> None:
+def test_merge_refuses_threads_without_a_common_action() -> None:
     one, other = thread_of([("user", "ann", "c1", "a")]), thread_of([("user", "ann", "c1", "b")])
     with pytest.raises(ValueError, match="no first action in common"):
         one.merge(other)
@@ -114,7 +114,7 @@ def test_threads_without_a_common_past_are_not_merged() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(steps, st.sampled_from([None, "ann", "bob"]), st.integers(0, 12), st.integers(0, 12))
-def test_slices_are_valid_and_only_leave_out(plan: list[Any], agent: str | None, start: int, end: int) -> None:
+def test_slices_are_valid_subsets(plan: list[Any], agent: str | None, start: int, end: int) -> None:
     thread = thread_of(plan)
 
     cut = thread.slice(agent_id=agent, since=f"2025-01-15T10:{start:02}:00Z", until=f"2025-01-15T10:{end:02}:00Z")
@@ -129,7 +129,7 @@ def test_slices_are_valid_and_only_leave_out(plan: list[Any], agent: str | None,
 
 @settings(max_examples=100, deadline=None)
 @given(steps, st.sets(st.integers(1, 10)))
-def test_redaction_takes_contents_and_keeps_the_structure(plan: list[Any], numbers: set[int]) -> None:
+def test_redaction_removes_contents_and_preserves_the_structure(plan: list[Any], numbers: set[int]) -> None:
     secret = [(kind, agent, call, f"secret{text}") for kind, agent, call, text in plan]
     thread = thread_of(secret)
     numbers = {number for number in numbers if number <= len(thread)}
@@ -148,7 +148,7 @@ def test_redaction_takes_contents_and_keeps_the_structure(plan: list[Any], numbe
     json.loads(redacted.to_pydantic_ai_json())
 
 
-def test_redaction_reaches_what_was_kept_for_the_way_back() -> None:
+def test_redaction_applies_to_round_trip_metadata() -> None:
     history = (
         b'[{"parts":[{"content":"my secret","timestamp":"2025-01-15T10:00:00Z","part_kind":"user-prompt"}],'
         b'"note":"about a secret","kind":"request"}]'
@@ -166,7 +166,7 @@ def test_redaction_reaches_what_was_kept_for_the_way_back() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(steps, st.data())
-def test_no_mutation_goes_unnoticed(plan: list[Any], data: st.DataObject) -> None:
+def test_the_digest_detects_every_mutation(plan: list[Any], data: st.DataObject) -> None:
     document = thread_of(plan).to_dict()
     assume(len(document["actions"]) > 1)
     mutated = copy.deepcopy(document)
@@ -190,12 +190,12 @@ def test_no_mutation_goes_unnoticed(plan: list[Any], data: st.DataObject) -> Non
     before = tp.Thread.model_validate(document)
     try:
         after = tp.Thread.model_validate(mutated)
-    except ValueError:  # not a thread any more, or not text
+    except ValueError:  # no longer a thread, or invalid text
         return
 
     noticed = errors(after) or after.digest(include_times=True) != before.digest(include_times=True)
 
-    # A time that would run backwards counts as the one before it; validation says so.
+    # A time before that of the previous action counts as equal to it; validation reports it.
     assert noticed or [issue for issue in after.validate() if issue.rule in {"chronology", "timestamp"}]
 
 
@@ -216,7 +216,7 @@ def test_digests_do_not_depend_on_spelling_or_times() -> None:
     assert read(upper).canonical_json() == thread.canonical_json()
 
 
-def test_canonical_times_are_trimmed_and_never_run_backwards() -> None:
+def test_canonical_times_are_trimmed_and_never_decrease() -> None:
     thread = tp.Thread(
         actions=[
             tp.UserMessageAction("a", timestamp="2025-01-15T12:00:00.120000+02:00"),
@@ -231,7 +231,7 @@ def test_canonical_times_are_trimmed_and_never_run_backwards() -> None:
     assert thread[1].timestamp == "2025-01-15T09:00:00.000Z"
 
 
-# Threads that came from somewhere, with what the way back needs in their metadata. Each word is said once.
+# Imported threads with round-trip metadata. Each word occurs once.
 
 word_plans = st.lists(
     st.lists(st.sampled_from(["text", "think", "call", "file", "data"]), min_size=1, max_size=4), min_size=1, max_size=4
@@ -316,16 +316,16 @@ def words_of(thread_or_action: Any) -> set[str]:
     return set(re.findall(r"zq[a-z]\d+", thread_or_action.to_json()))
 
 
-def words_said(thread: tp.Thread, numbers: set[int]) -> set[str]:
-    """Words that these actions say, and no others."""
+def words_only_in(thread: tp.Thread, numbers: set[int]) -> set[str]:
+    """Words that occur in these actions only."""
     bare = [tp.Thread(actions=[{**action.model_dump(), "metadata": None}]) for action in thread]
     said = {action.sequence: words_of(one[0]) for action, one in zip(thread, bare, strict=True)}
     mine: set[str] = set().union(*(words for number, words in said.items() if number in numbers))
     return mine.difference(*(words for number, words in said.items() if number not in numbers))
 
 
-def ways_back(thread: tp.Thread) -> None:
-    """Whatever was taken away, every other world can still be told."""
+def check_exports(thread: tp.Thread) -> None:
+    """The thread can still be exported to every other format after content was removed."""
     assert errors(thread) == []
     json.loads(thread.to_pydantic_ai_json())
     thread.to_upp()
@@ -337,16 +337,16 @@ def ways_back(thread: tp.Thread) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(imported(), st.data())
-def test_redaction_leaves_no_trace(thread: tp.Thread, data: st.DataObject) -> None:
+def test_redaction_removes_every_redacted_word(thread: tp.Thread, data: st.DataObject) -> None:
     numbers = data.draw(st.sets(st.integers(1, len(thread)), min_size=1))
-    gone = words_said(thread, numbers)
+    gone = words_only_in(thread, numbers)
 
     redacted = thread.redact(numbers)
 
     assert not gone & words_of(redacted)
     kept = {number for number in range(1, len(thread) + 1) if number not in numbers}
-    assert words_said(thread, kept) <= words_of(redacted)
-    ways_back(redacted)
+    assert words_only_in(thread, kept) <= words_of(redacted)
+    check_exports(redacted)
     for action in redacted:
         if action.sequence not in numbers and action.metadata is not None:
             assert action == thread[action.sequence - 1]
@@ -354,7 +354,7 @@ def test_redaction_leaves_no_trace(thread: tp.Thread, data: st.DataObject) -> No
 
 @settings(max_examples=120, deadline=None)
 @given(imported(), st.data())
-def test_slices_tell_nothing_of_what_they_leave_out(thread: tp.Thread, data: st.DataObject) -> None:
+def test_slices_contain_no_word_of_the_omitted_actions(thread: tp.Thread, data: st.DataObject) -> None:
     document = thread.to_dict()
     for number, action in enumerate(document["actions"]):
         action["timestamp"] = f"2025-01-15T10:{number:02}:00Z"
@@ -364,12 +364,12 @@ def test_slices_tell_nothing_of_what_they_leave_out(thread: tp.Thread, data: st.
     cut = thread.slice(since=f"2025-01-15T10:{start:02}:00Z", until=f"2025-01-15T10:{end:02}:00Z")
 
     numbers = {number for number in range(1, len(thread) + 1) if not start < number <= end}
-    assert not words_said(thread, numbers) & words_of(cut)
-    ways_back(cut)
+    assert not words_only_in(thread, numbers) & words_of(cut)
+    check_exports(cut)
 
 
 def beginning(thread: tp.Thread, count: int) -> tp.Thread:
-    """The thread as it was after so many actions."""
+    """The thread after the given number of actions."""
     document = thread.to_dict()
     document["actions"] = document["actions"][:count]
     for kept in (document.get("metadata") or {}).values():
@@ -380,13 +380,13 @@ def beginning(thread: tp.Thread, count: int) -> tp.Thread:
 
 @settings(max_examples=120, deadline=None)
 @given(imported(), st.data())
-def test_branches_of_imported_threads_merge(thread: tp.Thread, data: st.DataObject) -> None:
+def test_branches_of_imported_threads_can_be_merged(thread: tp.Thread, data: st.DataObject) -> None:
     cuts = [data.draw(st.integers(0, len(thread))) for _ in range(2)]
     ours, theirs = [beginning(thread, cut).branch() for cut in cuts]
     for half in (ours, theirs):
         try:
-            ways_back(half)
-        except turntree.ValidationError:  # in the midst of a message, which no branch is
+            check_exports(half)
+        except turntree.ValidationError:  # inside a message; a branch never ends there
             assume(False)
     other = tp.from_upp(upp_history([["text", "call"]]), agent=next(iter(thread.agents.values())))
     for action in other:
@@ -394,14 +394,14 @@ def test_branches_of_imported_threads_merge(thread: tp.Thread, data: st.DataObje
 
     merged = ours.merge(theirs)
 
-    ways_back(merged)
+    check_exports(merged)
     common = min(cuts)
     assert len(merged) == len(ours) + len(theirs) - common
     assert merged.actions[: len(ours)] == ours.actions
     assert words_of(theirs) - {word for word in words_of(theirs) if word[2] in "mnpsi"} <= words_of(merged)
 
 
-def test_agents_keep_their_configurations_in_a_merge() -> None:
+def test_merge_preserves_the_configurations_of_agents() -> None:
     history = [
         m.ModelRequest([m.SystemPromptPart("Be kind."), m.UserPromptPart("Hi")]),
         m.ModelResponse([m.TextPart("Ho")]),
@@ -417,7 +417,7 @@ def test_agents_keep_their_configurations_in_a_merge() -> None:
     assert [merged.metadata["pydantic_ai"]["texts"][address] for address in inside["system_prompts"]] == ["Be kind."]
 
 
-def test_metadata_goes_up_and_comes_down() -> None:
+def test_hoisted_metadata_is_restored_on_export() -> None:
     given_messages = upp_history([["text", "think", "file", "call"]])
     thread = tp.from_upp(given_messages)
 
@@ -433,13 +433,13 @@ def test_metadata_goes_up_and_comes_down() -> None:
     assert (odd.with_hoisted_metadata().metadata["app"], odd.with_hoisted_metadata()[0].metadata) == ("v1", {"app": 1})
 
 
-def test_titles_that_tell_a_redacted_text_go() -> None:
+def test_redaction_removes_a_title_with_redacted_text() -> None:
     for title, kept in [("my secret plan", False), ("my", False), ("A talk", True), ("", True)]:
         thread = tp.Thread(title=title, actions=[tp.UserMessageAction("my secret plan", timestamp=START)])
         assert (thread.redact([1]).title == title) is kept
 
 
-def test_append_numbers_and_leaves_the_rules_to_validate() -> None:
+def test_append_sets_the_sequence_and_does_not_validate() -> None:
     thread = tp.Thread(created_at=START)
     thread.append(tp.AssistantMessageAction("Hi", agent_id="ann", timestamp=START))
     thread.append(tp.ToolReturnAction("t", "late", tool_call_id="c", timestamp=START))

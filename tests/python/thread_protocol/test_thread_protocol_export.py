@@ -1,4 +1,4 @@
-"""Every valid thread is a history that Pydantic AI reads, whoever wrote it and whatever it holds."""
+"""Pydantic AI loads the export of every valid thread, whatever program wrote it."""
 
 import json
 import warnings
@@ -47,7 +47,7 @@ def nested(levels: int, opening: str) -> Any:
 
 deep = st.builds(nested, st.sampled_from([190, 194, 195, 196, 197, 198, 199, 230]), st.sampled_from("[{"))
 numbers = st.sampled_from([0, -0.0, 5e-324, 1e300, 2**64, -(10**40), 1.5])
-# What looks like a file of Pydantic AI, or almost.
+# Values that have the form of a Pydantic AI file, or almost.
 lookalikes = st.fixed_dictionaries(
     {"kind": st.sampled_from(["binary", "image-url", "uploaded-file", "text-content", "cache-point", "smell", 5])},
     optional={
@@ -148,7 +148,7 @@ actions = st.one_of(
 
 @st.composite
 def threads(draw: st.DrawFn) -> tp.Thread:
-    """A valid thread, as any program may have written it."""
+    """A valid thread that another program can write."""
     open_calls: dict[str, list[str]] = {}
     made: list[dict[str, Any]] = []
     for one in draw(st.lists(actions, max_size=6)):
@@ -183,7 +183,7 @@ def loaded(data: bytes) -> list[Any]:
 
 
 def check(thread: tp.Thread, agent_id: str | None = None, **view: Any) -> list[Any]:
-    """The export is read by Pydantic AI and by ourselves, and the objects are those that Pydantic AI reads."""
+    """Pydantic AI and turntree both load the export, and the objects equal those that Pydantic AI loads."""
     data = thread.to_pydantic_ai_json(agent_id, **view)
     messages = loaded(data)
     assert thread.to_pydantic_ai(agent_id, **view) == messages
@@ -193,19 +193,21 @@ def check(thread: tp.Thread, agent_id: str | None = None, **view: Any) -> list[A
 
 @law
 @given(threads())
-def test_every_valid_thread_is_a_history(thread: tp.Thread) -> None:
+def test_pydantic_ai_loads_every_valid_thread(thread: tp.Thread) -> None:
     check(thread)
 
 
 @law
 @given(threads(), agents, st.sampled_from(["hide", "summarize", "show"]), st.sampled_from(["user", "assistant"]))
-def test_every_view_of_a_valid_thread_is_a_history(thread: tp.Thread, agent: str, tools: Any, role: Any) -> None:
+def test_pydantic_ai_loads_every_view_of_a_valid_thread(thread: tp.Thread, agent: str, tools: Any, role: Any) -> None:
     check(thread, agent, tool_visibility=tools, others_role=role)
 
 
 @law
 @given(histories, st.booleans(), st.sets(st.integers(1, 12), min_size=1), st.sampled_from(["full", "portable"]))
-def test_what_became_of_a_history_is_one(history: list[Any], strict: bool, chosen: set[int], profile: Any) -> None:
+def test_pydantic_ai_loads_every_edited_history(
+    history: list[Any], strict: bool, chosen: set[int], profile: Any
+) -> None:
     thread = tp.from_pydantic_ai(history, strict=strict, profile=profile)
     before = thread.slice(until="2000-01-01T00:00:00Z")
     redacted = thread.redact([number for number in chosen if number <= len(thread)])
@@ -232,7 +234,7 @@ def call(args: Any) -> dict[str, Any]:
     return {"action_type": "tool_call", "agent_id": "ann", "tool_name": "t", "tool_call_id": "c", "args": args}
 
 
-def test_a_file_that_pydantic_ai_has_no_item_for_is_told_in_words() -> None:
+def test_a_file_without_a_pydantic_ai_item_becomes_text() -> None:
     uploaded = {"type": "file", "file_id": "file-1", "media_type": "application/pdf"}
     thread = hand_made(
         user(
@@ -256,11 +258,11 @@ def test_a_file_that_pydantic_ai_has_no_item_for_is_told_in_words() -> None:
     ("args", "told"),
     [({"a": 1}, {"a": 1}), ("x", "x"), (None, None), ([1], "[1]"), (5, "5"), (True, "true")],
 )
-def test_arguments_are_an_object_or_their_json(args: Any, told: Any) -> None:
+def test_arguments_are_exported_as_an_object_or_as_json_text(args: Any, told: Any) -> None:
     assert check(hand_made(call(args)))[0].parts[0].args == told
 
 
-def test_what_is_too_deep_for_pydantic_is_told_as_its_json() -> None:
+def test_values_too_deep_for_pydantic_are_exported_as_json_text() -> None:
     answer = {"action_type": "tool_return", "tool_name": "t", "tool_call_id": "c", "status": "success"}
     for levels, told in ((196, nested(196, "[")), (197, json.dumps(nested(197, "[")))):
         thread = hand_made(call({}), {**answer, "content": nested(levels, "[")})
@@ -268,7 +270,7 @@ def test_what_is_too_deep_for_pydantic_is_told_as_its_json() -> None:
         assert check(thread)[1].parts[0].content == told
 
 
-def test_a_retry_that_says_nothing_of_its_cause_is_one_of_the_model() -> None:
+def test_a_retry_without_a_cause_becomes_a_model_retry() -> None:
     details = [{"type": "missing", "loc": (), "msg": "m", "input": {}}]
     for data, told in [
         ({"content": "again", "cause": "no_output"}, ("again", "no_output")),
@@ -282,7 +284,7 @@ def test_a_retry_that_says_nothing_of_its_cause_is_one_of_the_model() -> None:
         assert (part.content, part.retry.cause) == told
 
 
-def test_retries_of_a_portable_thread_come_back() -> None:
+def test_retries_of_a_portable_thread_are_restored() -> None:
     history = (
         b'[{"parts":[{"content":"again","retry":{"cause":"no_output","attempt":2,"max_retries":3},'
         b'"timestamp":"2025-01-15T10:00:00Z","part_kind":"retry-feedback"}],"kind":"request"}]'
@@ -293,7 +295,7 @@ def test_retries_of_a_portable_thread_come_back() -> None:
     assert (part.content, part.retry.cause) == ("again", "no_output")
 
 
-def test_times_that_python_cannot_hold_are_the_nearest_it_can() -> None:
+def test_times_outside_the_range_of_python_become_the_nearest_time() -> None:
     for written, told in [
         ("2025-01-15T10:00:00+05:30:15", "2025-01-15T04:29:45+00:00"),
         ("0000-06-01T00:00:00Z", "0001-01-01T00:00:00+00:00"),
@@ -305,7 +307,7 @@ def test_times_that_python_cannot_hold_are_the_nearest_it_can() -> None:
         assert json.loads(thread.to_json())["actions"][0]["timestamp"] == written
 
 
-def test_half_a_surrogate_pair_becomes_the_replacement_character() -> None:
+def test_a_lone_surrogate_becomes_the_replacement_character() -> None:
     answer = {"action_type": "tool_return", "tool_name": "t", "tool_call_id": "c", "status": "success"}
     document = hand_made(call({"a": "HALF"}), {**answer, "content": "HALF"}).to_json()
     thread = tp.Thread.model_validate_json(document.replace("HALF", r"\ud800 \\ud800 \ud83d\ude00\udc00"))

@@ -1,4 +1,4 @@
-"""Laws of the conversion, on histories that nobody thought of."""
+"""Properties of the conversion, tested with generated histories."""
 
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -100,7 +100,7 @@ law = settings(deadline=None, max_examples=150, suppress_health_check=list(Healt
 
 @law
 @given(histories)
-def test_walking_objects_is_reading_their_json(history: list[Any]) -> None:
+def test_reading_objects_gives_the_same_thread_as_reading_their_json(history: list[Any]) -> None:
     dumped = Adapter.dump_json(history)
 
     walked = tp.from_pydantic_ai(history)
@@ -111,7 +111,7 @@ def test_walking_objects_is_reading_their_json(history: list[Any]) -> None:
 
 @law
 @given(histories)
-def test_what_is_built_is_what_pydantic_loads(history: list[Any]) -> None:
+def test_built_objects_equal_those_that_pydantic_loads(history: list[Any]) -> None:
     dumped = Adapter.dump_json(history)
     loaded = Adapter.validate_json(dumped)
 
@@ -123,7 +123,7 @@ def test_what_is_built_is_what_pydantic_loads(history: list[Any]) -> None:
 
 @law
 @given(histories)
-def test_a_thread_survives_its_own_json(history: list[Any]) -> None:
+def test_a_thread_is_equal_after_a_json_round_trip(history: list[Any]) -> None:
     thread = tp.from_pydantic_ai(history)
 
     again = tp.Thread.model_validate_json(thread.model_dump_json())

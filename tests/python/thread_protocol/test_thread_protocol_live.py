@@ -1,4 +1,4 @@
-"""Live messages in states that nobody expects: what `dump_json` and `validate_json` make of them is right."""
+"""Message objects in unusual states: the results of `dump_json` and `validate_json` are the reference."""
 
 import collections
 import dataclasses
@@ -147,7 +147,7 @@ VALUES: list[Any] = [
 
 
 def changed(value: Any, **members: Any) -> Any:
-    """The object with members set as no `__init__` would."""
+    """The object with members set without `__init__`."""
     for name, member in members.items():
         object.__setattr__(value, name, member)
     return value
@@ -205,7 +205,7 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "tokens": lambda value: usage(input_tokens=value),
     "details of usage": lambda value: usage(details={"a": value}),
     "cost": lambda value: usage(cost=value, audio_seconds=value),
-    "more of usage": lambda value: usage(searches=value),
+    "unknown members of usage": lambda value: usage(searches=value),
 }
 TIMES: dict[str, Callable[[Any], Any]] = {
     "time of a prompt": lambda value: request(changed(prompt(), timestamp=value)),
@@ -219,7 +219,7 @@ ODD: dict[str, Callable[[], Any]] = {
     "subclasses of items": lambda: request(prompt([OwnUrl("https://x/y.png"), OwnBinary(b"x", media_type="a/b")])),
     "subclasses of usage": lambda: response(usage=OwnUsage(input_tokens=1)),
     "usage of runs": lambda: response(usage=RunUsage(requests=1, tool_calls=2, input_tokens=5)),
-    "members of nobody": lambda: response(changed(m.TextPart("x"), nobody=5)),
+    "unknown members": lambda: response(changed(m.TextPart("x"), nobody=5)),
     "digests": lambda: request(changed(returned({"a": 1}), content_file_digests=["x"])),
     "an answer's part in a request": lambda: request(m.TextPart("x")),
     "a request's part in an answer": lambda: response(prompt()),
@@ -239,11 +239,11 @@ def outcome(make: Callable[[], Any]) -> Any:
 
 
 def check(make: Callable[[], Any]) -> None:
-    """The walk gives what Pydantic dumps, twice: the first time a class is checked, then it is trusted."""
+    """Reading the objects gives what Pydantic dumps: the first time checks each class, the second trusts it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if isinstance(outcome(make), Exception):
-            return  # No `__init__` takes it.
+            return  # No `__init__` accepts it.
         for _ in range(2):
             dumped = outcome(lambda: Adapter.dump_json([make()]))
             thread = outcome(lambda: tp.from_pydantic_ai([make()]))
@@ -263,19 +263,19 @@ def check(make: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_values_that_no_constructor_takes_are_what_pydantic_dumps(place: str) -> None:
-    # Every class is trusted by now, so that nothing but the walk itself notices.
+def test_values_that_bypass_the_constructor_are_read_as_pydantic_dumps_them(place: str) -> None:
+    # Every class is trusted now, so only the reading of the objects can detect the value.
     tp.from_pydantic_ai([request(prompt([picture()]), returned()), response(m.TextPart("x"), call())])
     for value in VALUES:
         check(lambda value=value: PLACES[place](value))
 
 
 @pytest.mark.parametrize("place", TIMES)
-def test_times_of_every_zone_are_what_pydantic_dumps(place: str) -> None:
+def test_times_of_every_zone_are_read_as_pydantic_dumps_them(place: str) -> None:
     for value in MOMENTS:
         check(lambda value=value: TIMES[place](value))
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_odd_objects_are_what_pydantic_dumps(odd: str) -> None:
+def test_unusual_objects_are_read_as_pydantic_dumps_them(odd: str) -> None:
     check(ODD[odd])

@@ -1,4 +1,4 @@
-"""No change goes unnoticed: two actions swapped, one dropped, another digit, in fixtures and real histories."""
+"""Every change is detected: swapped actions, a dropped action, a changed digit, in fixtures and real histories."""
 
 import copy
 import os
@@ -19,12 +19,12 @@ FIXTURES = [
 ]
 CORPUS = os.environ.get("TURNTREE_CORPUS")
 
-# How many places of each history of the corpus are tried.
+# The number of locations that are changed in each history of the corpus.
 SAMPLED = 5
 
 
 def identity(thread: tp.Thread) -> Any:
-    """What two threads are told apart by: the digest with times, or without them where times have no offset."""
+    """The digest that distinguishes two threads: with times, or without them if a time has no offset."""
     try:
         return thread.digest(include_times=True)
     except ValidationError:
@@ -33,16 +33,16 @@ def identity(thread: tp.Thread) -> Any:
         return thread.digest(), thread.created_at, thread.updated_at, agents, times
 
 
-def unnoticed(thread: tp.Thread, mutations: Iterable[tuple[Any, tp.Thread]]) -> list[Any]:
-    """The mutations that neither the digest tells nor validation."""
+def undetected(thread: tp.Thread, mutations: Iterable[tuple[Any, tp.Thread]]) -> list[Any]:
+    """The mutations that neither the digest nor validation detects."""
     before = identity(thread)
-    return [how for how, mutated in mutations if identity(mutated) == before and not is_told(thread, mutated)]
+    return [how for how, mutated in mutations if identity(mutated) == before and not is_detected(thread, mutated)]
 
 
-def is_told(thread: tp.Thread, mutated: tp.Thread) -> bool:
-    """Whether validation tells a change, or names what canonical bytes leave out.
+def is_detected(thread: tp.Thread, mutated: tp.Thread) -> bool:
+    """Whether validation detects a change, or reports a value that canonical bytes omit.
 
-    A time that runs backwards counts there as the one before it, and a number as its nearest double.
+    Canonical bytes replace a decreasing time by the previous one, and a number by its nearest double.
     """
     known = {(issue.rule, issue.pointer) for issue in thread.validate()}
     found = mutated.validate(strict=True)
@@ -55,13 +55,13 @@ def read(document: dict[str, Any]) -> tp.Thread:
 
 
 def numbered(document: dict[str, Any]) -> dict[str, Any]:
-    """The same with its actions numbered anew, as somebody would who hides a change."""
+    """The same document with new sequence numbers, which hide a change."""
     for place, action in enumerate(document["actions"]):
         action["sequence"] = place + 1
     return document
 
 
-def told_apart(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def is_distinguished(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return {**one, "sequence": 0} != {**other, "sequence": 0}
 
 
@@ -74,7 +74,7 @@ def swaps(document: dict[str, Any], pairs: Iterable[tuple[int, int]]) -> Iterato
             copy.deepcopy(actions[one]),
         )
         yield ("swap", one, other), read(mutated)
-        if told_apart(actions[one], actions[other]):
+        if is_distinguished(actions[one], actions[other]):
             yield ("swap and number", one, other), read(numbered(mutated))
 
 
@@ -93,14 +93,14 @@ def digits(text: str, step: int) -> Iterator[tuple[Any, tp.Thread]]:
         changed = text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]
         try:
             yield ("digit", text[max(0, place - 30) : place + 9]), tp.Thread.model_validate_json(changed)
-        except ValueError:  # not a thread any more
+        except ValueError:  # no longer a thread
             continue
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("profile", ["full", "portable"])
-def test_no_mutation_of_a_fixture_goes_unnoticed(path: Path, profile: Any) -> None:
+def test_the_digest_detects_every_mutation_of_a_fixture(path: Path, profile: Any) -> None:
     thread = tp.from_pydantic_ai(path.read_bytes(), profile=profile)
     document = thread.to_dict()
     count = len(thread)
@@ -111,19 +111,19 @@ def test_no_mutation_of_a_fixture_goes_unnoticed(path: Path, profile: Any) -> No
         digits(thread.to_json(), 1),
     )
 
-    assert unnoticed(thread, mutations) == []
+    assert undetected(thread, mutations) == []
 
 
 @pytest.mark.skipif(CORPUS is None, reason="NOT TESTED on real histories: TURNTREE_CORPUS is not set")
 @pytest.mark.timeout(900)
-def test_no_mutation_of_a_real_history_goes_unnoticed() -> None:
+def test_the_digest_detects_every_mutation_of_a_real_history() -> None:
     missed, tried = [], 0
     for number, path in enumerate(sorted((Path(CORPUS or "") / "histories").rglob("*/*.json"))):
         thread = tp.from_pydantic_ai(path.read_bytes())
         document, count, text = thread.to_dict(), len(thread), thread.to_json()
         if not count or len(text) > 100_000:
             continue
-        # Other places in each history, so that all of them together are everywhere.
+        # Each history is changed at other locations, so that together they cover all locations.
         place = number % count
         mutations = [
             *swaps(document, [(place, other) for other in range(count) if other != place][:SAMPLED]),
@@ -131,7 +131,7 @@ def test_no_mutation_of_a_real_history_goes_unnoticed() -> None:
             *digits(text, 1 + sum(map(str.isdigit, text)) // SAMPLED),
         ]
         tried += len(mutations)
-        missed += [(path.name, how) for how in unnoticed(thread, mutations)]
+        missed += [(path.name, how) for how in undetected(thread, mutations)]
 
-    print(f"{tried} mutations of real histories, {len(missed)} unnoticed")
+    print(f"{tried} mutations of real histories, {len(missed)} undetected")
     assert missed == []

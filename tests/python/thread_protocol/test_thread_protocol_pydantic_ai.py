@@ -1,4 +1,4 @@
-"""Pydantic AI histories, live and JSON: `dump_json` and `validate_json` say what is right."""
+"""Pydantic AI histories as objects and as JSON: `dump_json` and `validate_json` are the reference."""
 
 import json
 from datetime import date, datetime, timedelta, timezone
@@ -301,10 +301,10 @@ def live_cases() -> Any:
 
 
 @live_cases()
-def test_walking_objects_is_reading_what_pydantic_dumps(messages: list[Any]) -> None:
+def test_reading_objects_gives_the_same_thread_as_reading_their_json(messages: list[Any]) -> None:
     dumped = Adapter.dump_json(messages)
 
-    for _ in range(2):  # the first time each class is checked against Pydantic, then it is trusted
+    for _ in range(2):  # the first time checks each class against Pydantic, the second trusts it
         walked = tp.from_pydantic_ai(messages)
 
         assert walked.to_pydantic_ai_json() == dumped
@@ -314,7 +314,7 @@ def test_walking_objects_is_reading_what_pydantic_dumps(messages: list[Any]) -> 
 
 
 @live_cases()
-def test_built_objects_are_those_that_pydantic_loads(messages: list[Any]) -> None:
+def test_built_objects_equal_those_that_pydantic_loads(messages: list[Any]) -> None:
     dumped = Adapter.dump_json(messages)
     loaded = Adapter.validate_json(dumped)
     thread = tp.from_pydantic_ai(dumped)
@@ -331,7 +331,7 @@ def test_built_objects_are_those_that_pydantic_loads(messages: list[Any]) -> Non
 
 
 @live_cases()
-def test_views_and_profiles_work_for_everything(messages: list[Any]) -> None:
+def test_every_example_has_views_and_profiles(messages: list[Any]) -> None:
     for profile in ("full", "portable"):
         for combine in ("adjacent", "response"):
             thread = tp.from_pydantic_ai(messages, profile=profile, combine_text=combine)
@@ -343,7 +343,7 @@ def test_views_and_profiles_work_for_everything(messages: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("path", [*EXAMPLES, *FIXTURES], **names)
-def test_fixtures_come_back_byte_for_byte(path: Path) -> None:
+def test_fixtures_are_byte_identical_after_a_round_trip(path: Path) -> None:
     data = path.read_bytes().rstrip(b"\n")
 
     for given in (data, data.decode(), bytearray(data)):
@@ -356,7 +356,7 @@ def test_fixtures_come_back_byte_for_byte(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, **names)
-def test_examples_come_back_as_equal_objects(path: Path) -> None:
+def test_examples_are_equal_objects_after_a_round_trip(path: Path) -> None:
     messages = Adapter.validate_json(path.read_bytes())
 
     thread = tp.from_pydantic_ai(messages)
@@ -366,12 +366,12 @@ def test_examples_come_back_as_equal_objects(path: Path) -> None:
     assert thread.to_pydantic_ai() is not messages
 
 
-def test_there_are_examples() -> None:
+def test_the_folders_contain_examples_and_fixtures() -> None:
     assert len(EXAMPLES) >= 5
     assert len(FIXTURES) >= 5
 
 
-def test_old_retry_prompts_are_kept_as_they_were() -> None:
+def test_old_retry_prompts_are_preserved() -> None:
     with pytest.warns(UserWarning, match="RetryPromptPart"):
         part = m.RetryPromptPart("again", tool_name="t", tool_call_id="c", timestamp=UTC)
     dumped = Adapter.dump_json([request(part)])
@@ -384,7 +384,7 @@ def test_old_retry_prompts_are_kept_as_they_were() -> None:
     assert thread.to_pydantic_ai() == Adapter.validate_json(dumped)
 
 
-def test_unknown_parts_are_carried() -> None:
+def test_unknown_parts_are_preserved() -> None:
     smell = b'{"parts":[{"part_kind":"smell","rose":1.50}],"kind":"request"}'
     data = b"[" + smell + b',{"kind":"omen","parts":[],"x":[1.0]}]'
 
@@ -411,7 +411,7 @@ def test_values_that_pydantic_refuses_are_refused() -> None:
         assert caught.value.errors()[0]["pointer"] == pointer
 
 
-def test_words_of_later_versions_are_carried_and_refused_by_the_installed_one() -> None:
+def test_values_of_later_versions_are_preserved_and_the_installed_version_refuses_them() -> None:
     data = Adapter.dump_json([response(m.TextPart("x"), finish_reason="stop")])
     for old, new in [
         (b'"finish_reason":"stop"', b'"finish_reason":"bored"'),
@@ -425,7 +425,7 @@ def test_words_of_later_versions_are_carried_and_refused_by_the_installed_one() 
             thread.to_pydantic_ai()
 
 
-def test_the_agent_is_the_callers() -> None:
+def test_the_caller_supplies_the_agent() -> None:
     agent = tp.AgentConfig("Fred", agent_id="f", created_at="2026-01-01T00:00:00Z")
     messages = [response(m.TextPart("x"))]
 
@@ -437,7 +437,7 @@ def test_the_agent_is_the_callers() -> None:
         assert (thread.thread_id, thread.title) == ("t", "T")
 
 
-def test_one_agent_hears_another_by_name() -> None:
+def test_messages_of_other_agents_carry_their_names() -> None:
     ann = tp.AgentConfig("Ann", agent_id="a")
     bob = tp.AgentConfig("Bob", agent_id="b")
     thread = tp.Thread(

@@ -15,7 +15,7 @@ import turntree
 from turntree import thread_protocol as tp
 
 
-def test_options_are_checked_by_name() -> None:
+def test_invalid_options_are_named_in_the_error() -> None:
     with pytest.raises(ValueError, match='profile must be "full" or "portable", not "half"'):
         tp.from_pydantic_ai([], profile="half")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='combine_text must be "adjacent" or "response", not "x"'):
@@ -43,7 +43,7 @@ def test_options_are_checked_by_name() -> None:
         (["x"], r"messages\[0\] must be a ModelRequest or a ModelResponse, not str"),
     ],
 )
-def test_what_is_no_history_is_refused_by_place(given: Any, said: str) -> None:
+def test_values_that_are_not_histories_are_refused_with_their_location(given: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said):
         tp.from_pydantic_ai(given)
 
@@ -65,7 +65,7 @@ def test_what_is_no_history_is_refused_by_place(given: Any, said: str) -> None:
         (b"[}", "json_invalid", ""),
     ],
 )
-def test_bad_json_is_refused_by_place(text: bytes, kind: str, pointer: str | None) -> None:
+def test_invalid_json_is_refused_with_its_location(text: bytes, kind: str, pointer: str | None) -> None:
     with pytest.raises(turntree.ValidationError) as caught:
         tp.from_pydantic_ai(text)
 
@@ -74,7 +74,7 @@ def test_bad_json_is_refused_by_place(text: bytes, kind: str, pointer: str | Non
     assert pointer is None or error["pointer"] == pointer
 
 
-def test_what_pydantic_cannot_dump_is_refused_by_place() -> None:
+def test_values_that_pydantic_cannot_dump_are_refused_with_their_location() -> None:
     good = request(m.UserPromptPart("x", timestamp=UTC))
     for bad in (request(m.UserPromptPart("\ud800", timestamp=UTC)), request(returned(object()))):
         with pytest.raises(turntree.SerializationError, match=r"messages\[1\]: Pydantic cannot dump") as caught:
@@ -91,7 +91,7 @@ def test_what_pydantic_cannot_dump_is_refused_by_place() -> None:
         tp.from_pydantic_ai([request(returned(loop))])
 
 
-def test_damaged_metadata_is_named() -> None:
+def test_damaged_metadata_is_reported_with_its_location() -> None:
     document = tp.from_pydantic_ai([response(m.TextPart("x"))]).to_dict()
     document["actions"][0]["metadata"]["pydantic_ai"] = {"message": 5}
 
@@ -101,7 +101,7 @@ def test_damaged_metadata_is_named() -> None:
     assert caught.value.errors()[0]["pointer"] == "/actions/0/metadata/pydantic_ai"
 
 
-def test_the_objects_that_were_given_stay_as_they_were() -> None:
+def test_conversion_does_not_change_the_given_objects() -> None:
     messages = Adapter.validate_json(EXAMPLES[0].read_bytes())
     before = Adapter.dump_json(messages)
 
@@ -113,7 +113,7 @@ def test_the_objects_that_were_given_stay_as_they_were() -> None:
     assert thread.to_pydantic_ai() == messages
 
 
-def test_the_collector_is_left_as_it_was() -> None:
+def test_conversion_restores_the_state_of_the_garbage_collector() -> None:
     import gc
 
     thread = tp.from_pydantic_ai(EXAMPLES[0].read_bytes())
@@ -130,18 +130,19 @@ def test_the_collector_is_left_as_it_was() -> None:
 def test_reading_json_lets_other_threads_run() -> None:
     data = b"[" + b",".join([EXAMPLES[0].read_bytes()[1:-1]] * 2000) + b"]"
     ticks = 0
-    done = threading.Event()
+    ticking, done = threading.Event(), threading.Event()
 
     def tick() -> None:
         nonlocal ticks
         while not done.is_set():
             ticks += 1
-            time.sleep(0.0005)
+            ticking.set()
+            time.sleep(0.0005)  # the pace of the other thread
 
     other = threading.Thread(target=tick)
     other.start()
     try:
-        time.sleep(0.01)
+        assert ticking.wait(10)
         before = ticks
         tp.from_pydantic_ai(data)
         assert ticks > before

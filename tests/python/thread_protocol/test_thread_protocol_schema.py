@@ -1,4 +1,4 @@
-"""The published JSON Schema says what our validator says, but for the rules that no schema can say."""
+"""The published JSON Schema and the validator agree, except on rules that a schema cannot express."""
 
 import copy
 import json
@@ -17,7 +17,7 @@ PUBLISHED = Path(__file__).resolve().parents[3] / "docs/schema/thread-protocol-1
 SCHEMA = tp.Thread.model_json_schema()
 CHECKER = jsonschema.Draft202012Validator(SCHEMA)
 
-# Rules that compare places with each other, count, or know the calendar: `$comment` of the schema names them.
+# Rules that compare locations, count, or need the calendar: `$comment` of the schema lists them.
 BEYOND = {"sequence", "tool_call_id", "tool_name", "agent_id", "agent_key"}
 
 AGENTS = ["9f0b7a52-5b0c-4d0e-9a77-0f3f4a8a0001", "b"]
@@ -116,12 +116,12 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def ours(document: Any) -> bool:
-    """Whether our validator takes a document, apart from the rules that no schema can say."""
+    """Whether the validator accepts a document, without the rules that a schema cannot express."""
     try:
         thread = tp.Thread.model_validate_json(json.dumps(document))
     except turntree.ValidationError:
         return False
-    # That numbers begin at 1 is all that a schema can say of their order.
+    # A schema can only express that sequence numbers begin at 1.
     said = [issue for issue in thread.validate() if issue.severity == "error"]
     return not [one for one in said if one.rule not in BEYOND or one.message.startswith("sequence 0 ")]
 
@@ -133,7 +133,7 @@ def test_the_published_file_is_the_schema() -> None:
     assert all(rule in SCHEMA["$comment"] for rule in BEYOND)
 
 
-def test_the_example_of_the_specification_fits(root: Path) -> None:
+def test_the_example_of_the_specification_fits_the_schema(root: Path) -> None:
     example = json.loads((root / "tests/data/thread_protocol/example.json").read_text("utf-8"))
 
     assert [error.message for error in CHECKER.iter_errors(example)] == []
@@ -141,7 +141,7 @@ def test_the_example_of_the_specification_fits(root: Path) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(documents())
-def test_both_take_valid_documents(document: dict[str, Any]) -> None:
+def test_schema_and_library_accept_valid_documents(document: dict[str, Any]) -> None:
     assert ours(document)
     CHECKER.validate(document)
 
@@ -172,7 +172,7 @@ MUTANTS = [
         "\u0662025-01-01",
     ),
 ]
-# Members of the specification, to stand where they do not belong or where they say something else.
+# Members of the specification, to insert at invalid locations or with other values.
 MEMBERS = [
     *("version", "thread_id", "parent_thread_id", "title", "metadata", "agents", "actions", "config_ref", "agent_id"),
     *(
@@ -202,8 +202,8 @@ MEMBERS = [
 ]
 
 
-def pointed_at(document: Any, pointer: str) -> bool:
-    """Whether a JSON pointer names a place of the document, or a member that is missing there."""
+def pointer_resolves(document: Any, pointer: str) -> bool:
+    """Whether a JSON pointer names a location of the document, or a missing member of one."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
     for number, step in enumerate(steps, 1):
         inside = document.get(step) if isinstance(document, dict) else None
@@ -240,13 +240,13 @@ def mutated_documents(draw: st.DrawFn) -> Any:
 
 @settings(max_examples=600, deadline=None)
 @given(mutated_documents())
-def test_both_say_the_same_of_mutations(document: Any) -> None:
+def test_schema_and_library_agree_on_mutations(document: Any) -> None:
     assert ours(document) == CHECKER.is_valid(document), document
 
 
 @settings(max_examples=200, deadline=None)
 @given(mutated_documents(), st.booleans())
-def test_every_issue_names_a_place_a_rule_and_a_remedy(document: Any, strict: bool) -> None:
+def test_every_issue_contains_a_location_a_rule_and_a_remedy(document: Any, strict: bool) -> None:
     try:
         thread = tp.Thread.model_validate_json(json.dumps(document))
     except turntree.ValidationError as error:
@@ -256,20 +256,20 @@ def test_every_issue_names_a_place_a_rule_and_a_remedy(document: Any, strict: bo
         assert {issue.severity for issue in issues} <= ({"error"} if strict else {"error", "warning"})
         found = [(issue.pointer, issue.rule, issue.remedy) for issue in issues]
     for pointer, rule, words in found:
-        assert pointed_at(document, pointer), pointer
+        assert pointer_resolves(document, pointer), pointer
         assert rule
         assert words
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 1, {}, [{}]])
-def test_what_is_no_document_is_none_for_both(document: Any) -> None:
+def test_schema_and_library_refuse_non_documents(document: Any) -> None:
     assert not ours(document)
     assert not CHECKER.is_valid(document)
 
 
 @settings(max_examples=100, deadline=None)
 @given(documents())
-def test_documents_are_kept_as_they_are(document: dict[str, Any]) -> None:
+def test_documents_preserve_unknown_members(document: dict[str, Any]) -> None:
     document["new"] = {"a": [1, None]}
     for one in document["actions"]:
         one["extra"] = {"b": 1.50}
@@ -299,7 +299,7 @@ def without_nulls(value: Any) -> Any:
         ("timestamp", lambda doc: doc["actions"][0].update(timestamp="2025-02-30T10:00:00Z")),
     ],
 )
-def test_rules_that_no_schema_can_say_are_ours_alone(root: Path, rule: str, change: Any) -> None:
+def test_rules_that_a_schema_cannot_express_are_checked_by_the_library(root: Path, rule: str, change: Any) -> None:
     document = json.loads((root / "tests/data/thread_protocol/example.json").read_text("utf-8"))
     change(document)
 
@@ -309,7 +309,7 @@ def test_rules_that_no_schema_can_say_are_ours_alone(root: Path, rule: str, chan
     assert CHECKER.is_valid(document)
 
 
-def test_strict_validation_takes_the_specification_by_the_letter(root: Path) -> None:
+def test_strict_validation_enforces_the_literal_specification(root: Path) -> None:
     thread = tp.Thread.model_validate_json((root / "tests/data/thread_protocol/example.json").read_bytes())
     assert {issue.rule for issue in thread.validate(strict=True)} == {"uuid"}
 
@@ -329,7 +329,7 @@ def test_strict_validation_takes_the_specification_by_the_letter(root: Path) -> 
         odd.check(strict=True)
 
 
-def test_calls_agents_and_action_ids_that_stand_twice_are_warnings() -> None:
+def test_duplicate_calls_agents_and_action_ids_are_warnings() -> None:
     at = {"timestamp": "2025-01-15T10:00:00Z"}
     agents = [tp.AgentConfig("A", agent_id=key, agent_identifier="same", created_at=at["timestamp"]) for key in "ab"]
     call = tp.ToolCallAction("t", agent_id="a", tool_call_id="c", action_id="x", **at)

@@ -29,7 +29,7 @@ def messages() -> list[upp.Message]:
     ]
 
 
-def test_messages_come_back_equal_and_make_a_valid_thread() -> None:
+def test_upp_messages_make_a_valid_thread_and_are_equal_after_a_round_trip() -> None:
     given = messages()
 
     thread = tp.from_upp(given)
@@ -48,7 +48,7 @@ def test_messages_come_back_equal_and_make_a_valid_thread() -> None:
     assert (thread[4].args, thread[5].tool_name, thread.title) == ({"city": "Tokyo", "n": 1.5}, "weather", "Weather?")
 
 
-def test_the_portable_profile_says_the_same_without_metadata() -> None:
+def test_the_portable_profile_has_the_same_content_without_metadata() -> None:
     thread = tp.from_upp(messages()[:5], profile="portable")
 
     back = thread.to_upp()
@@ -60,7 +60,7 @@ def test_the_portable_profile_says_the_same_without_metadata() -> None:
     assert thread.to_upp() == back
 
 
-def test_a_thread_lends_its_id() -> None:
+def test_from_upp_uses_the_id_of_the_thread() -> None:
     given = upp.Thread(messages())
 
     assert tp.from_upp(given).thread_id == given.id
@@ -69,7 +69,7 @@ def test_a_thread_lends_its_id() -> None:
         tp.from_upp(5)  # type: ignore[arg-type]
 
 
-async def test_sessions_and_trees() -> None:
+async def test_sessions_and_trees_are_converted() -> None:
     @tool
     def weather(city: str) -> str:
         """Weather of a city."""
@@ -103,7 +103,7 @@ async def test_sessions_and_trees() -> None:
     assert [issue for issue in merged.validate() if issue.severity == "error"] == []
 
 
-def test_trees_alone_and_what_is_none() -> None:
+def test_trees_are_converted_and_other_objects_are_refused() -> None:
     tree = ThreadTree()
     tree.push(upp.UserMessage("Hi"), upp.AssistantMessage("Hello"))
 
@@ -113,7 +113,7 @@ def test_trees_alone_and_what_is_none() -> None:
         tp.from_tree([])  # type: ignore[arg-type]
 
 
-def test_one_agent_hears_another_by_name() -> None:
+def test_messages_of_other_agents_carry_their_names() -> None:
     thread = tp.Thread(
         agents=[tp.AgentConfig("Ann", agent_id="a"), tp.AgentConfig("Bob", agent_id="b")],
         actions=[
@@ -136,7 +136,7 @@ def test_one_agent_hears_another_by_name() -> None:
         thread.to_upp("c")
 
 
-def test_pydantic_ai_messages_and_back() -> None:
+def test_upp_messages_convert_to_pydantic_ai_and_back() -> None:
     given = messages()[:4]
 
     live = upp.to_pydantic_ai(given)
@@ -181,7 +181,7 @@ def exchange(kinds: list[str], number: int) -> list[upp.Message]:
 
 @settings(max_examples=120, deadline=None)
 @law_of(moves)
-def test_every_node_of_a_tree_comes_back(plan: list[Any]) -> None:
+def test_every_node_of_a_tree_is_equal_after_a_round_trip(plan: list[Any]) -> None:
     tree = ThreadTree()
     for number, (move, one, other, kinds) in enumerate(plan):
         ids = list(tree.nodes)
@@ -199,7 +199,7 @@ def test_every_node_of_a_tree_comes_back(plan: list[Any]) -> None:
 
 
 def check_threads(tree: ThreadTree, given: ThreadTree | Session) -> dict[str, tp.Thread]:
-    """Each node of a tree, or of a session's, is a valid thread that comes back, and shares its parent's beginning."""
+    """Each node of a tree or session is a valid thread, equal after a round trip, and starts like its parent."""
     threads = {thread.thread_id: thread for thread in tp.from_tree(given)}
 
     assert set(threads) == set(tree.nodes)
@@ -236,7 +236,7 @@ acts = st.lists(
 
 
 def answers(plan: list[tuple[str, int]]) -> list[Any]:
-    """What the model says in the runs of a plan."""
+    """The answers of the model in the runs of a plan."""
     said: list[Any] = []
     for number, (act, _) in enumerate(plan):
         if act == "look":
@@ -250,7 +250,9 @@ def answers(plan: list[tuple[str, int]]) -> list[Any]:
 @pytest.mark.timeout(240)
 @settings(max_examples=80, deadline=None)
 @law_of(acts, st.sampled_from(["step", "turn"]))
-def test_every_branch_of_a_session_with_checkpoints_comes_back(plan: list[tuple[str, int]], interval: Any) -> None:
+def test_every_branch_of_a_session_with_checkpoints_is_equal_after_a_round_trip(
+    plan: list[tuple[str, int]], interval: Any
+) -> None:
     async def live() -> None:
         helper = agent(model=scripted(answers(plan) or ["nothing"]), tools=[look], name="Helper")
         talk = session(helper, checkpoint_interval=interval)

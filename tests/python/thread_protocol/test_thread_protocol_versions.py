@@ -1,7 +1,7 @@
-"""Histories of other versions of Pydantic AI: which one wrote them, and how an older one reads them.
+"""Histories of other versions of Pydantic AI: detection of the version, and downgrades for older versions.
 
-`TURNTREE_OLD_PYDANTIC_AI=1` (make test-versions) installs older versions into venvs of their own, loads there what is
-written for them, and converts their live objects. An installation that fails is a failure.
+`TURNTREE_OLD_PYDANTIC_AI=1` (make test-versions) installs each older version into a separate venv, loads the
+downgraded histories there, and converts the loaded objects. An installation that fails is a failure.
 """
 
 import json
@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 FIXTURES = sorted((ROOT / "tests/data/thread_protocol/pydantic_ai").glob("*.json"))
 CORPUS = os.environ.get("TURNTREE_CORPUS")
 
-# The oldest versions that histories are written for, one before and one after each large change of shapes, and what
-# they need beside themselves to be imported today.
+# The oldest supported versions, one before and one after each large change of the format, and the additional
+# requirements to import them today.
 OLD = {"1.0.0": ["opentelemetry-api<1.37"], "1.107.5": [], "2.33.0": [], "2.56.0": []}
 
 
@@ -41,7 +41,7 @@ def downgraded(*messages: Any, to: str = "1.x") -> tuple[Any, list[tuple[str, st
     return json.loads(older), [(change.pointer, change.kind) for change in changes]
 
 
-def test_members_that_came_later_go_and_those_that_say_something_are_reported() -> None:
+def test_newer_members_are_dropped_and_those_with_values_are_reported() -> None:
     older, changes = downgraded(
         response(
             {"content": "x", "citations": None, "provider_name": "p", "part_kind": "text"}, run_id="r", state="complete"
@@ -52,7 +52,7 @@ def test_members_that_came_later_go_and_those_that_say_something_are_reported() 
     assert changes == [("/0/parts/0/provider_name", "dropped"), ("/0/run_id", "dropped")]
 
 
-def test_retries_are_said_in_the_old_way() -> None:
+def test_retries_are_downgraded_to_retry_prompts() -> None:
     retried = {
         "tool_name": "t",
         "content": "again",
@@ -77,7 +77,7 @@ def test_retries_are_said_in_the_old_way() -> None:
     assert json.loads(message["parts"][0]["content"]) == [{"type": "x"}]
 
 
-def test_parts_and_items_without_older_words_are_left_out_and_reported() -> None:
+def test_parts_without_an_older_form_are_dropped_and_reported() -> None:
     prompt = {
         "content": [
             "Hi",
@@ -99,7 +99,7 @@ def test_parts_and_items_without_older_words_are_left_out_and_reported() -> None
     ]
 
 
-def test_nothing_changes_for_the_version_that_wrote_it() -> None:
+def test_a_downgrade_to_the_version_of_the_writer_changes_nothing() -> None:
     for path in FIXTURES:
         data = path.read_bytes().rstrip(b"\n")
         if path.stem in {"unknown", "retries_old", "no_nulls", "multimodal"}:
@@ -117,7 +117,7 @@ def test_a_thread_exports_for_an_older_version() -> None:
             thread.to_pydantic_ai_json(downgrade=bad)
 
 
-def test_the_version_follows_from_the_members() -> None:
+def test_the_version_is_detected_from_the_members() -> None:
     old = {
         "parts": [{"content": "x", "part_kind": "text"}],
         "usage": {},
@@ -133,7 +133,7 @@ def test_the_version_follows_from_the_members() -> None:
     assert tp.pydantic_ai_version(b"[]") == ("1.0", None)
 
 
-def test_canonical_histories_are_those_that_pydantic_stores() -> None:
+def test_canonical_histories_equal_those_that_pydantic_stores() -> None:
     part = {"content": "x", "tool_name": "t", "tool_call_id": "c", "timestamp": "2026-03-01T10:00:00Z"}
     old = json.dumps([request({**part, "part_kind": "retry-prompt"})])
 
@@ -149,7 +149,7 @@ def test_canonical_histories_are_those_that_pydantic_stores() -> None:
     assert caught.value.errors()[0]["pointer"] == "/1/parts/0"
 
 
-def test_numbers_that_only_pydantic_reads_are_null() -> None:
+def test_nan_and_infinity_become_null() -> None:
     part = {"tool_name": 'NaN"', "content": 5.25, "tool_call_id": "c", "timestamp": "2026-03-01T10:00:00Z"}
     text = json.dumps([request({**part, "part_kind": "tool-return"})])
     data = text.replace("5.25", '[NaN,-Infinity,Infinity,"NaN",-1]').encode()
@@ -162,12 +162,12 @@ def test_numbers_that_only_pydantic_reads_are_null() -> None:
 
 @pytest.mark.skipif(CORPUS is None, reason="NOT TESTED on real histories: TURNTREE_CORPUS is not set")
 @pytest.mark.timeout(600)
-def test_canonical_histories_of_the_corpus() -> None:
+def test_canonical_histories_equal_those_of_the_corpus() -> None:
     root = Path(CORPUS or "")
     histories = sorted((root / "histories").rglob("*/*.json"))
     differs = []
     for path in histories:
-        # What the installed version writes after loading, where that differs.
+        # The output of the installed version after loading, if it differs.
         canonical = root / "histories-canonical" / path.relative_to(root / "histories")
         data = path.read_bytes()
         if tp.canonicalize_pydantic_ai(data) != (canonical.read_bytes() if canonical.exists() else data):
@@ -177,7 +177,7 @@ def test_canonical_histories_of_the_corpus() -> None:
     assert differs == []
 
 
-# Runs beside an older version. Prints what it refuses, and where its objects are not told as its JSON is.
+# Runs with an older version. Prints what it refuses, and where its objects and its JSON give different threads.
 BESIDE = """
 import sys, glob, warnings
 warnings.simplefilter("ignore")
@@ -206,7 +206,7 @@ for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
 
 
 def python_beside(version: str) -> Path:
-    """A Python that has this version of pydantic-ai; installed once."""
+    """A Python with this version of pydantic-ai, installed once."""
     home = ROOT / "target/pydantic-ai" / f"{version}-py{sys.version_info.major}{sys.version_info.minor}"
     python = home / "bin/python"
     if not (home / ".ready").exists():
@@ -224,14 +224,14 @@ def python_beside(version: str) -> Path:
 )
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("version", OLD)
-def test_older_versions_load_what_is_written_for_them_and_lend_their_objects(version: str, tmp_path: Path) -> None:
+def test_older_versions_load_downgraded_histories_and_their_objects_are_read(version: str, tmp_path: Path) -> None:
     python = python_beside(version)
     histories = [*FIXTURES, *(sorted((Path(CORPUS) / "histories").rglob("*/*.json")) if CORPUS else [])]
     assert histories
     for number, path in enumerate(histories):
         older, _ = tp.downgrade_pydantic_ai(path.read_bytes(), version)
         (tmp_path / f"{number}.json").write_bytes(older)
-    # turntree needs no other package, so its folder alone can be lent.
+    # turntree needs no other package, so its folder alone is added to the path.
     lent = tmp_path / "lent"
     lent.mkdir()
     (lent / "turntree").symlink_to(Path(turntree.__file__).parent)

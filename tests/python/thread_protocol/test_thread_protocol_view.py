@@ -1,4 +1,4 @@
-"""What one agent hears of a thread: in both worlds a history that providers take, with no word that was not said."""
+"""The view of one agent: a history that providers accept in both formats, without text that the thread lacks."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def content_of(body: str, word: str, agent: str) -> Any:
 
 
 def thread_of(plan: list[tuple[str, str, str, str]], *, valid: bool = True) -> tp.Thread:
-    """A thread of the plan; where it shall be valid, returns without an open call are left out."""
+    """A thread of the plan; if it must be valid, returns without an open call are omitted."""
     thread = tp.Thread(agents=AGENTS, created_at=START, title="t")
     open_calls: Counter[str] = Counter()
     for number, (kind, agent, call_id, body) in enumerate(plan):
@@ -102,7 +102,7 @@ def pydantic_turns(history: list[Any]) -> list[tuple[str, list[str], list[str], 
 
 
 def upp_turns(messages: list[upp.Message]) -> list[tuple[str, list[str], list[str], list[str]]]:
-    """The same of messages of the provider layer: what stands together between answers is one request."""
+    """The same for messages of the provider layer: adjacent messages between two answers are one request."""
     turns: list[tuple[str, list[str], list[str], list[str]]] = []
     for message in messages:
         said = [block.text for block in getattr(message, "content", []) if isinstance(block, upp.Text)]
@@ -121,11 +121,11 @@ def upp_turns(messages: list[upp.Message]) -> list[tuple[str, list[str], list[st
 
 
 def check_turns(turns: list[tuple[str, list[str], list[str], list[str]]]) -> None:
-    """The rules of providers: a call has its return directly behind it, a return its call; ids are told apart."""
+    """The rules of providers: each call has its return directly after it, each return its call, and ids are unique."""
     for place, (kind, calls, returns, _) in enumerate(turns):
         before = turns[place - 1] if place else ("", [], [], [])
         after = turns[place + 1] if place + 1 < len(turns) else None
-        assert len(set(calls)) == len(calls), "ids are told apart within an answer"
+        assert len(set(calls)) == len(calls), "ids are unique within an answer"
         if kind == "request":
             assert before[0] != "request", "two requests are one"
             assert not calls
@@ -136,7 +136,7 @@ def check_turns(turns: list[tuple[str, list[str], list[str], list[str]]]) -> Non
 
 
 def check_words(turns: list[tuple[str, list[str], list[str], list[str]]], thread: tp.Thread, attribution: str) -> None:
-    """Nothing is said that the thread does not hold, but for names before it and lines about tools."""
+    """Every text is in the thread, except names in front of it and lines about tools."""
     known = {text for action in thread for text in texts(raw_content(action))}
     names = {NAMES.get(agent) or agent for agent in [*NAMES, "unregistered"]}
     prefixes = sorted({attribution.replace("NAME", name) for name in names}, key=len, reverse=True)
@@ -148,7 +148,7 @@ def check_words(turns: list[tuple[str, list[str], list[str], list[str]]], thread
 
 
 def is_link(said: str, thread: tp.Thread) -> bool:
-    """Whether a text is the link to a file of the thread: answers hold no files that are somewhere else."""
+    """Whether a text is the link to a file of the thread: answers cannot contain files by URL."""
     link = re.fullmatch(r"\[.*\]\((.+)\)", said, re.DOTALL)
     return link is not None and json.dumps(link[1], ensure_ascii=False) in thread.to_json()
 
@@ -162,9 +162,7 @@ def raw_content(action: Any) -> Any:
 
 @law
 @given(steps, st.sampled_from(list(NAMES)), views, st.booleans())
-def test_a_view_is_a_history_that_providers_take(
-    plan: list[Any], agent: str, view: dict[str, Any], valid: bool
-) -> None:
+def test_providers_accept_the_history_of_a_view(plan: list[Any], agent: str, view: dict[str, Any], valid: bool) -> None:
     thread = thread_of(plan, valid=valid)
 
     history = shown(thread, agent, view)
@@ -196,7 +194,9 @@ def test_a_view_is_a_history_that_providers_take(
 
 @law
 @given(steps, st.sampled_from(list(NAMES)), views, st.booleans())
-def test_messages_of_a_view_are_a_history_too(plan: list[Any], agent: str, view: dict[str, Any], valid: bool) -> None:
+def test_the_upp_messages_of_a_view_are_a_valid_history(
+    plan: list[Any], agent: str, view: dict[str, Any], valid: bool
+) -> None:
     thread = thread_of(plan, valid=valid)
 
     messages = thread.to_upp(agent, **view)
@@ -210,7 +210,9 @@ def test_messages_of_a_view_are_a_history_too(plan: list[Any], agent: str, view:
 
 @law
 @given(steps, st.sampled_from(list(NAMES)), views)
-def test_own_words_stand_as_they_are_and_in_order(plan: list[Any], agent: str, view: dict[str, Any]) -> None:
+def test_the_texts_of_the_viewing_agent_are_unchanged_and_in_order(
+    plan: list[Any], agent: str, view: dict[str, Any]
+) -> None:
     thread = thread_of(plan)
     alone = {**view, "others": "hide", "tool_visibility": "hide"}
     said = [
@@ -231,13 +233,13 @@ def test_own_words_stand_as_they_are_and_in_order(plan: list[Any], agent: str, v
         if getattr(part, "image_url", None)
     ]
     assert [text for text in own if text not in links] == said
-    assert len(links) == len(files), "each file that is somewhere else is told once"
+    assert len(links) == len(files), "each file by URL is linked once"
     assert [text for turn in upp_turns(thread.to_upp(agent, **alone)) for text in turn[3]] == said
 
 
 @law
 @given(steps, st.sampled_from(list(NAMES)), views)
-def test_round_trips_do_not_stack_who_said_it(plan: list[Any], agent: str, view: dict[str, Any]) -> None:
+def test_round_trips_do_not_repeat_the_attribution(plan: list[Any], agent: str, view: dict[str, Any]) -> None:
     thread = thread_of(plan)
     me = thread.agents[agent]
     first = thread.to_pydantic_ai_json(agent, **view)
@@ -255,7 +257,7 @@ def test_round_trips_do_not_stack_who_said_it(plan: list[Any], agent: str, view:
 
 @law
 @given(steps)
-def test_every_pair_is_shown_under_an_id_of_its_own(plan: list[Any]) -> None:
+def test_every_shown_call_has_a_unique_id(plan: list[Any]) -> None:
     thread = thread_of([(kind, "ann" if agent == "nobody" else agent, *rest) for kind, agent, *rest in plan])
 
     seen = shown(thread, "nobody", {"tool_visibility": "show"})
@@ -284,7 +286,7 @@ def say(agent: str, text: Any) -> tp.AssistantMessageAction:
     return tp.AssistantMessageAction(text, agent_id=agent, **AT)
 
 
-def test_a_late_return_moves_behind_its_call() -> None:
+def test_a_late_return_moves_directly_after_its_call() -> None:
     thread = thread_with(call("ann", "c"), tp.UserMessageAction("more", **AT), say("bob", "hm"), answer("c"))
 
     for role in ("user", "assistant"):
@@ -293,7 +295,7 @@ def test_a_late_return_moves_behind_its_call() -> None:
     assert [message.type for message in thread.to_upp("ann")] == ["assistant", "tool_result", "user", "user"]
 
 
-def test_a_call_that_waits_stays_while_others_work_unseen() -> None:
+def test_a_pending_call_stays_when_the_tools_of_others_are_hidden() -> None:
     thread = thread_with(call("ann", "mine"), call("bob", "theirs"), answer("theirs"))
 
     assert "mine" in json.dumps(shown(thread, "ann", {}))
@@ -301,7 +303,7 @@ def test_a_call_that_waits_stays_while_others_work_unseen() -> None:
     assert "mine" not in json.dumps(shown(thread, "ann", {"tool_visibility": "show"}))
 
 
-def test_shown_ids_are_unique_and_twins_are_told_apart() -> None:
+def test_shown_ids_are_unique_for_calls_with_equal_ids() -> None:
     thread = thread_with(
         call("ann", "bob:c"), answer("bob:c"), call("bob", "c"), answer("c"), call("bob", "c"), answer("c")
     )
@@ -317,7 +319,7 @@ def test_shown_ids_are_unique_and_twins_are_told_apart() -> None:
     assert [(result.tool_call_id, result.result) for result in results] == [("c", 1), ("c:2", 2)]
 
 
-def test_tools_of_others_are_told_in_both_worlds() -> None:
+def test_tools_of_other_agents_appear_in_pydantic_ai_and_upp_views() -> None:
     thread = thread_with(call("bob", "c"), answer("c", {"deg": 18}))
     line = '{agent:Bob}: [tool t({}) → success: {"deg":18}]'
 
@@ -329,7 +331,7 @@ def test_tools_of_others_are_told_in_both_worlds() -> None:
         thread.to_upp("ann", tool_visibility="all")  # type: ignore[arg-type]
 
 
-def test_files_of_others_are_never_in_the_models_own_voice() -> None:
+def test_files_of_other_agents_are_never_assistant_messages() -> None:
     thread = thread_with(say("bob", [FILE, tp.TextContent("see")]), say("bob", "words"), say("bob", ""))
 
     kinds = [message["kind"] for message in shown(thread, "ann", {"others_role": "assistant"})]
@@ -338,7 +340,7 @@ def test_files_of_others_are_never_in_the_models_own_voice() -> None:
     assert [message.type for message in thread.to_upp("ann", others_role="assistant")] == ["user", "assistant"]
 
 
-def test_agents_without_a_name_are_named_by_their_id() -> None:
+def test_agents_without_a_name_appear_with_their_id() -> None:
     thread = thread_with(say("nobody", "x"))
 
     assert thread.to_upp("ann")[0].text == "{agent:nobody}: x"
@@ -346,7 +348,7 @@ def test_agents_without_a_name_are_named_by_their_id() -> None:
         tp.Thread().to_upp("ann")
 
 
-def test_attachments_reach_the_model() -> None:
+def test_attachments_are_sent_to_the_model() -> None:
     attachments = [
         tp.Attachment("a.png", media_type="image/png", data=b"x"),
         tp.Attachment("b.pdf", media_type="application/pdf", url="https://x/b.pdf"),

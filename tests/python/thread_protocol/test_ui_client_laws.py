@@ -1,6 +1,6 @@
-"""What no server should send: the reader ends where the real client ends, and assembles what it assembles.
+"""Invalid and unusual streams: the reader fails where the real client fails and assembles the same message.
 
-Streams are made by chance, of chunks that mostly fit each other, and framed in every way that a client reads.
+The streams are random: most chunks fit the chunks before them, and the framing uses every form that a client reads.
 """
 
 import base64
@@ -31,7 +31,7 @@ NAMES = ["x", "__proto__", "constructor", "prototype", "toString", "a-b", ""]
 BLOCK = {"id": ["1", "2"]}
 CALL = {"toolCallId": ["a", "b"]}
 TOOL = {"toolName": ["t", "u", "__proto__", "constructor"]}
-# What each kind must have, and what it may have.
+# The required and the optional members of each kind of chunk.
 KINDS: dict[str, tuple[dict[str, list[Any]], dict[str, list[Any]]]] = {
     "start": ({}, {"messageId": ["m", "n"], "messageMetadata": METADATA}),
     "finish": ({}, {"finishReason": ["stop", "length", "error", "other"], "messageMetadata": METADATA}),
@@ -70,7 +70,7 @@ KINDS: dict[str, tuple[dict[str, list[Any]], dict[str, list[Any]]]] = {
 OF_TOOLS: dict[str, list[Any]] = {
     "dynamic": [True, False], "providerExecuted": [True, False], "toolMetadata": [{"m": 1}, {}],
 }  # fmt: skip
-# What any kind says, which a chunk of another may say too.
+# Members of any kind, which are also inserted into chunks of other kinds.
 STRAYS = {
     name: values for both in [*KINDS.values(), (OF_TOOLS,)] for members in both for name, values in members.items()
 }
@@ -92,8 +92,8 @@ def chunk(rng: random.Random, kind: str) -> dict[str, Any]:
 
 
 def stream(rng: random.Random) -> list[dict[str, Any]]:
-    """Chunks of which nineteen of twenty fit those before them."""
-    # Parts before the first name of a message are kept by `useChat` and thrown away by `readUIMessageStream`.
+    """Chunks; 19 of 20 fit the chunks before them."""
+    # `useChat` keeps parts before the first id of a message, `readUIMessageStream` drops them.
     named = rng.random() < 0.7
     made: list[dict[str, Any]] = [{"type": "start", "messageId": "m"}] if named else []
     known: set[tuple[str, str]] = set()
@@ -129,7 +129,7 @@ def stream(rng: random.Random) -> list[dict[str, Any]]:
 
 
 def body(rng: random.Random, chunks: list[dict[str, Any]]) -> bytes:
-    """The chunks as server-sent events, framed as a server may; now and then the last one is cut short."""
+    """The chunks as server-sent events in random valid framing; sometimes the last one is truncated."""
     line = rng.choice(["\n", "\n", "\r\n", "\r"])
     out = rng.choice(["", "", "\ufeff"])
     for made in chunks:
@@ -138,7 +138,7 @@ def body(rng: random.Random, chunks: list[dict[str, Any]]) -> bytes:
         if ", " in text and rng.random() < 0.1:
             text = text.replace(", ", f",{line}data:", 1)
         out += f"{rng.choice(['data: ', 'data:'])}{text}{line}{line}"
-    if line == "\r":  # one at the end could go on
+    if line == "\r":  # at the end it could be the start of CRLF
         out += "\n:end\n\n"
     elif rng.random() < 0.1:
         out = out.removesuffix(line)
@@ -146,7 +146,7 @@ def body(rng: random.Random, chunks: list[dict[str, Any]]) -> bytes:
 
 
 def broken(rng: random.Random, chunks: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """The chunks with one that says something else than it should, and its place."""
+    """The chunks with one invalid chunk, and its index."""
     place = rng.randrange(len(chunks))
     new = dict(chunks[place])
     name = rng.choice(list(new))
@@ -161,7 +161,7 @@ def broken(rng: random.Random, chunks: list[dict[str, Any]]) -> tuple[list[dict[
 
 
 def read(sent: bytes, size: int) -> tuple[Any, str | None]:
-    """What our reader makes of a body, cut into pieces, and where it ended."""
+    """The message that the reader assembles from a body in pieces, and its error."""
     reader = tp.UiStreamReader()
     try:
         for start in range(0, len(sent), size):
@@ -172,8 +172,8 @@ def read(sent: bytes, size: int) -> tuple[Any, str | None]:
 
 
 def shape(message: Any) -> Any:
-    """The message without what may differ: steps that nothing followed, which clients show with what comes next, and
-    halves of surrogate pairs, which only JavaScript has."""
+    """The message without allowed differences: empty steps, which clients show together with the next part, and lone
+    surrogates, which exist only in JavaScript."""
     if message is None:
         return None
     text = json.dumps(message, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -187,14 +187,14 @@ def shape(message: Any) -> Any:
 
 
 def asked(client: Client, sent: bytes, chunks: list[dict[str, Any]]) -> tuple[Any, list[str]]:  # noqa: F811
-    """What the real client makes of a body, and what ended it."""
+    """The message that the real client assembles from a body, and its errors."""
     answer = client.ask(do="read", sdk=7, bytes=base64.b64encode(sent).decode())
     told = [made.get("errorText") for made in chunks if made.get("type") == "error"]
     return shape(answer["message"]), [error for error in answer["errors"] if error not in told]
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_reader_ends_where_the_client_ends(client: Client, seed: int) -> None:  # noqa: F811
+def test_reader_and_client_fail_at_the_same_chunk(client: Client, seed: int) -> None:  # noqa: F811
     for number in range(50):
         rng = random.Random(f"{seed}-{number}")
         chunks = stream(rng)
@@ -209,7 +209,7 @@ def test_the_reader_ends_where_the_client_ends(client: Client, seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_a_schema_alone_refuses_is_all_that_the_reader_takes_beyond_the_client(client: Client, seed: int) -> None:  # noqa: F811
+def test_the_reader_is_more_lenient_than_the_client_only_at_schema_errors(client: Client, seed: int) -> None:  # noqa: F811
     for number in range(50):
         rng = random.Random(f"{seed}-{number}")
         chunks, place = broken(rng, stream(rng) or [{"type": "start"}])
@@ -220,7 +220,7 @@ def test_what_a_schema_alone_refuses_is_all_that_the_reader_takes_beyond_the_cli
 
         where = f"seed {seed}-{number}: {ended} and {error}\n{sent!r}"
         if ended and ended[0].startswith("Type validation failed"):
-            # The client ended before the broken chunk; the reader may have gone on.
+            # The client failed before the broken chunk; the reader may have continued.
             before = b"".join(b"data: " + json.dumps(made).encode() + b"\n\n" for made in chunks[:place])
             ours, error = read(before, 100)
             assert error is None, where
@@ -239,22 +239,36 @@ def grows(piece: str) -> dict[str, Any]:
 
 STEP, RESET = {"type": "start-step"}, {"type": "reset-step"}
 FILE = {"url": "https://x.org", "mediaType": "a/b"}
-# What once was read otherwise than the client reads it.
+# Streams that an earlier reader read differently from the client.
 CASES: dict[str, list[dict[str, Any]]] = {
-    "a late piece of a dynamic tool shows no text": [begins(dynamic=True), grows('{"a"'), STEP, grows(": 1")],
-    "the piece after it does": [begins(dynamic=True), grows('{"a"'), STEP, grows(": 1"), grows("}")],
-    "a late piece of any other tool": [begins(), grows('{"a"'), STEP, grows(": 1")],
-    "arguments that arrive in a step before one that is reset": [begins(), grows('{"a": "b'), STEP, RESET],
-    "a file knows no name": [{"type": "file", **FILE, "filename": "f", "title": "T", "sourceId": "s"}],
-    "a source has no file": [{"type": "source-url", "sourceId": "s", **FILE, "kind": "a.b"}],
-    "data is all that the chunk says": [{"type": "data-x", "data": 1, "title": "T", "delta": "d", "approved": True}],
-    "only texts cite": [{"type": "reasoning-start", "id": "1"}, {"type": "reasoning-end", "id": "1", "citations": []}],
-    "a number beyond doubles": [begins(), grows('{"a": [1e400, -1e400')],
+    "an argument delta of a dynamic tool in a later step adds no text": [
+        begins(dynamic=True),
+        grows('{"a"'),
+        STEP,
+        grows(": 1"),
+    ],
+    "the second argument delta in a later step adds text": [
+        begins(dynamic=True),
+        grows('{"a"'),
+        STEP,
+        grows(": 1"),
+        grows("}"),
+    ],
+    "an argument delta of a static tool in a later step": [begins(), grows('{"a"'), STEP, grows(": 1")],
+    "arguments in the step before a reset step": [begins(), grows('{"a": "b'), STEP, RESET],
+    "a file part has no name": [{"type": "file", **FILE, "filename": "f", "title": "T", "sourceId": "s"}],
+    "a source part has no file members": [{"type": "source-url", "sourceId": "s", **FILE, "kind": "a.b"}],
+    "a data part has only its data": [{"type": "data-x", "data": 1, "title": "T", "delta": "d", "approved": True}],
+    "only text parts have citations": [
+        {"type": "reasoning-start", "id": "1"},
+        {"type": "reasoning-end", "id": "1", "citations": []},
+    ],
+    "a number outside the double range": [begins(), grows('{"a": [1e400, -1e400')],
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_surprises_is_read_as_the_client_reads_it(client: Client, case: str) -> None:  # noqa: F811
+def test_unusual_streams_are_read_as_the_client_reads_them(client: Client, case: str) -> None:  # noqa: F811
     chunks = [{"type": "start", "messageId": "m"}, *CASES[case]]
     sent = b"".join(b"data: " + json.dumps(made).encode() + b"\n\n" for made in chunks)
 
@@ -265,7 +279,7 @@ def test_what_surprises_is_read_as_the_client_reads_it(client: Client, case: str
         assert read(sent, size) == (theirs, None)
 
 
-def test_a_message_goes_on_as_in_the_client(client: Client) -> None:  # noqa: F811
+def test_a_message_continues_as_in_the_client(client: Client) -> None:  # noqa: F811
     question = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
     tried = 0
     for number in range(150):
@@ -286,14 +300,14 @@ def test_a_message_goes_on_as_in_the_client(client: Client) -> None:  # noqa: F8
         told = [made.get("errorText") for made in chunks if made.get("type") == "error"]
         where = f"prior-{number}: {answer['errors']} and {ended}\n{sent!r}"
         assert (ended is None) == (not [error for error in answer["errors"] if error not in told]), where
-        if answer["message"]:  # nothing is shown before something changes
+        if answer["message"]:  # the client returns no message before the first change
             tried += 1
             assert shape(reader.message) == shape(answer["message"]), where
     assert tried > 80
 
 
 @pytest.mark.parametrize("dynamic", [True, False])
-def test_arguments_that_a_message_begins_go_on(client: Client, dynamic: bool) -> None:  # noqa: F811
+def test_unfinished_arguments_of_a_message_continue_in_the_stream(client: Client, dynamic: bool) -> None:  # noqa: F811
     name = {"type": "dynamic-tool", "toolName": "t"} if dynamic else {"type": "tool-t"}
     begun = {**name, "toolCallId": "c", "state": "input-streaming", "input": {"a": 1}, "rawInput": '{"a": 1'}
     prior = [
@@ -314,7 +328,7 @@ def test_arguments_that_a_message_begins_go_on(client: Client, dynamic: bool) ->
     "piece",
     [b"\xff", b"\xc3", b"\xf0\x9f\x91", b"\xed\xa0\x80", b"\xc0\xaf", b"\\ud83d", b"\\udc4d", b"\\ud83d\\ud83d\\udc4d"],
 )
-def test_bytes_that_are_no_text_are_read_as_the_client_reads_them(client: Client, piece: bytes) -> None:  # noqa: F811
+def test_invalid_utf8_is_read_as_the_client_reads_it(client: Client, piece: bytes) -> None:  # noqa: F811
     frames = [
         b'data: {"type":"start","messageId":"m"}\n\n',
         b'data: {"type":"text-start","id":"1"}\n\n',
@@ -330,7 +344,7 @@ def test_bytes_that_are_no_text_are_read_as_the_client_reads_them(client: Client
         assert ours == theirs
 
 
-def test_huge_pieces_are_read_as_the_client_reads_them(client: Client) -> None:  # noqa: F811
+def test_huge_chunks_are_read_as_the_client_reads_them(client: Client) -> None:  # noqa: F811
     huge = "é" * 3_000_000
     chunks: list[dict[str, Any]] = [{"type": "start", "messageId": "m"}, {"type": "text-start", "id": "1"}]
     chunks += [{"type": "text-delta", "id": "1", "delta": huge}] * 2

@@ -1,6 +1,6 @@
-"""Pydantic AI as the server: the history that it keeps and the stream that it sends give one thread.
+"""Pydantic AI as the server: its stored history and its sent stream give the same thread.
 
-Runs are made by chance: real agents with real tools, and a model that answers with any parts there are.
+The runs are random: real agents with real tools, and a model that answers with every kind of part.
 """
 
 import json
@@ -32,7 +32,7 @@ CHUNKS = [
     ui.FileChunk(url="https://x.org/f", media_type="text/plain"),
     ui.SourceDocumentChunk(source_id="d", media_type="a/b", title="t"),
 ]
-# Each gives parts of an answer; of a call, the id.
+# Each function returns parts of an answer; its second argument is the id for a call.
 SPOKEN = {
     "text": lambda rng, _: [pai.TextPart(rng.choice(["a", "b c", "žluť 👍", ""]))],
     "cited": lambda rng, _: [
@@ -63,7 +63,7 @@ TOOLS = ["echo", "echo", "rich", "one", "picture", "retry", "nothing", "unknown"
 
 
 def answer(rng: random.Random, *, last: bool) -> list[Any]:
-    """The parts of an answer; one that calls a tool goes on, the last one has a text."""
+    """The parts of each answer; an answer with a tool call has a successor, the last one has a text."""
     parts: list[Any] = []
     for _ in range(rng.randint(1, 4)):
         call = f"call-{rng.random()}"
@@ -103,7 +103,7 @@ class Streamed(StreamedResponse):
 
 
 class Answers(Model):
-    """A model that gives these answers, one after another."""
+    """A model that returns these answers in order."""
 
     model_name = "m"  # type: ignore[assignment]
     system = "mock"  # type: ignore[assignment]
@@ -170,14 +170,14 @@ async def run(seed: int) -> tuple[bytes, list[Any]]:
 
 
 def comparable(thread: tp.Thread) -> list[dict[str, Any]]:
-    """The actions without what only one side can know."""
+    """The actions without the members that only the history or only the stream contains."""
     gone = ("timestamp", "sequence", "agent_id", "usage", "finish_reason")
     actions = json.loads(thread.canonical_json())["actions"]
     return [{key: value for key, value in action.items() if key not in gone} for action in actions]
 
 
 @pytest.mark.parametrize("seed", range(60))
-async def test_history_and_stream_give_one_thread(seed: int) -> None:
+async def test_history_and_stream_give_the_same_thread(seed: int) -> None:
     history, chunks = await run(seed)
 
     kept = tp.from_pydantic_ai(history, profile="portable")

@@ -1,7 +1,7 @@
-"""The real client and server of the Vercel AI SDK, majors 5, 6 and 7: what we write it reads, what it writes we read.
+"""The real client and server of the Vercel AI SDK, majors 5, 6 and 7, read and write the same streams as turntree.
 
 The packages are those of ``tests/node/package-lock.json``; ``make test`` installs them. Without Node.js or the packages
-the tests are skipped, loudly; with CI=1 or TURNTREE_REQUIRE_NODE=1 that is a failure.
+the tests are skipped and name the reason; with CI=1 or TURNTREE_REQUIRE_NODE=1 that is a failure.
 """
 
 import json
@@ -31,9 +31,9 @@ needs_corpus = pytest.mark.skipif(CORPUS is None, reason="NOT TESTED on real str
 class Client:
     """The process that runs the real package.
 
-    It is spoken to over a socket: on a pipe the first bytes of one answer among some forty thousand were missing. What
-    an answer says follows from the question alone, so one that is no JSON is asked for again, of a new process; more
-    than one of them in a module fails.
+    The tests use a socket: on a pipe the first bytes of one of about 40 000 answers were missing. The answer depends
+    only on the question, so after an answer that is not JSON the question goes to a new process; a second invalid
+    answer in one module is a failure.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Client:
 
 
 def missing() -> str | None:
-    """Say what is missing, and how to get it."""
+    """The missing dependency and the command that installs it; None if nothing is missing."""
     if shutil.which("node") is None:
         return "node is not installed (Debian: apt-get install nodejs npm)"
     if not (HERE / "node_modules" / "ai7").is_dir():
@@ -98,7 +98,7 @@ def client() -> Iterator[Client]:
 
 
 def plain(value: Any) -> Any:
-    """The value as JavaScript has it: one kind of number."""
+    """The value as in JavaScript: all numbers are doubles."""
     if isinstance(value, dict):
         return {key: plain(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -109,7 +109,7 @@ def plain(value: Any) -> Any:
 
 
 def accepted(client: Client, thread: tp.Thread, sdk: Any) -> None:
-    """The client takes stream and messages of a thread, and sends back what the thread is made of again."""
+    """The client accepts stream and messages of a thread, and its messages give an equal thread."""
     body = thread.to_ui_stream_bytes(sdk)
     answer = client.ask(do="read", sdk=sdk, body=body.decode())
     reader = tp.UiStreamReader()
@@ -130,7 +130,7 @@ def accepted(client: Client, thread: tp.Thread, sdk: Any) -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("sdk", [5, 6, 7])
-def test_the_client_takes_every_row_of_the_mapping(client: Client, row: str, sdk: Any) -> None:
+def test_the_client_accepts_every_row_of_the_mapping(client: Client, row: str, sdk: Any) -> None:
     thread = tp.from_ui_stream([*STEP, *ROWS[row][0]], profile="portable")
     if not len(thread):
         assert client.ask(do="read", sdk=sdk, body=thread.to_ui_stream_bytes(sdk).decode())["errors"] == []
@@ -141,12 +141,12 @@ def test_the_client_takes_every_row_of_the_mapping(client: Client, row: str, sdk
 
 @pytest.mark.parametrize("thread", ASKED.values(), ids=ASKED)
 @pytest.mark.parametrize("sdk", [5, 6, 7])
-def test_the_client_takes_attachments(client: Client, thread: tp.Thread, sdk: Any) -> None:
+def test_the_client_accepts_attachments(client: Client, thread: tp.Thread, sdk: Any) -> None:
     accepted(client, thread, sdk)
 
 
 @pytest.mark.parametrize("sdk", [5, 6, 7])
-async def test_the_client_takes_a_run(client: Client, sdk: int) -> None:
+async def test_the_client_accepts_the_stream_of_a_run(client: Client, sdk: int) -> None:
     agent = agent_that(wants("weather"), wants("broken"), "18 degrees")
     body = await body_of(tp.ui_response(agent.stream("hi"), message_id="m", metadata={"k": 1}))
 
@@ -163,7 +163,7 @@ async def test_the_client_takes_a_run(client: Client, sdk: int) -> None:
 
 
 @pytest.mark.parametrize("sdk", [5, 6, 7])
-async def test_the_client_passes_over_comments_that_keep_a_connection_alive(client: Client, sdk: int) -> None:
+async def test_the_client_ignores_keep_alive_comments(client: Client, sdk: int) -> None:
     frames = [frame async for frame in tp.ui_response(agent_that(wants("weather"), "18 degrees").stream("hi"))]
 
     plain = client.ask(do="read", sdk=sdk, body=b"".join(frames).decode())
@@ -174,7 +174,7 @@ async def test_the_client_passes_over_comments_that_keep_a_connection_alive(clie
 
 
 @pytest.mark.parametrize("sdk", [5, 6, 7])
-async def test_the_client_is_told_of_an_error(client: Client, sdk: int) -> None:
+async def test_the_client_receives_an_error(client: Client, sdk: int) -> None:
     agent = agent_that(wants("weather"), RuntimeError("secret"))
     body = await body_of(tp.ui_response(agent.stream("hi")))
 
@@ -205,7 +205,7 @@ def spoken(kind: str, words: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("sdk", [5, 6, 7])
-def test_what_the_server_sends_is_read(client: Client, sdk: int) -> None:
+def test_the_reader_accepts_streams_of_the_ai_sdk_server(client: Client, sdk: int) -> None:
     def calls(call_id: str, name: str, arguments: str) -> dict[str, Any]:
         return {"type": "tool-call", "toolCallId": call_id, "toolName": name, "input": arguments}
 
@@ -221,7 +221,7 @@ def test_what_the_server_sends_is_read(client: Client, sdk: int) -> None:
     reader.feed(body)
     thread = reader.thread()
 
-    if sdk < 7:  # they keep an input that was refused in another member
+    if sdk < 7:  # older majors store a refused input in another member
         refused = message["parts"][-3]
         refused["input"] = refused.pop("rawInput")
     assert reader.message == message
@@ -235,7 +235,7 @@ def test_what_the_server_sends_is_read(client: Client, sdk: int) -> None:
 
 @needs_corpus
 @pytest.mark.timeout(600)
-def test_the_client_takes_every_thread_of_real_streams(client: Client) -> None:
+def test_the_client_accepts_every_thread_of_real_streams(client: Client) -> None:
     counts: Counter[str] = Counter()
     failures = []
     for path in sorted(Path(CORPUS or "", "ui-streams").glob("*/*.chunks.jsonl")):
@@ -261,7 +261,7 @@ def kinds(thread: tp.Thread) -> set[str]:
 
 
 def table(counts: dict[str, list[int]]) -> str:
-    """How many threads with each kind of action were sent, and how many of them did not come back."""
+    """The number of sent threads by kind of action, and the threads that changed in the round trip."""
     rows = [f"{kind:42} {sent:6} {failed:6}" for kind, (sent, failed) in sorted(counts.items())]
     return "\n".join([f"{'action':42} {'sent':>6} {'failed':>6}", *rows])
 
@@ -277,12 +277,12 @@ def spelling(thread: tp.Thread) -> bytes | str:
 
 
 def problems(client: Client, thread: tp.Thread, sdk: Any, sidecar: Any) -> list[str]:
-    """What a client finds wrong with a thread, and whether its message gives it back to the byte."""
+    """The errors of a client for a thread, and whether its message restores the thread byte for byte."""
     wanted = thread if sidecar == "full" else thread.core()
     answer = client.ask(do="read", sdk=sdk, body=thread.to_ui_stream_bytes(sdk, sidecar=sidecar).decode())
     found: list[str] = answer["errors"]
     if spelling(tp.from_ui_messages([answer["message"]], sidecar=sidecar)) != spelling(wanted):
-        found.append("the stream does not give the thread back")
+        found.append("the stream does not restore the thread")
     return found
 
 
@@ -305,7 +305,7 @@ def every(paths: list[Path], client: Client) -> tuple[dict[str, list[int]], list
 
 @needs_corpus
 @pytest.mark.timeout(600)
-def test_every_run_of_pydantic_ai_comes_back_from_the_client_to_the_byte(client: Client) -> None:
+def test_every_run_of_pydantic_ai_is_byte_identical_after_the_client(client: Client) -> None:
     paths = sorted(Path(CORPUS or "", "ui-streams", "pai").glob("*.pai_messages.json"))
 
     _, failures = every(paths, client)
@@ -317,7 +317,7 @@ def test_every_run_of_pydantic_ai_comes_back_from_the_client_to_the_byte(client:
 
 @needs_corpus
 @pytest.mark.timeout(1200)
-def test_every_history_comes_back_from_the_client_to_the_byte(client: Client) -> None:
+def test_every_history_is_byte_identical_after_the_client(client: Client) -> None:
     found = Path(CORPUS or "", "histories").rglob("*.json")
     paths = sorted(path for path in found if path.name != "index.json")
 
@@ -330,7 +330,7 @@ def test_every_history_comes_back_from_the_client_to_the_byte(client: Client) ->
 
 @needs_corpus
 @pytest.mark.timeout(600)
-def test_the_client_takes_every_history(client: Client) -> None:
+def test_the_client_accepts_every_history(client: Client) -> None:
     paths = sorted(Path(CORPUS or "", "histories").rglob("*.json"))
     failures, count = [], 0
     for path in paths:
@@ -343,11 +343,11 @@ def test_the_client_takes_every_history(client: Client) -> None:
             messages = thread.to_ui_messages(sdk)
             problems = answer["errors"]
             if messages:
-                # Some histories hold placeholders where URLs belong, which no model could be sent.
+                # Some histories contain placeholders instead of URLs; the conversion for a model would refuse them.
                 problems += client.ask(do="validate", sdk=sdk, messages=messages, convert=False)["errors"]
             full = tp.from_ui_messages(thread.to_ui_messages(sdk, sidecar="full"), sidecar="full")
             if len(thread) and full != thread:
-                problems.append("the full sidecar does not give the thread back")
+                problems.append("the full sidecar does not restore the thread")
             if problems:
                 failures.append(f"{path.name} {sdk}: {problems[0][:300]}")
 

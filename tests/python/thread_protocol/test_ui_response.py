@@ -1,4 +1,4 @@
-"""Runs as responses that `useChat` reads: frames, errors, silence, readers that leave, and servers."""
+"""Runs as responses that `useChat` reads: frames, errors, silence, disconnected readers, and servers."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ async def body_of(response: tp.UiResponse) -> bytes:
     return b"".join([frame async for frame in response])
 
 
-async def test_a_run_is_a_stream() -> None:
+async def test_a_run_becomes_a_ui_stream() -> None:
     body = await body_of(tp.ui_response(agent_that(wants("weather"), "18 degrees").stream("hi"), message_id="m"))
 
     thread = tp.from_ui_stream(body)
@@ -55,7 +55,7 @@ async def test_a_run_is_a_stream() -> None:
     assert body.endswith(b"data: [DONE]\n\n")
 
 
-async def test_a_tool_that_fails_is_an_error_of_its_call() -> None:
+async def test_a_failed_tool_becomes_an_error_of_its_call() -> None:
     body = await body_of(tp.ui_response(agent_that(wants("broken"), "sorry").stream("hi")))
 
     kinds = [json.loads(line[6:])["type"] for line in body.decode().splitlines() if line.startswith("data: {")]
@@ -64,7 +64,7 @@ async def test_a_tool_that_fails_is_an_error_of_its_call() -> None:
     assert "error" not in kinds
 
 
-async def test_an_error_after_the_first_byte_is_an_error_chunk() -> None:
+async def test_an_error_after_the_first_byte_becomes_an_error_chunk() -> None:
     def response(**options: Any) -> tp.UiResponse:
         return tp.ui_response(agent_that(wants("weather"), RuntimeError("secret")).stream("hi"), **options)
 
@@ -77,7 +77,7 @@ async def test_an_error_after_the_first_byte_is_an_error_chunk() -> None:
     assert body.endswith('data: {"type":"finish","finishReason":"error"}\n\ndata: [DONE]\n\n')
 
 
-async def test_an_error_closes_the_calls_that_wait() -> None:
+async def test_an_error_closes_the_pending_calls() -> None:
     async def events() -> AsyncIterator[StreamEvent]:
         yield StreamEvent("tool_call_delta", 0, {"toolCallId": "c", "toolName": "t", "argumentsJson": "{}"})
         raise ValueError
@@ -91,7 +91,7 @@ async def test_an_error_closes_the_calls_that_wait() -> None:
     ]
 
 
-async def test_an_aborted_run_says_so() -> None:
+async def test_an_aborted_run_sends_an_abort_chunk() -> None:
     stream = agent_that(wants("weather"), "18 degrees").stream("hi")
     frames = []
     async for frame in tp.ui_response(stream):
@@ -101,7 +101,7 @@ async def test_an_aborted_run_says_so() -> None:
     assert b'"type":"abort"' in b"".join(frames)
 
 
-async def test_a_run_can_be_sent_once() -> None:
+async def test_a_response_can_be_iterated_only_once() -> None:
     response = tp.ui_response(agent_that("hi").stream("hi"))
     await body_of(response)
 
@@ -109,18 +109,18 @@ async def test_a_run_can_be_sent_once() -> None:
         await body_of(response)
 
 
-def heard(words: str) -> StreamEvent:
+def text_delta(words: str) -> StreamEvent:
     return StreamEvent("text_delta", 0, {"text": words})
 
 
 ALIVE = b": keep-alive\n\n"
 
 
-async def test_a_run_that_says_nothing_is_kept_alive() -> None:
+async def test_a_silent_run_sends_keep_alive_comments() -> None:
     async def events() -> AsyncIterator[StreamEvent]:
         for word in ("a", "b", "c"):
-            await asyncio.sleep(0.15)
-            yield heard(word)
+            await asyncio.sleep(0.15)  # a silence longer than three pauses of 0.04 seconds
+            yield text_delta(word)
 
     quiet = [frame async for frame in tp.ui_response(events(), keep_alive=0.04)]
     silent = [frame async for frame in tp.ui_response(events(), keep_alive=None)]
@@ -132,27 +132,27 @@ async def test_a_run_that_says_nothing_is_kept_alive() -> None:
     assert tp.from_ui_stream(quiet) == tp.from_ui_stream(silent)
 
 
-async def test_events_without_frames_are_silence_too() -> None:
+async def test_events_without_frames_count_as_silence() -> None:
     async def events() -> AsyncIterator[StreamEvent]:
         for _ in range(10):
-            await asyncio.sleep(0.03)
-            yield heard("")
+            await asyncio.sleep(0.03)  # shorter than the pause of 0.1 seconds; all ten are longer
+            yield text_delta("")
 
     frames = [frame async for frame in tp.ui_response(events(), keep_alive=0.1)]
 
     assert ALIVE in frames
 
 
-async def test_a_wait_that_ends_loses_no_event_and_starts_none_anew() -> None:
-    """Every event comes at about the moment at which the wait for it ends."""
+async def test_a_keep_alive_timeout_loses_and_repeats_no_event() -> None:
+    """Every event arrives at about the time of the keep-alive timeout."""
     asked = 0
 
     async def events() -> AsyncIterator[StreamEvent]:
         nonlocal asked
         for number in range(60):
             asked += 1
-            await asyncio.sleep(0.002 + number % 3 * 0.0001)
-            yield heard(f"{number} ")
+            await asyncio.sleep(0.002 + number % 3 * 0.0001)  # about the pause of 0.002 seconds
+            yield text_delta(f"{number} ")
 
     thread = tp.from_ui_stream([frame async for frame in tp.ui_response(events(), keep_alive=0.002)])
 
@@ -160,17 +160,18 @@ async def test_a_wait_that_ends_loses_no_event_and_starts_none_anew() -> None:
     assert asked == 60
 
 
-async def test_a_run_goes_no_further_than_its_reader_but_a_little() -> None:
+async def test_a_run_is_only_a_few_events_ahead_of_its_reader() -> None:
     made = 0
 
     async def events() -> AsyncIterator[StreamEvent]:
         nonlocal made
         while made < 1000:
             made += 1
-            yield heard("x")
+            yield text_delta("x")
 
     async for frame in tp.ui_response(events()):
         if b"text-delta" in frame:
+            # The test proves an absence, which has no event: it gives the run time to go too far.
             await asyncio.sleep(0.05)
             break
 
@@ -178,7 +179,7 @@ async def test_a_run_goes_no_further_than_its_reader_but_a_little() -> None:
 
 
 @pytest.mark.parametrize("keep_alive", [None, 0.01, 60])
-async def test_whoever_reads_may_leave_at_any_moment(keep_alive: float | None) -> None:
+async def test_a_reader_can_disconnect_at_any_time(keep_alive: float | None) -> None:
     for moment in (0.0, 0.005, 0.015, 0.03):
         aborted = closed = False
 
@@ -188,8 +189,8 @@ async def test_whoever_reads_may_leave_at_any_moment(keep_alive: float | None) -
 
             async def events(self) -> AsyncIterator[StreamEvent]:
                 while True:
-                    await asyncio.sleep(0.02)
-                    yield heard("x")
+                    await asyncio.sleep(0.02)  # the pace of the stand-in; no assertion depends on it
+                    yield text_delta("x")
 
             def abort(self) -> None:
                 nonlocal aborted
@@ -205,7 +206,7 @@ async def test_whoever_reads_may_leave_at_any_moment(keep_alive: float | None) -
 
         before = asyncio.all_tasks()
         reading = asyncio.ensure_future(read_all(Run()))
-        await asyncio.sleep(moment)
+        await asyncio.sleep(moment)  # a sample of moments; the assertions hold at every moment
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
@@ -215,10 +216,10 @@ async def test_whoever_reads_may_leave_at_any_moment(keep_alive: float | None) -
         assert (aborted, closed) == (True, True)
 
 
-async def test_an_error_while_a_run_is_kept_alive_is_told() -> None:
+async def test_an_error_after_keep_alive_comments_is_sent() -> None:
     async def events() -> AsyncIterator[StreamEvent]:
-        yield heard("a")
-        await asyncio.sleep(0.05)
+        yield text_delta("a")
+        await asyncio.sleep(0.05)  # longer than the pause of 0.01 seconds
         raise ValueError
 
     frames = [frame async for frame in tp.ui_response(events(), keep_alive=0.01)]
@@ -228,12 +229,12 @@ async def test_an_error_while_a_run_is_kept_alive_is_told() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_a_pause_of_no_time_is_refused(seconds: float) -> None:
+def test_a_keep_alive_of_zero_seconds_or_less_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match="keep_alive must be above zero"):
         tp.ui_response(agent_that("hi").stream("hi"), keep_alive=seconds)
 
 
-async def test_a_reader_that_leaves_stops_the_run() -> None:
+async def test_a_disconnected_reader_stops_the_run() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -275,7 +276,7 @@ def test_fastapi_sends_a_run() -> None:
     assert actions(tp.from_ui_stream(answer.content)) == [said("hello", finish_reason="stop")]
 
 
-async def test_over_a_socket() -> None:
+async def test_a_run_is_sent_over_a_socket() -> None:
     async with serving(tp.ui_response(agent_that("hello").stream("hi"))) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"POST /api/chat HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -288,7 +289,7 @@ async def test_over_a_socket() -> None:
 
 @asynccontextmanager
 async def serving(app: tp.UiResponse) -> AsyncIterator[int]:
-    """A small ASGI server on the loopback interface: one request a connection, the body until it closes."""
+    """A small ASGI server on the loopback interface: one request per connection; the close ends the body."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Reading UI streams: cut anywhere, incomplete, invalid."""
+"""Reading UI streams that are split, incomplete or invalid."""
 
 import asyncio
 import json
@@ -11,10 +11,10 @@ from ui_stream_support import END, START, STEP, actions, call, said, text
 import turntree
 from turntree import thread_protocol as tp
 
-# Reading as it arrives
+# Incremental reading
 
 
-def test_bytes_may_be_cut_anywhere() -> None:
+def test_the_bytes_of_a_stream_can_be_split_anywhere() -> None:
     thread = tp.from_ui_stream([*STEP, *text("žluťoučký 👍"), *END])
     body = thread.to_ui_stream_bytes()
 
@@ -48,7 +48,7 @@ async def test_async_iterables_are_awaited() -> None:
     assert await tp.from_ui_stream(chunks()) == tp.from_ui_stream([*STEP, *text("a"), *END])
 
 
-def test_an_approval_goes_on_with_the_message_that_asked() -> None:
+def test_an_approval_continues_the_message_that_requested_it() -> None:
     asked = [*STEP, call(arguments={}), {"type": "tool-approval-request", "approvalId": "p", "toolCallId": "c"}, *END]
     reader = tp.UiStreamReader(messages=[{"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}])
     for chunk in asked:
@@ -64,7 +64,7 @@ def test_an_approval_goes_on_with_the_message_that_asked() -> None:
     assert [message["id"] for message in thread.to_ui_messages()] == ["u", "m"]
 
 
-def test_the_id_of_a_chat() -> None:
+def test_the_chat_id_determines_the_thread_id() -> None:
     uuid = "550E8400-E29B-41D4-A716-446655440000"
 
     assert tp.from_ui_stream([*STEP], chat_id=uuid).thread_id == uuid.lower()
@@ -88,7 +88,7 @@ def test_the_id_of_a_chat() -> None:
         ({"typ": "text-start"}, "type"),
     ],
 )
-def test_what_ends_the_real_client_is_an_error_that_names_the_chunk(chunk: dict[str, Any], told: str) -> None:
+def test_chunks_that_break_the_client_raise_an_error_with_their_number(chunk: dict[str, Any], told: str) -> None:
     with pytest.raises(turntree.ValidationError, match="chunk 5 of the stream") as caught:
         tp.from_ui_stream([*STEP, *text("a"), chunk])
 
@@ -97,7 +97,7 @@ def test_what_ends_the_real_client_is_an_error_that_names_the_chunk(chunk: dict[
     assert actions(tp.from_ui_stream([*STEP, *text("a"), chunk], errors="stop")) == [said("a")]
 
 
-def test_a_reader_that_failed_keeps_what_it_read() -> None:
+def test_a_failed_reader_preserves_the_earlier_chunks() -> None:
     reader = tp.UiStreamReader()
     for chunk in [*STEP, *text("a")]:
         reader.feed(chunk)
@@ -113,16 +113,16 @@ def test_a_reader_that_failed_keeps_what_it_read() -> None:
     "body",
     [b'data: {"type":"start"\n\n', b"data: \xff\n\n", b"data: []\n\n", b"data: NaN\n\n"],
 )
-def test_bodies_that_are_no_stream(body: bytes) -> None:
+def test_bodies_that_are_not_streams_are_refused(body: bytes) -> None:
     with pytest.raises(turntree.ValidationError, match="chunk 0"):
         tp.from_ui_stream(body)
 
 
-def test_an_unfinished_event_is_left_out_as_the_client_does() -> None:
+def test_an_unfinished_event_is_ignored_as_by_the_client() -> None:
     assert len(tp.from_ui_stream(tp.from_ui_stream([*STEP, *text("a")]).to_ui_stream_bytes()[:40])) == 0
 
 
-def test_wrong_types_are_named() -> None:
+def test_wrong_types_are_named_in_the_error() -> None:
     with pytest.raises(TypeError, match="a chunk must be a dict"):
         tp.from_ui_stream([5])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="messages must be a list"):
@@ -143,7 +143,7 @@ def test_lone_surrogates_become_replacement_characters() -> None:
     assert actions(tp.from_ui_stream(body)) == [said("a\ufffdb\U0001f44d")]
 
 
-def test_a_number_beyond_doubles_is_what_a_browser_sends_on() -> None:
+def test_numbers_outside_the_double_range_become_null() -> None:
     output = b'{"big": 1e400, "list": [-1e400, 12345678901234567890, 1.50], "digits": 1' + b"0" * 400 + b"}"
     body = b'data: {"type":"tool-input-available","toolCallId":"c","toolName":"t","input":{}}\n\n'
     body += b'data: {"type":"tool-output-available","toolCallId":"c","output":' + output + b"}\n\n"
@@ -155,13 +155,13 @@ def test_a_number_beyond_doubles_is_what_a_browser_sends_on() -> None:
     shown = [reader.messages, thread.to_ui_messages(), list(thread.to_ui_stream())]
 
     assert reader.messages[-1]["parts"][-1]["output"] == wanted
-    json.dumps(shown, allow_nan=False)  # Python would write a word that no browser takes
+    json.dumps(shown, allow_nan=False)  # Python would write NaN or Infinity, which a browser refuses
     again = tp.from_ui_messages(thread.to_ui_messages(sidecar="full"), sidecar="full")
     assert again.digest(javascript=True) == thread.digest(javascript=True)
     assert b"1e400" in thread.to_ui_stream_bytes()
 
 
-def test_halves_of_surrogate_pairs_in_dicts_are_mended() -> None:
+def test_lone_surrogates_in_dicts_become_replacement_characters() -> None:
     posted = json.loads(
         r'[{"id":"\ud800","role":"user","parts":[{"type":"text","text":"a\ud83db\ud83d\udc4d","\udc4d":1}]}]'
     )

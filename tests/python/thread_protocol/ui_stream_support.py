@@ -26,7 +26,7 @@ def call(name: str = "t", arguments: Any = None, **more: Any) -> dict[str, Any]:
 
 
 def actions(thread: tp.Thread) -> list[dict[str, Any]]:
-    """The actions without what every action has."""
+    """The actions without the members that every action has."""
     shown = []
     for action in thread:
         data = action.model_dump(mode="json", exclude_none=True)
@@ -42,7 +42,7 @@ AT: dict[str, Any] = {"timestamp": "2026-01-01T00:00:00Z"}
 
 
 def asked(content: Any, *attachments: tp.Attachment) -> tp.Thread:
-    """A thread of which the user asks twice."""
+    """A thread with two user messages."""
     thread = tp.from_ui_stream([*STEP, *text("a")], profile="portable", **AT)
     answer = thread.actions[0]
     for action in (tp.UserMessageAction(content, attachments=attachments or None, **AT), answer):

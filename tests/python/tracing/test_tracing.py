@@ -27,14 +27,14 @@ ONE_ROUND = [
 # Nesting
 
 
-def test_a_run_is_a_tree_of_spans(run, traced):
+def test_run_creates_a_tree_of_spans(run, traced):
     turn = run(adder().run("1 + 2?"))
 
     assert turn.response.text == "It is 3."
     assert traced.tree() == ONE_ROUND
 
 
-def test_a_stream_is_the_same_tree(run, traced):
+def test_stream_creates_the_same_span_tree(run, traced):
     async def main():
         stream = adder().stream("1 + 2?")
         async for _ in stream:
@@ -49,7 +49,7 @@ def test_a_stream_is_the_same_tree(run, traced):
 
 
 @pytest.mark.parametrize("way", ["run_sync", "stream_sync"])
-def test_without_an_event_loop_it_is_the_same_tree(traced, way):
+def test_run_sync_creates_the_same_span_tree(traced, way):
     if way == "run_sync":
         adder().run_sync("1 + 2?")
     else:
@@ -58,7 +58,7 @@ def test_without_an_event_loop_it_is_the_same_tree(traced, way):
     assert traced.tree() == ONE_ROUND
 
 
-def test_runs_of_a_session_carry_its_id(run, traced):
+def test_spans_of_session_runs_contain_the_session_id(run, traced):
     replies = [[call("add", a=1, b=2)], "It is 3."] * 2
     talk = session(agent(model=scripted(replies), tools=[add], name="adder"))
 
@@ -75,7 +75,7 @@ def test_runs_of_a_session_carry_its_id(run, traced):
     assert {span.attributes.get("gen_ai.conversation.id") for span in traced.spans if "chat" in span.name} == {talk.id}
 
 
-def test_a_run_belongs_to_the_span_of_its_caller(run, traced):
+def test_run_span_is_a_child_of_the_callers_span(run, traced):
     async def main():
         with traced.tracer.start_as_current_span("request"):
             await adder().run("1 + 2?")
@@ -86,7 +86,7 @@ def test_a_run_belongs_to_the_span_of_its_caller(run, traced):
     assert traced.tree() == [["request", *ONE_ROUND]]
 
 
-def test_a_stream_belongs_to_where_it_was_asked_for(run, traced):
+def test_stream_span_is_a_child_of_the_span_that_created_the_stream(run, traced):
     async def main():
         with traced.tracer.start_as_current_span("request"):
             stream = adder().stream("1 + 2?")
@@ -100,7 +100,7 @@ def test_a_stream_belongs_to_where_it_was_asked_for(run, traced):
 
 
 @pytest.mark.parametrize("kind", ["async", "thread", "inline", "lambda"])
-def test_what_a_tool_starts_belongs_to_its_span(run, traced, kind):
+def test_spans_started_by_a_tool_are_children_of_the_tool_span(run, traced, kind):
     def spans():
         with traced.tracer.start_as_current_span("query"):
             return "rows"
@@ -121,7 +121,7 @@ def test_what_a_tool_starts_belongs_to_its_span(run, traced, kind):
 
 
 @pytest.mark.parametrize("kind", ["async", "thread"])
-def test_an_agent_that_a_tool_runs_belongs_to_the_tool(run, traced, kind):
+def test_agent_run_by_a_tool_is_a_child_of_the_tool_span(run, traced, kind):
     if kind == "async":
 
         @tool
@@ -147,7 +147,7 @@ def test_an_agent_that_a_tool_runs_belongs_to_the_tool(run, traced, kind):
     ]
 
 
-def test_runs_at_the_same_time_keep_apart(run, traced):
+def test_concurrent_runs_have_separate_span_trees(run, traced):
     waiting = asyncio.Event
 
     async def main():
@@ -183,7 +183,7 @@ def test_runs_at_the_same_time_keep_apart(run, traced):
     assert len(traced.tree()) == 8
 
 
-def test_hooks_belong_to_the_run(run, traced):
+def test_spans_started_by_hooks_are_children_of_the_run_span(run, traced):
     def hook(step, state):
         with traced.tracer.start_as_current_span("hook"):
             pass
@@ -193,7 +193,7 @@ def test_hooks_belong_to_the_run(run, traced):
     assert traced.tree() == [["invoke_agent a", ["step 1", ["chat scripted"]], ["hook"]]]
 
 
-def test_a_bare_model_is_one_span_and_with_tools_a_tree(run, traced):
+def test_llm_call_creates_one_span_and_with_tools_a_tree(run, traced):
     run(llm(model=scripted(["Hi."])).generate("Hello"))
     assert traced.tree() == [["chat scripted"]]
 
@@ -204,7 +204,7 @@ def test_a_bare_model_is_one_span_and_with_tools_a_tree(run, traced):
     ]
 
 
-def test_vectors_and_pictures_are_spans(run, traced, loopback):
+def test_embedding_and_image_calls_create_spans(run, traced, loopback):
     server = loopback(["", "", ErrorReply(400)], strict=False)
     to = {"base_url": server.base_url, "api_key": "key"}
 
@@ -229,7 +229,7 @@ def test_vectors_and_pictures_are_spans(run, traced, loopback):
 # Attributes
 
 
-def test_attributes_keep_to_the_conventions(run, traced):
+def test_attributes_follow_the_semantic_conventions(run, traced):
     helper = adder(params={"temperature": 0.5, "max_tokens": 100, "stop": ["END"]})
     turn = run(helper.run("1 + 2?"))
 
@@ -266,7 +266,7 @@ def test_attributes_keep_to_the_conventions(run, traced):
     assert {span.status.status_code for span in traced.spans} == {StatusCode.UNSET}
 
 
-def test_the_model_that_answered_is_named(run, traced, loopback):
+def test_span_names_the_model_that_answered(run, traced, loopback):
     server = loopback(["Hi."])
     model = openai("gpt-5", "completions", base_url=server.base_url, api_key="key")
     run(agent(model=model).run("Hello"))
@@ -277,7 +277,7 @@ def test_the_model_that_answered_is_named(run, traced, loopback):
     assert chat.attributes["gen_ai.response.id"]
 
 
-def test_nothing_that_is_said_is_recorded_unasked(run, traced):
+def test_message_content_is_not_recorded_by_default(run, traced):
     @tool
     async def secret(word: str) -> str:
         """Keep a word."""
@@ -292,7 +292,7 @@ def test_nothing_that_is_said_is_recorded_unasked(run, traced):
 
 
 @pytest.mark.parametrize("way", ["argument", "variable"])
-def test_what_is_said_is_recorded_when_asked_for(run, way, monkeypatch):
+def test_message_content_is_recorded_on_request(run, way, monkeypatch):
     watched = Tracing()
     if way == "variable":
         monkeypatch.setenv(VARIABLE, "true")
@@ -318,7 +318,7 @@ def test_what_is_said_is_recorded_when_asked_for(run, way, monkeypatch):
     assert execution.attributes["gen_ai.tool.call.result"] == "3"
 
 
-def test_media_are_named_and_not_repeated(run):
+def test_media_is_recorded_by_type_and_size_only(run):
     from turntree.upp import Image, Text
 
     watched = Tracing()

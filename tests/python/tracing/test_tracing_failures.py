@@ -20,10 +20,10 @@ from turntree import agent, tracing
 from turntree.testing import ErrorReply
 from turntree.upp import ErrorCode, ExponentialBackoff, UPPError, openai, scripted, tool
 
-# Ends
+# Failures and ends of spans
 
 
-def test_a_failing_tool_fails_its_span_alone(run, traced):
+def test_failed_tool_fails_only_its_span(run, traced):
     @tool
     async def broken() -> str:
         """Break."""
@@ -40,7 +40,7 @@ def test_a_failing_tool_fails_its_span_alone(run, traced):
     assert set(others.values()) == {StatusCode.UNSET}
 
 
-def test_a_tool_that_is_not_there_and_one_that_is_denied_fail_their_spans(run, traced):
+def test_unknown_and_denied_tools_fail_their_spans(run, traced):
     guarded = tool(name="guarded", approval=lambda arguments: False)(lambda: "never")
     model = scripted([[call("guarded"), call("nobody")], "Sorry."])
     run(agent(model=model, tools=[guarded]).run("Go"))
@@ -52,7 +52,7 @@ def test_a_tool_that_is_not_there_and_one_that_is_denied_fail_their_spans(run, t
     assert {denied.status.status_code, missing.status.status_code} == {StatusCode.ERROR}
 
 
-def test_a_failing_model_fails_every_span_around_it(run, traced):
+def test_failed_model_fails_every_enclosing_span(run, traced):
     model = scripted([UPPError("Too fast", code=ErrorCode.RATE_LIMITED, provider="scripted")])
     with pytest.raises(UPPError):
         run(agent(model=model, name="a").run("Go"))
@@ -65,7 +65,7 @@ def test_a_failing_model_fails_every_span_around_it(run, traced):
     assert set(traced.statuses().values()) == {StatusCode.ERROR}
 
 
-def test_a_failing_hook_fails_the_run_with_its_own_type(run, traced):
+def test_failed_hook_sets_the_error_type_of_the_run_span(run, traced):
     def hook(step, state):
         raise ZeroDivisionError
 
@@ -76,7 +76,7 @@ def test_a_failing_hook_fails_the_run_with_its_own_type(run, traced):
     assert set(traced.statuses().values()) == {StatusCode.ERROR}
 
 
-def test_a_run_that_recovered_is_no_failure(run, traced):
+def test_recovered_run_has_no_error_status(run, traced):
     saved = run(agent(model=scripted(["Hi."])).run("Go"))
     traced.exporter.clear()
     model = scripted([UPPError("Down", code=ErrorCode.PROVIDER_ERROR, provider="scripted")])
@@ -87,7 +87,7 @@ def test_a_run_that_recovered_is_no_failure(run, traced):
     assert statuses["invoke_agent a"] is StatusCode.UNSET
 
 
-def test_retries_are_within_one_span(run, traced, loopback):
+def test_retries_share_one_span(run, traced, loopback):
     server = loopback([ErrorReply(500), ErrorReply(500), "Hi."])
     retry = ExponentialBackoff(base_delay=0.001, max_attempts=5)
     model = openai("gpt", "completions", base_url=server.base_url, api_key="key", retry_strategy=retry)
@@ -100,7 +100,7 @@ def test_retries_are_within_one_span(run, traced, loopback):
 
 
 def waiting_agent(begun=None):
-    """An agent whose tool does not end; sets `begun` when the tool starts."""
+    """An agent whose tool never ends; sets `begun` when the tool starts."""
 
     @tool
     async def wait() -> str:
@@ -132,7 +132,7 @@ def test_a_cancelled_run_ends_all_its_spans(run, traced):
     assert cancelled == ["CANCELLED", "CANCELLED", None, "CANCELLED"]
 
 
-def test_an_aborted_stream_ends_all_its_spans_and_nothing_failed(run, traced):
+def test_aborted_stream_ends_all_its_spans_without_error(run, traced):
     async def main():
         stream = waiting_agent().stream("Go")
         async for event in stream:
@@ -150,7 +150,7 @@ def test_an_aborted_stream_ends_all_its_spans_and_nothing_failed(run, traced):
 
 
 @pytest.mark.parametrize("way", ["aclose", "forget", "context manager"])
-def test_a_stream_that_is_left_early_ends_all_its_spans(run, traced, way):
+def test_abandoned_stream_ends_all_its_spans(run, traced, way):
     async def main():
         stream = waiting_agent().stream("Go")
 
@@ -175,7 +175,7 @@ def test_a_stream_that_is_left_early_ends_all_its_spans(run, traced, way):
     assert traced.named("invoke_agent a").attributes["error.type"] == "CANCELLED"
 
 
-def test_a_broken_exporter_does_not_break_the_run(run, monkeypatch):
+def test_failing_exporter_does_not_fail_the_run(run, monkeypatch):
     class Broken(TracerProvider):
         def get_tracer(self, *arguments, **options):
             class Tracer:
@@ -193,7 +193,7 @@ def test_a_broken_exporter_does_not_break_the_run(run, monkeypatch):
     assert {str(failure.exc_value) for failure in told} == {"the collector is on fire"}
 
 
-def test_a_run_that_is_not_sampled_hands_on_its_context(run):
+def test_unsampled_run_propagates_its_context(run):
     from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
     provider = TracerProvider(sampler=ALWAYS_OFF)
@@ -215,7 +215,7 @@ def test_a_run_that_is_not_sampled_hands_on_its_context(run):
 # Metrics
 
 
-def test_tokens_and_durations_are_measured(run):
+def test_metrics_record_tokens_and_durations(run):
     reader = InMemoryMetricReader()
     tracing.instrument(meter_provider=MeterProvider([reader]))
     turn = run(adder().run("1 + 2?"))
@@ -241,7 +241,7 @@ def test_tokens_and_durations_are_measured(run):
 # Records
 
 
-def test_without_opentelemetry_the_log_has_a_record_a_span(run, caplog):
+def test_without_opentelemetry_each_span_writes_a_log_record(run, caplog):
     caplog.set_level(logging.DEBUG, "turntree.tracing")
     run(adder().run("1 + 2?"))
 
@@ -263,7 +263,7 @@ def test_without_opentelemetry_the_log_has_a_record_a_span(run, caplog):
     assert records[0]["attributes"]["gen_ai.usage.input_tokens"] > 0
 
 
-def test_a_record_tells_of_a_failure(run, caplog):
+def test_log_record_contains_the_error(run, caplog):
     caplog.set_level(logging.DEBUG, "turntree.tracing")
     with pytest.raises(UPPError):
         run(agent(model=scripted([]), name="a").run("Go"))
@@ -277,7 +277,7 @@ def test_a_record_tells_of_a_failure(run, caplog):
 # Switches
 
 
-def test_uninstrument_turns_it_off(run, traced, caplog):
+def test_uninstrument_stops_tracing(run, traced, caplog):
     caplog.set_level(logging.DEBUG, "turntree.tracing")
     tracing.uninstrument()
     run(adder().run("1 + 2?"))
@@ -297,7 +297,7 @@ def test_uninstrument_turns_it_off(run, traced, caplog):
         ),
     ],
 )
-def test_wrong_settings_are_refused_by_name(options, words):
+def test_invalid_settings_are_rejected_by_name(options, words):
     with pytest.raises(TypeError, match=words):
         tracing.instrument(**options)
 
@@ -317,7 +317,7 @@ def test_no_context_is_left_attached(run, traced):
 
 
 def fresh(source):
-    """Run code in an interpreter of its own and give back what it printed."""
+    """Run code in a new interpreter and return its output."""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -347,28 +347,28 @@ COUNTING = """
         sys.setprofile(None)
         return len(seen)
 
-    calls(1)  # what is looked up once a process
+    calls(1)  # warm-up: lookups made once in a process
     print(calls(1), calls(9), "turntree._tracing" in sys.modules, "opentelemetry" in sys.modules)
 """
 
 
-def test_without_opentelemetry_nothing_of_it_is_called_or_imported():
+def test_without_opentelemetry_it_is_neither_imported_nor_called():
     one, nine, ours, theirs = fresh(COUNTING.format(imports=""))
 
-    # Whether the logger wants to hear of it: once a run, however many steps.
+    # The only call asks if the logger is enabled: once for each run, independent of the steps.
     assert one == nine
     assert int(one) <= 1
     assert (ours, theirs) == ("False", "False")
 
 
-def test_with_the_api_alone_a_run_asks_once():
+def test_with_only_the_api_package_calls_do_not_grow_with_steps():
     one, nine, _, _ = fresh(COUNTING.format(imports="import opentelemetry.trace, opentelemetry.metrics"))
 
     assert one == nine
     assert int(one) <= 12
 
 
-def test_the_global_provider_is_found_once_it_is_set():
+def test_global_tracer_provider_is_used_once_set():
     printed = fresh("""
         import asyncio
         from opentelemetry import trace

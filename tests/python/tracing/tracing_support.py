@@ -23,7 +23,7 @@ async def add(a: int, b: int) -> int:
 
 
 class Tracing:
-    """A provider of its own, and what it was told."""
+    """A separate tracer provider and the spans it received."""
 
     def __init__(self):
         self.exporter = InMemorySpanExporter()
@@ -33,11 +33,11 @@ class Tracing:
 
     @property
     def spans(self):
-        """The spans that have ended, in the order of their beginnings."""
+        """The ended spans in the order of their start."""
         return sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time)
 
     def named(self, name):
-        """The one span of this name."""
+        """The only span with this name."""
         (span,) = [span for span in self.spans if span.name == name]
         return span
 
@@ -56,14 +56,14 @@ class Tracing:
 
 @pytest.fixture(autouse=True)
 def untouched():
-    """Every test starts and ends with what an import gives."""
+    """Restore the tracing settings of a fresh import after every test."""
     yield
     tracing.instrument()
 
 
 @pytest.fixture(autouse=True)
 def no_complaints(caplog):
-    """OpenTelemetry logs what went wrong with contexts and spans that end twice."""
+    """Fail on warnings of OpenTelemetry, such as for a span that ends twice."""
     yield
     records = [record for record in caplog.records if record.name.startswith("opentelemetry")]
     assert [record.getMessage() for record in records if record.levelno >= logging.WARNING] == []

@@ -1,4 +1,4 @@
-"""What a type checker knows of the middleware of agents. Checked, never run."""
+"""Static types of the middleware of agents. Checked, never run."""
 
 import logging as stdlib
 import re

@@ -1,4 +1,4 @@
-"""What a type checker knows of agents and streams. Checked, never run."""
+"""Static types of agents and streams. Checked, never run."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""What a type checker knows of messages, threads and data classes. Checked, never run."""
+"""Static types of messages, threads and data classes. Checked, never run."""
 
 from datetime import datetime
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""What a type checker knows of models, keys, retries and scripts. Checked, never run."""
+"""Static types of models, keys, retries and scripts. Checked, never run."""
 
 from typing import Any
 

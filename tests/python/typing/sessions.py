@@ -1,4 +1,4 @@
-"""What type checkers must know of sessions. Checked, never run."""
+"""Static types of sessions. Checked, never run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from turntree.upp import Message, Thread, ToolCall, Turn
 
 
 class Files:
-    """A store of a user's own, one method sync and two async."""
+    """A custom store with one sync method and two async methods."""
 
     def save(self, key: str, data: str) -> None: ...
     async def load(self, key: str) -> str | None: ...

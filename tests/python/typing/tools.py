@@ -1,4 +1,4 @@
-"""What a type checker knows of tools: a decorated function keeps its signature. Checked, never run."""
+"""Static types of tools: a decorated function keeps its signature. Checked, never run."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any

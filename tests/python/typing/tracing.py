@@ -1,4 +1,4 @@
-"""What a type checker knows of tracing. Checked, never run."""
+"""Static types of tracing. Checked, never run."""
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider

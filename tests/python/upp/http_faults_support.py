@@ -39,12 +39,12 @@ def local(url, **options):
 WIRES = [chat, responses, messages]
 
 
-# A fault is read by the transport, which all wires share; what is inside of a stream differs.
+# All APIs share the transport, which detects the faults; only the content of streams differs.
 MODES = ["plain", "streamed"]
 
 
 def ask(run, make, url, mode, **options):
-    """Ask once and give back what was raised; fails if an answer comes."""
+    """Send one request and return the error; fails if an answer arrives."""
     params = {"max_tokens": 100} if make is messages else {}
     runner = agent(model=make(url, **options), params=params)
 
@@ -69,12 +69,12 @@ def ask(run, make, url, mode, **options):
     return error
 
 
-# Servers of our own
+# Custom servers
 
 
 @contextmanager
 def listener(respond):
-    """A socket that hands each connection to a function and closes it."""
+    """A listening socket that passes each connection to a function and then closes it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         stop = threading.Event()
 
@@ -100,7 +100,7 @@ def listener(respond):
 
 @contextmanager
 def any_path(reply):
-    """A server that gives one answer whatever the path, for wires that the loopback server does not speak."""
+    """A server that sends one reply for every path, for APIs that the loopback server does not support."""
 
     def respond(connection):
         request = b""

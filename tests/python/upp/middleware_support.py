@@ -20,7 +20,7 @@ def with_tool():
     return scripted([[ToolCall("c", "double", {"x": 4})], "Eight."])
 
 
-# Endings of streams
+# Ends of streams
 
 
 def slow():

@@ -75,7 +75,7 @@ WIRES = [chat, responses, messages, compatible]
 
 
 def helper(make, server, *, options=(), **settings):
-    """An agent on a wire at a server."""
+    """An agent that uses one vendor API at a server."""
     params = {"max_tokens": 100} if make is messages else {}
     return agent(model=make(server, **dict(options)), params=params, **settings)
 
@@ -95,5 +95,5 @@ def text_of(events):
 
 
 def sent_key(request):
-    """The key of a request, wherever its wire puts it."""
+    """The key of a request, from the place its API uses."""
     return request.headers.get("x-api-key") or request.headers["authorization"].removeprefix("Bearer ")

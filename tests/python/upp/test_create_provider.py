@@ -70,7 +70,7 @@ IMPLEMENTATIONS = [Generates, GeneratesInThread, Streams, StreamsInThread]
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-def test_one_function_is_enough_for_run_and_stream(implementation, run):
+def test_provider_needs_only_one_function_for_run_and_stream(implementation, run):
     own = agent(model=provider(implementation())("small"))
 
     async def main():
@@ -88,7 +88,7 @@ def test_one_function_is_enough_for_run_and_stream(implementation, run):
 
 
 @pytest.mark.parametrize("implementation", [Generates, Streams])
-def test_what_the_answer_says_of_itself_is_kept(implementation):
+def test_usage_and_metadata_of_a_response_are_preserved(implementation):
     reference = provider(implementation())("small")
 
     turn = agent(model=reference).run_sync("hi")
@@ -97,7 +97,7 @@ def test_what_the_answer_says_of_itself_is_kept(implementation):
     assert turn.response.metadata[reference.provider] == {"region": "north", "model": "small"}
 
 
-def test_sync_functions_leave_the_event_loop_free(run):
+def test_sync_functions_do_not_block_the_event_loop(run):
     implementation = GeneratesInThread()
 
     run(agent(model=provider(implementation)("small")).run("hi"))
@@ -105,7 +105,7 @@ def test_sync_functions_leave_the_event_loop_free(run):
     assert implementation.thread is not threading.main_thread()
 
 
-def test_tools_are_called_and_results_come_back():
+def test_tools_are_called_and_results_are_sent_back():
     class Calls:
         async def generate(self, request):
             if request.messages[-1].type == "tool_result":
@@ -124,7 +124,7 @@ def test_tools_are_called_and_results_come_back():
     assert turn.cycles == 2
 
 
-def test_structured_answers_are_read():
+def test_structured_answers_are_parsed():
     class Structured:
         async def generate(self, request):
             assert request.structure["type"] == "object"
@@ -135,7 +135,7 @@ def test_structured_answers_are_read():
     assert agent(model=provider(Structured())("small"), structure=structure).run_sync("x?").data == {"x": 2}
 
 
-def test_bind_makes_an_implementation_for_each_model():
+def test_bind_creates_an_implementation_for_each_model():
     class Bound:
         def bind(self, model, *, shout=False):
             class One:
@@ -153,11 +153,11 @@ def test_bind_makes_an_implementation_for_each_model():
 
 
 class OwnError(Exception):
-    """Of the application's own."""
+    """An error class of the application."""
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_an_exception_reaches_the_caller_as_it_was_raised(streams, run):
+def test_exception_reaches_the_caller_unchanged(streams, run):
     raised = OwnError("no")
 
     class Fails:
@@ -186,7 +186,7 @@ def test_an_exception_reaches_the_caller_as_it_was_raised(streams, run):
     assert caught.value is raised
 
 
-def test_an_error_of_ours_keeps_its_code():
+def test_upp_error_preserves_its_code():
     class Full:
         async def generate(self, request):
             raise UPPError("slow down", ErrorCode.RATE_LIMITED, provider="mine")
@@ -197,7 +197,7 @@ def test_an_error_of_ours_keeps_its_code():
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_stopped_run_cancels_the_function(streams, run):
+def test_cancelled_run_cancels_the_provider_function(streams, run):
     seen = []
 
     class Waits:
@@ -224,22 +224,20 @@ def test_a_stopped_run_cancels_the_function(streams, run):
     async def main():
         task = asyncio.ensure_future(own.run("hi"))
         while not seen:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # the poll interval; the deadline is below
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        for _ in range(100):
-            if "cancelled" in seen:
-                break
-            await asyncio.sleep(0.01)
+        while "cancelled" not in seen:
+            await asyncio.sleep(0.001)  # the poll interval; the deadline is below
 
-    run(main())
+    run(asyncio.wait_for(main(), 30))
 
     assert seen == ["begun", "cancelled"]
 
 
 @pytest.mark.parametrize("threaded", [False, True])
-def test_a_stream_that_is_ahead_waits_for_its_reader(threaded, run):
+def test_stream_waits_for_a_slow_reader(threaded, run):
     made = []
     ended = threading.Event()
 
@@ -272,14 +270,14 @@ def test_a_stream_that_is_ahead_waits_for_its_reader(threaded, run):
                 break
         await stream.aclose()
         while not ended.is_set():
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # the poll interval; the deadline is below
 
     run(asyncio.wait_for(main(), 30))
 
     assert 1900 < len(made) < 4000
 
 
-def test_a_stream_is_one_task_from_beginning_to_end(run):
+def test_stream_runs_in_a_single_task(run):
     tasks = set()
 
     class Scoped:
@@ -295,7 +293,7 @@ def test_a_stream_is_one_task_from_beginning_to_end(run):
     assert len(tasks) == 1
 
 
-def test_capabilities_are_gates():
+def test_missing_capabilities_reject_requests():
     blind = agent(model=provider(Generates())("small"))
     seeing = agent(model=provider(Generates(), capabilities={"image_input": True, "tools": False})("small"))
     picture = Image.from_url("https://host/a.png", "image/png")
@@ -307,7 +305,7 @@ def test_capabilities_are_gates():
         seeing.with_(tools=[tool(lambda: 1, name="f", description="F")]).run_sync("hi")
 
 
-def test_references_are_as_others():
+def test_model_reference_of_a_custom_provider_has_repr_and_attributes():
     own = provider(Generates())
     one, two = own("small"), own("small")
 
@@ -319,7 +317,7 @@ def test_references_are_as_others():
     assert one.capabilities["image_input"] is False
 
 
-def test_names_are_given_once_and_find_models():
+def test_provider_names_are_unique_and_resolve_models():
     own = provider(Generates())
 
     assert model(f"{own.name}:small").provider == own.name
@@ -334,7 +332,7 @@ def test_names_are_given_once_and_find_models():
         create_provider("test_nothing", object())
 
 
-def test_vendors_are_found_by_name():
+def test_builtin_vendors_resolve_by_name():
     for name in ("anthropic", "google", "openai", "openai_chat", "xai_messages", "ollama", "deepseek_responses"):
         reference = model(f"{name}:some/model:tag", api_key="sk-1")
         assert (reference.provider, reference.model_id) == (name.split("_")[0], "some/model:tag")
@@ -350,7 +348,7 @@ def test_vendors_are_found_by_name():
             agent(model=wrong)
 
 
-def test_a_response_of_another_kind_is_named():
+def test_invalid_response_error_names_the_problem():
     class Wrong:
         async def generate(self, request):
             return ModelResponse("x", stop_reason="bored")
@@ -365,7 +363,7 @@ def test_a_response_of_another_kind_is_named():
         agent(model=provider(Nothing())("small")).run_sync("hi")
 
 
-def test_other_vendors_tools_are_refused_by_an_own_provider():
+def test_custom_provider_rejects_native_tools_of_vendors():
     own = agent(model=provider(Generates())("small"), tools=[native.openai.web_search()])
 
     with pytest.raises(UPPError, match="web_search"):
@@ -373,7 +371,7 @@ def test_other_vendors_tools_are_refused_by_an_own_provider():
     assert isinstance(openai("gpt-5").provider, str)
 
 
-def test_a_reader_that_leaves_ends_a_thread_that_waits(run):
+def test_leaving_a_stream_ends_its_blocked_thread(run):
     ended = threading.Event()
 
     class Endless:
@@ -387,7 +385,7 @@ def test_a_reader_that_leaves_ends_a_thread_that_waits(run):
     async def main():
         stream = agent(model=provider(Endless())("small")).stream("hi")
         async for event in stream:
-            # Earlier events are the agent's own: the thread may not have begun, and then never does.
+            # Earlier events come from the agent; before this one the thread may not have started.
             if event.source == "upp" and event.upp.type == "text_delta":
                 break
         await stream.aclose()
@@ -419,7 +417,7 @@ class EmbedsInThread(Embeds):
 
 
 @pytest.mark.parametrize("implementation", [Embeds, EmbedsInThread])
-def test_an_own_provider_makes_vectors(implementation, run):
+def test_custom_provider_creates_embeddings(implementation, run):
     own = implementation()
     reference = provider(own)("small")
     embedder = embedding(model=reference, params={"dimensions": 2})
@@ -437,7 +435,7 @@ def test_an_own_provider_makes_vectors(implementation, run):
         assert own.thread is not threading.main_thread()
 
 
-def test_an_own_provider_that_only_makes_vectors_answers_nothing():
+def test_embedding_only_provider_rejects_generate():
     with pytest.raises(UPPError, match="does not support llm modality") as caught:
         agent(model=provider(Embeds())("small")).run_sync("hi")
     assert caught.value.code == ErrorCode.INVALID_REQUEST
@@ -446,7 +444,7 @@ def test_an_own_provider_that_only_makes_vectors_answers_nothing():
             bind(model=provider(Generates())("small"))
 
 
-def test_vectors_of_another_number_are_refused():
+def test_wrong_number_of_vectors_is_rejected():
     class Short:
         def embed(self, request):
             return [[1.0]]
@@ -462,7 +460,7 @@ def test_vectors_of_another_number_are_refused():
         embedding(model=provider(Wrong())("small")).embed_sync("a")
 
 
-def test_pictures_reach_embed_where_it_takes_them():
+def test_images_are_passed_to_embed_if_supported():
     class Sees:
         def embed(self, request):
             return [[1.0 if isinstance(item, Image) else 0.0] for item in request.inputs]
@@ -503,7 +501,7 @@ class DrawsInThread(Draws):
 
 
 @pytest.mark.parametrize("implementation", [Draws, DrawsInThread])
-def test_an_own_provider_makes_pictures(implementation, run):
+def test_custom_provider_generates_images(implementation, run):
     own = implementation()
     reference = provider(own)("small")
     maker = image(model=reference, params={"n": 2})
@@ -526,7 +524,7 @@ def test_an_own_provider_makes_pictures(implementation, run):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_embed_and_generate_image_raise_reaches_the_caller(is_async):
+def test_exceptions_from_embed_and_generate_image_reach_the_caller(is_async):
     raised = OwnError("no")
 
     class Fails:
@@ -557,7 +555,7 @@ def test_what_embed_and_generate_image_raise_reaches_the_caller(is_async):
         image(model=reference).edit_sync(PICTURE, "a cat")
 
 
-def test_a_stopped_call_cancels_embed(run):
+def test_cancelled_call_cancels_embed(run):
     seen = []
 
     class Waits:
@@ -571,19 +569,19 @@ def test_a_stopped_call_cancels_embed(run):
     async def main():
         task = asyncio.ensure_future(embedding(model=provider(Waits())("small")).embed("a"))
         while not seen:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # the poll interval; the deadline is below
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         while len(seen) < 2:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # the poll interval; the deadline is below
 
     run(asyncio.wait_for(main(), 30))
 
     assert seen == ["begun", "ended"]
 
 
-def test_what_generate_image_gives_must_be_pictures():
+def test_generate_image_must_return_images():
     class Talks:
         def generate_image(self, request):
             return "a cat"

@@ -45,7 +45,7 @@ async def awaited(awaitable):
 # One call
 
 
-def test_texts_become_vectors_in_order(run, loopback):
+def test_vectors_are_in_input_order(run, loopback):
     server = loopback(raw([[0.1, -0.2], [1, 2]], model="m"))
     embedder = small(server, params={"dimensions": 2})
 
@@ -62,7 +62,7 @@ def test_texts_become_vectors_in_order(run, loopback):
 
 
 @pytest.mark.parametrize("inputs", ["one", Text("one"), {"type": "text", "text": "one"}, ("one",), iter(["one"])])
-def test_one_input_may_stand_alone(loopback, inputs):
+def test_single_input_needs_no_list(loopback, inputs):
     server = loopback("")
 
     result = small(server).embed_sync(inputs)
@@ -71,7 +71,7 @@ def test_one_input_may_stand_alone(loopback, inputs):
     assert server.requests[0].json["input"] == ["one"]
 
 
-def test_base64_gives_the_same_numbers(run, loopback):
+def test_base64_encoding_returns_the_same_numbers(run, loopback):
     server = loopback("")
 
     decimals = run(small(server).embed(["a", "b"]))
@@ -81,7 +81,7 @@ def test_base64_gives_the_same_numbers(run, loopback):
     assert [item.buffer.format for item in (decimals.embeddings[0], encoded.embeddings[0])] == ["d", "f"]
 
 
-def test_numbers_are_given_as_a_buffer(loopback):
+def test_vectors_support_the_buffer_protocol(loopback):
     result = small(loopback(""), params={"encoding_format": "base64"}).embed_sync(["a", "b", "c"])
 
     first = result.embeddings[0]
@@ -90,14 +90,14 @@ def test_numbers_are_given_as_a_buffer(loopback):
     assert result.buffer.tolist() == [item.vector for item in result.embeddings]
 
 
-def test_vectors_of_different_lengths_make_no_matrix(loopback):
+def test_vectors_of_different_lengths_have_no_matrix(loopback):
     result = small(loopback(raw([[1], [1, 2]]))).embed_sync(["a", "b"])
 
     with pytest.raises(ValueError, match="no matrix"):
         _ = result.buffer
 
 
-def test_results_have_the_face_of_data(loopback):
+def test_embedding_results_support_the_data_methods(loopback):
     result = small(loopback("")).embed_sync(["a"])
 
     assert EmbeddingResult.model_validate(result.model_dump()) == result
@@ -105,7 +105,7 @@ def test_results_have_the_face_of_data(loopback):
     assert set(result.to_dict()) == {"embeddings", "usage", "metadata"}
 
 
-# What goes wrong
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_results_have_the_face_of_data(loopback):
         (Image.from_url("https://h/a.png"), "image input"),
     ],
 )
-def test_inputs_that_cannot_be_embedded_are_refused(loopback, inputs, words):
+def test_inputs_that_cannot_be_embedded_are_rejected(loopback, inputs, words):
     server = loopback("")
 
     with pytest.raises(UPPError, match=words) as caught:
@@ -127,7 +127,7 @@ def test_inputs_that_cannot_be_embedded_are_refused(loopback, inputs, words):
 
 
 @pytest.mark.parametrize("inputs", [42, None, b"bytes", ["a", 1], [["a"]], [{"type": "document"}]])
-def test_inputs_of_the_wrong_type_are_named(loopback, inputs):
+def test_error_names_an_input_of_the_wrong_type(loopback, inputs):
     with pytest.raises((TypeError, ValueError), match="inputs"):
         small(loopback("")).embed(inputs)
 
@@ -136,12 +136,12 @@ def test_inputs_of_the_wrong_type_are_named(loopback, inputs):
     ("options", "words"),
     [({"batch_size": 0}, "batch_size"), ({"concurrency": -1}, "concurrency"), ({"input_type": "both"}, "input_type")],
 )
-def test_options_out_of_range_are_named(loopback, options, words):
+def test_error_names_an_option_out_of_range(loopback, options, words):
     with pytest.raises(ValueError, match=words):
         small(loopback("")).embed("a", **options)
 
 
-def test_bad_answers_and_refusals_carry_the_modality(run, loopback):
+def test_embedding_errors_contain_the_modality(run, loopback):
     server = loopback([raw(["?!"]), raw([]), ErrorReply(429, "slow down")])
 
     codes = []
@@ -155,7 +155,7 @@ def test_bad_answers_and_refusals_carry_the_modality(run, loopback):
 
 
 @pytest.mark.parametrize("model", [anthropic("claude"), scripted(["Hello."])])
-def test_a_provider_without_embeddings_is_refused(model):
+def test_provider_without_embeddings_is_rejected(model):
     with pytest.raises(UPPError, match="does not support embedding modality") as caught:
         embedding(model=model)
 
@@ -163,7 +163,7 @@ def test_a_provider_without_embeddings_is_refused(model):
     assert model.modalities == ("llm",)
 
 
-def test_a_model_must_be_one():
+def test_model_argument_must_be_a_model_reference():
     with pytest.raises(TypeError, match="model must come from"):
         embedding(model="text-embedding-3-small")
 
@@ -171,7 +171,7 @@ def test_a_model_must_be_one():
 # Batches and streams
 
 
-def test_batches_are_joined_in_order(run, loopback):
+def test_batches_are_joined_in_input_order(run, loopback):
     server = loopback(Reply(input_tokens=5))
 
     result = run(small(server).embed([f"t{n}" for n in range(7)], batch_size=3, concurrency=2))
@@ -186,7 +186,7 @@ def test_batches_are_joined_in_order(run, loopback):
     assert result.usage.total_tokens == 15
 
 
-def test_the_model_s_limit_cuts_large_inputs(run, loopback):
+def test_large_inputs_are_split_at_the_limit_of_the_model(run, loopback):
     server = loopback("")
     model = google("gemini-embedding-001", base_url=f"{server.url}/v1beta", api_key=KEY)
 
@@ -195,7 +195,7 @@ def test_the_model_s_limit_cuts_large_inputs(run, loopback):
     assert [len(request.json["requests"]) for request in server.requests] == [100, 1]
 
 
-def test_a_chunked_call_tells_of_each_batch(run, loopback):
+def test_chunked_call_reports_each_batch(run, loopback):
     async def main():
         stream = small(loopback("")).embed(list("abcde"), chunked=True, batch_size=2)
         seen = [(p.completed, p.total, p.percent, [e.index for e in p.embeddings]) async for p in stream]
@@ -208,11 +208,12 @@ def test_a_chunked_call_tells_of_each_batch(run, loopback):
     assert [item.index for item in result.embeddings] == [0, 1, 2, 3, 4]
 
 
-def test_a_chunked_call_sends_nothing_before_it_is_asked_and_drains_itself(run, loopback):
+def test_chunked_call_starts_when_read_and_its_result_can_be_awaited_alone(run, loopback):
     server = loopback("")
 
     async def main():
         stream = small(server).embed(list("abc"), chunked=True, batch_size=1)
+        # The test proves an absence, which has no event: it gives the call time to send a request.
         await asyncio.sleep(0.01)
         before = len(server.requests)
         return before, await stream.result
@@ -243,7 +244,7 @@ def test_an_abort_cancels_iteration_and_result(run, loopback):
     assert server.requests[0].wait() == "dropped"
 
 
-def test_a_cancelled_task_drops_its_requests(run, loopback):
+def test_cancelled_task_closes_its_http_requests(run, loopback):
     server = loopback(Reply(delay=5))
 
     async def main():
@@ -257,7 +258,7 @@ def test_a_cancelled_task_drops_its_requests(run, loopback):
     assert server.requests[0].wait() == "dropped"
 
 
-def test_the_sync_twin_streams(loopback):
+def test_sync_method_streams(loopback):
     with small(loopback("")).embed_sync(list("abc"), chunked=True, batch_size=2) as stream:
         assert [progress.completed for progress in stream] == [2, 3]
         assert len(stream.result.embeddings) == 3
@@ -283,7 +284,7 @@ def test_a_failed_batch_fails_the_result(run, loopback):
 
 
 @pytest.mark.parametrize("input_type", [None, "document", "query"])
-def test_every_vendor_is_asked_in_its_own_way(loopback, input_type):
+def test_embedding_requests_use_the_format_of_each_vendor(loopback, input_type):
     server = loopback("")
     url, key = server.base_url, {"api_key": KEY}
     models = [
@@ -305,7 +306,7 @@ def test_every_vendor_is_asked_in_its_own_way(loopback, input_type):
     assert [model.modalities[:2] for model in models] == [("llm", "embedding")] * 5
 
 
-def test_config_goes_over_that_of_the_factory(loopback):
+def test_config_overrides_the_settings_of_the_model_factory(loopback):
     server = loopback("")
     model = openai("m", base_url="http://127.0.0.1:1", api_key="wrong")
 
@@ -314,7 +315,7 @@ def test_config_goes_over_that_of_the_factory(loopback):
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_an_embedder_that_its_key_function_knows_is_collected(loopback):
+def test_embedder_referenced_by_its_key_function_is_collected(loopback):
     class Owner:
         def __init__(self, server):
             self.embedder = embedding(model=openai("m", base_url=server.base_url, api_key=self.key))

@@ -1,4 +1,4 @@
-"""Servers that misbehave, over real sockets: the right code, in time, and never half an answer. UPP-1.2 §12, §13."""
+"""Faulty servers over real sockets: the right error code, in time, and never a partial answer. UPP-1.2 §12, §13."""
 
 import socket
 import time
@@ -21,13 +21,13 @@ def compatible(url, **options):
     return openai_compatible("llama", base_url=url, api_key=KEY, **options)
 
 
-# Faults that every wire has
+# Faults common to all APIs
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("make", WIRES)
 @pytest.mark.parametrize("position", [0, 40])
-def test_a_reset_is_a_network_error(run, loopback, make, mode, position):
+def test_connection_reset_is_a_network_error(run, loopback, make, mode, position):
     server = loopback(Reply(WORDS, fault=Fault(reset_after=position)))
 
     error = ask(run, make, server.base_url, mode)
@@ -49,7 +49,7 @@ def test_a_connection_that_closes_early_is_a_network_error(run, loopback, make, 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("make", WIRES)
 @pytest.mark.parametrize("position", [0, 3, 40, 300])
-def test_a_body_that_ends_early_in_good_order_is_an_invalid_response(run, loopback, make, mode, position):
+def test_truncated_body_with_a_regular_close_is_an_invalid_response(run, loopback, make, mode, position):
     server = loopback(Reply(WORDS, fault=Fault(truncate_after=position)))
 
     error = ask(run, make, server.base_url, mode)
@@ -58,8 +58,8 @@ def test_a_body_that_ends_early_in_good_order_is_an_invalid_response(run, loopba
 
 
 @pytest.mark.parametrize("make", WIRES)
-def test_no_cut_of_a_stream_is_taken_for_an_answer(run, loopback, make):
-    """Whatever the place of the cut: an error, or the whole answer."""
+def test_truncated_stream_is_never_accepted_as_an_answer(run, loopback, make):
+    """A stream truncated at any position gives an error or the complete answer."""
     whole = loopback(Reply(WORDS))
     params = {"max_tokens": 100} if make is messages else {}
 
@@ -89,7 +89,7 @@ def test_no_cut_of_a_stream_is_taken_for_an_answer(run, loopback, make):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("make", WIRES)
-def test_headers_that_do_not_come_are_a_timeout(run, loopback, make, mode):
+def test_missing_response_headers_are_a_timeout(run, loopback, make, mode):
     server = loopback(Reply(WORDS, delay=30))
 
     began = time.monotonic()
@@ -105,18 +105,18 @@ def test_headers_that_do_not_come_are_a_timeout(run, loopback, make, mode):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("make", WIRES)
 @pytest.mark.parametrize("position", [0, 50])
-def test_a_body_that_stalls_is_a_timeout(run, loopback, make, mode, position):
+def test_stalled_body_is_a_timeout(run, loopback, make, mode, position):
     server = loopback(Reply(WORDS, fault=Fault(stall_after=position)))
 
     began = time.monotonic()
     error = ask(run, make, server.base_url, mode, timeout=10, idle_timeout=0.1)
 
     assert error.code == ErrorCode.TIMEOUT
-    # Both timeouts give the same code; the bound tells the one of 0.1 seconds from the one of 10.
+    # Both timeouts have the same code; the bound distinguishes the one of 0.1 seconds from the one of 10.
     assert time.monotonic() - began < 5
 
 
-def test_a_slow_stream_that_goes_on_is_no_timeout(run, loopback):
+def test_slow_continuing_stream_does_not_time_out(run, loopback):
     server = loopback(Reply(WORDS, gap=0.05))
 
     async def main():
@@ -128,7 +128,7 @@ def test_a_slow_stream_that_goes_on_is_no_timeout(run, loopback):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("make", [*WIRES, local])
 @pytest.mark.parametrize("status", [200, 502])
-def test_a_page_of_html_is_told_as_such(run, make, mode, status):
+def test_html_page_is_reported_with_a_short_message(run, make, mode, status):
     page = RawReply(
         "<!DOCTYPE html><html><body>" + "nginx " * 1000 + "</body></html>",
         status=status,
@@ -154,7 +154,7 @@ def test_a_wrong_content_type_is_an_invalid_response(run, loopback, make, mode, 
 
 
 @pytest.mark.parametrize("make", WIRES)
-def test_json_instead_of_a_stream_is_an_invalid_response(run, loopback, make):
+def test_json_body_instead_of_a_stream_is_an_invalid_response(run, loopback, make):
     server = loopback(RawReply('{"hello": 1}'))
 
     assert ask(run, make, server.base_url, "streamed").code == ErrorCode.INVALID_RESPONSE
@@ -165,7 +165,7 @@ BODIES = [b"", b" ", b"{", b"null", b"[]", b"42", b'"text"', b"{}", b'{"choices"
 
 @pytest.mark.parametrize("make", [*WIRES, compatible, local])
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
-def test_bodies_that_are_no_answer_are_invalid_responses(run, make, body):
+def test_malformed_bodies_are_invalid_responses(run, make, body):
     with any_path(RawReply(body)) as url:
         error = ask(run, make, url, "plain")
 
@@ -193,7 +193,7 @@ STREAMS = [
 
 @pytest.mark.parametrize("make", WIRES)
 @pytest.mark.parametrize("body", STREAMS, ids=range(len(STREAMS)))
-def test_streams_that_are_no_answer_are_errors(run, loopback, make, body):
+def test_malformed_streams_are_errors(run, loopback, make, body):
     server = loopback(RawReply(body, content_type="text/event-stream", chunked=True))
 
     error = ask(run, make, server.base_url, "streamed")
@@ -202,7 +202,7 @@ def test_streams_that_are_no_answer_are_errors(run, loopback, make, body):
 
 
 @pytest.mark.parametrize("body", [b"", b"\n", b"{", b"{}\n", b"null\n", b"\xff\n", b'{"message":{"content":"half"}}\n'])
-def test_lines_that_are_no_answer_are_errors(run, body):
+def test_malformed_lines_are_errors(run, body):
     with any_path(RawReply(body, content_type="application/x-ndjson")) as url:
         error = ask(run, local, url, "streamed")
 
@@ -211,14 +211,14 @@ def test_lines_that_are_no_answer_are_errors(run, body):
 
 @pytest.mark.parametrize("make", WIRES)
 def test_invalid_utf8_inside_an_answer_is_an_invalid_response(run, loopback, make):
-    """A good answer in which one byte of the text is broken."""
+    """The body is a valid answer with one invalid byte in its text."""
     server = loopback(lambda request: RawReply(good_body(make, request).replace(b"MARK", b"\xff")))
 
     assert ask(run, make, server.base_url, "plain").code == ErrorCode.INVALID_RESPONSE
 
 
 def good_body(make, request):
-    """What a good server would say, with the text MARK."""
+    """A valid response body with the text MARK."""
     from turntree.testing._dialect import Exchange, compact
     from turntree.testing._server import _DIALECTS
 
@@ -228,7 +228,7 @@ def good_body(make, request):
 
 @pytest.mark.parametrize("make", WIRES)
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_an_error_event_is_told(run, loopback, make, after):
+def test_error_event_is_raised_with_its_message(run, loopback, make, after):
     server = loopback(Reply(WORDS, fault=Fault(error_after=after, error_message="we are busy")))
 
     error = ask(run, make, server.base_url, "streamed")
@@ -238,7 +238,7 @@ def test_an_error_event_is_told(run, loopback, make, after):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_nobody_listens(run, mode):
+def test_refused_connection_is_a_network_error(run, mode):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -250,7 +250,7 @@ def test_nobody_listens(run, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_no_such_host(run, mode):
+def test_unknown_host_is_a_network_error(run, mode):
     error = ask(run, chat, "https://no-such-host.invalid/v1", mode)
 
     assert error.code == ErrorCode.NETWORK_ERROR
@@ -258,14 +258,14 @@ def test_no_such_host(run, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_server_that_accepts_and_closes(run, mode):
+def test_server_that_closes_accepted_connections_is_a_network_error(run, mode):
     with listener(lambda connection: None) as url:
         assert ask(run, chat, url, mode).code == ErrorCode.NETWORK_ERROR
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH\r\n", b"\x00" * 100, b"HTTP/1.1 banana\r\n\r\n"])
-def test_a_server_that_speaks_no_http(run, mode, answer):
+def test_server_that_does_not_speak_http_raises_an_error(run, mode, answer):
     def respond(connection):
         connection.recv(65536)
         connection.sendall(answer)
@@ -275,7 +275,7 @@ def test_a_server_that_speaks_no_http(run, mode, answer):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_tls_where_there_is_none(run, loopback, mode):
+def test_https_to_a_plain_http_server_is_a_network_error(run, loopback, mode):
     server = loopback("ok")
 
     error = ask(run, chat, server.base_url.replace("http://", "https://"), mode, timeout=5)
@@ -284,7 +284,7 @@ def test_tls_where_there_is_none(run, loopback, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_redirect_is_not_followed_with_the_key(run, loopback, mode):
+def test_redirect_is_not_followed_so_the_key_is_not_leaked(run, loopback, mode):
     other = loopback("stolen")
     server = loopback(RawReply(b"", status=307, headers={"location": f"{other.base_url}/chat/completions"}))
 

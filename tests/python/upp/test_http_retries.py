@@ -1,4 +1,4 @@
-"""Refusals, retries, and faults in the middle of a run."""
+"""Error responses, retries, and faults during a run."""
 
 import time
 
@@ -21,14 +21,14 @@ from turntree.upp import (
 pytestmark = pytest.mark.timeout(20)
 
 
-# Refusals and retries
+# Error responses and retries
 
 QUICK = {"base_delay": 0.001, "max_delay": 0.002, "jitter": False}
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("retry_after", [None, 7, "Wed, 21 Oct 2015 07:28:00 GMT", "nonsense"])
-def test_too_many_requests(run, loopback, mode, retry_after):
+def test_status_429_is_rate_limited_with_retry_after(run, loopback, mode, retry_after):
     server = loopback(ErrorReply(429, "slow down", retry_after=retry_after))
 
     error = ask(run, chat, server.base_url, mode)
@@ -39,7 +39,7 @@ def test_too_many_requests(run, loopback, mode, retry_after):
     assert len(server.requests) == 1
 
 
-def test_a_retry_after_without_bound_is_bounded(run, loopback):
+def test_excessive_retry_after_is_bounded(run, loopback):
     server = loopback(ErrorReply(429, retry_after=10**12))
 
     error = ask(run, chat, server.base_url, "plain", retry_after_max=60)
@@ -60,7 +60,7 @@ def test_a_retry_after_without_bound_is_bounded(run, loopback):
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, int) else str(value),
 )
-def test_how_often_is_tried_again(run, loopback, mode, strategy, requests):
+def test_max_retries_sets_the_number_of_attempts(run, loopback, mode, strategy, requests):
     server = loopback(ErrorReply(429))
 
     error = ask(run, chat, server.base_url, mode, retry_strategy=strategy)
@@ -82,7 +82,7 @@ def test_how_often_is_tried_again(run, loopback, mode, strategy, requests):
     ],
     ids=["429", "500", "503", "reset", "close"],
 )
-def test_a_failure_that_passes_is_survived(run, loopback, make, mode, failure):
+def test_retry_recovers_from_a_temporary_failure(run, loopback, make, mode, failure):
     server = loopback([failure, failure, Reply(WORDS)])
     params = {"max_tokens": 100} if make is messages else {}
     model = make(server.base_url, retry_strategy=ExponentialBackoff(**QUICK))
@@ -100,7 +100,7 @@ def test_a_failure_that_passes_is_survived(run, loopback, make, mode, failure):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("status", [400, 401, 404, 422])
-def test_a_final_refusal_is_not_tried_again(run, loopback, mode, status):
+def test_permanent_error_is_not_retried(run, loopback, mode, status):
     server = loopback(ErrorReply(status))
 
     ask(run, chat, server.base_url, mode, retry_strategy=ExponentialBackoff(**QUICK))
@@ -108,7 +108,7 @@ def test_a_final_refusal_is_not_tried_again(run, loopback, mode, status):
     assert len(server.requests) == 1
 
 
-def test_the_servers_wait_is_followed(run, loopback):
+def test_retry_waits_as_long_as_retry_after(run, loopback):
     server = loopback([ErrorReply(429, retry_after=1), Reply("ok")])
     model = chat(server.base_url, retry_strategy=RetryAfterStrategy())
 
@@ -119,7 +119,7 @@ def test_the_servers_wait_is_followed(run, loopback):
     assert time.monotonic() - began >= 0.95
 
 
-def test_nothing_is_sent_again_once_a_stream_has_begun(run, loopback):
+def test_request_is_not_retried_after_a_stream_has_started(run, loopback):
     server = loopback([Reply(WORDS, fault=Fault(reset_after=400)), Reply(WORDS)])
 
     error = ask(run, chat, server.base_url, "streamed", retry_strategy=ExponentialBackoff(**QUICK))
@@ -141,7 +141,7 @@ def test_a_wait_between_attempts_can_be_cancelled(run, loopback):
     began = time.monotonic()
     run(main())
 
-    # The bound only detects that the wait goes on, for the 600 seconds that the server named.
+    # The bound only detects a wait of the 600 seconds that the server requested.
     assert time.monotonic() - began < 5
     assert len(server.requests) == 1
 
@@ -150,7 +150,7 @@ def test_a_wait_between_attempts_can_be_cancelled(run, loopback):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_failure_after_tools_keeps_what_there_is(run, loopback, mode):
+def test_failure_after_tools_contains_the_partial_turn(run, loopback, mode):
     @tool
     def add(a: int, b: int) -> int:
         return a + b
@@ -171,7 +171,7 @@ def test_a_failure_after_tools_keeps_what_there_is(run, loopback, mode):
     assert partial.usage.total_tokens > 0
 
 
-def test_run_sync_and_stream_sync_fail_alike(loopback):
+def test_run_sync_and_stream_sync_raise_the_same_error(loopback):
     server = loopback(Reply(WORDS, fault=Fault(reset_after=10)))
     runner = agent(model=chat(server.base_url))
 
@@ -183,7 +183,7 @@ def test_run_sync_and_stream_sync_fail_alike(loopback):
     assert plain.value.code == streamed.value.code == ErrorCode.NETWORK_ERROR
 
 
-def test_a_failure_leaves_the_pool_usable(run, loopback):
+def test_connection_pool_stays_usable_after_a_failure(run, loopback):
     replies = iter([Fault(reset_after=30), Fault(close_after=30), None, None])
     server = loopback(lambda _: Reply(WORDS, fault=next(replies)))
     runner = agent(model=chat(server.base_url))
@@ -217,7 +217,7 @@ def test_an_error_can_be_pickled_and_copied(run, loopback):
         )
 
 
-def test_the_servers_of_this_file_work(run):
+def test_servers_of_this_file_give_good_answers(run):
     good = b'{"model":"m","message":{"role":"assistant","content":"hi"},"done":true,"done_reason":"stop"}'
 
     with any_path(RawReply(good)) as url:

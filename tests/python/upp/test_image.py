@@ -27,7 +27,7 @@ def maker(server, model="gpt-image-1", **params):
     return image(model=openai(model, base_url=server.base_url, api_key=KEY), params=params)
 
 
-def test_pictures_are_made(run, loopback):
+def test_images_are_generated(run, loopback):
     server = loopback(Reply(input_tokens=11, output_tokens=22))
 
     result = run(maker(server, n=2, size="1024x1024").generate("a fox"))
@@ -41,7 +41,7 @@ def test_pictures_are_made(run, loopback):
 
 
 @pytest.mark.parametrize("prompt", ["a fox", {"prompt": "a fox"}])
-def test_the_sync_twin_takes_either_form_of_prompt(loopback, prompt):
+def test_sync_method_accepts_both_forms_of_prompt(loopback, prompt):
     server = loopback("")
 
     result = maker(server, response_format="url").generate_sync(prompt)
@@ -50,7 +50,7 @@ def test_the_sync_twin_takes_either_form_of_prompt(loopback, prompt):
     assert result.images[0].image.to_url() == "https://pictures.example/dot.png"
 
 
-def test_a_picture_is_changed(run, loopback):
+def test_image_is_edited(run, loopback):
     server = loopback("")
     fox, mask = Image.from_bytes(PNG, "image/png"), Image.from_base64("AAEC", "image/webp")
 
@@ -68,7 +68,7 @@ def test_a_picture_is_changed(run, loopback):
     assert "mask" not in server.requests[1].json
 
 
-def test_previews_come_before_the_picture(run, loopback):
+def test_preview_events_precede_the_image(run, loopback):
     async def main():
         stream = maker(loopback(""), partial_images=2).stream("a fox")
         events = [event async for event in stream]
@@ -85,13 +85,13 @@ def test_previews_come_before_the_picture(run, loopback):
     assert result == again
 
 
-def test_the_sync_twin_streams(loopback):
+def test_sync_method_streams(loopback):
     with maker(loopback(""), partial_images=1).stream_sync("a fox") as stream:
         assert [event.type for event in stream] == ["preview", "complete"]
         assert len(stream.result.images) == 1
 
 
-def test_a_stream_may_be_aborted(run, loopback):
+def test_stream_can_be_aborted(run, loopback):
     server = loopback(Reply(delay=5))
 
     async def main():
@@ -111,7 +111,7 @@ def test_a_stream_may_be_aborted(run, loopback):
 
 
 @pytest.mark.parametrize("fault", [Fault(error_after=1), Fault(truncate_after=40), Fault(reset_after=40)])
-def test_a_broken_stream_is_an_error(run, loopback, fault):
+def test_broken_stream_raises_an_error(run, loopback, fault):
     async def main():
         stream = maker(loopback(Reply(fault=fault)), partial_images=1).stream("a fox")
         async for _ in stream:
@@ -124,7 +124,7 @@ def test_a_broken_stream_is_an_error(run, loopback, fault):
     assert caught.value.code in {ErrorCode.PROVIDER_ERROR, ErrorCode.INVALID_RESPONSE, ErrorCode.NETWORK_ERROR}
 
 
-def test_google_and_xai(loopback):
+def test_google_and_xai_generate_images(loopback):
     server = loopback("")
     imagen = image(model=google("imagen-4", base_url=f"{server.url}/v1beta", api_key=KEY), params={"sampleCount": 2})
     grok = image(model=xai("grok-2-image", base_url=server.base_url, api_key=KEY))
@@ -138,7 +138,7 @@ def test_google_and_xai(loopback):
     assert grok.model.modalities == ("llm", "image")
 
 
-def test_what_a_model_cannot_do_is_refused(run, loopback):
+def test_unsupported_requests_are_rejected(run, loopback):
     server = loopback("")
     fox = Image.from_bytes(PNG, "image/png")
     grok = image(model=xai("grok-2-image", base_url=server.base_url, api_key=KEY))
@@ -158,7 +158,7 @@ def test_what_a_model_cannot_do_is_refused(run, loopback):
     assert server.requests == []
 
 
-def test_arguments_of_the_wrong_type_are_named(loopback):
+def test_error_names_an_argument_of_the_wrong_type(loopback):
     make = maker(loopback(""))
     with pytest.raises(TypeError, match="prompt must be a str, not int"):
         make.generate(42)
@@ -168,7 +168,7 @@ def test_arguments_of_the_wrong_type_are_named(loopback):
         image(model=None)
 
 
-def test_refusals_and_empty_answers_have_their_codes(loopback):
+def test_vendor_errors_and_empty_answers_map_to_error_codes(loopback):
     server = loopback([ErrorReply(400, "no", code="content_policy_violation"), RawReply('{"data": []}')])
 
     codes = []

@@ -1,4 +1,4 @@
-"""`llm()`: arguments, gates, the tool loop, streams. UPP-1.2 §10 and §11."""
+"""`llm()`: arguments, capability checks, the tool loop, streams. UPP-1.2 §10 and §11."""
 
 import asyncio
 import threading
@@ -51,7 +51,7 @@ def kinds(messages):
 
 
 def refused(run, model, *arguments):
-    """The words of the INVALID_REQUEST that a call is refused with, whichever door it takes."""
+    """The message of the INVALID_REQUEST error, which must be the same for all four methods."""
     words = set()
     for start in (model.generate_sync, model.stream, model.stream_sync):
         with pytest.raises(UPPError) as caught:
@@ -68,7 +68,7 @@ def refused(run, model, *arguments):
 # Arguments
 
 
-def test_properties():
+def test_llm_properties():
     model = scripted(["Hi."])
 
     made = llm(model=model, params={"temperature": 0}, system="Be brief.")
@@ -96,7 +96,7 @@ class Threadlike:
     ],
     ids=["thread", "thread-like", "messages", "dicts", "mixed"],
 )
-def test_a_history_is_told_by_the_first_argument_and_not_changed(run, history):
+def test_first_argument_can_be_a_history_and_is_not_modified(run, history):
     before = (UserMessage("Hello"), AssistantMessage("Hi."))
     given = history(before)
     made = answering("Fine.")
@@ -108,7 +108,7 @@ def test_a_history_is_told_by_the_first_argument_and_not_changed(run, history):
     assert len(given.messages if hasattr(given, "messages") else given) == 2
 
 
-def test_a_history_may_start_with_results_and_be_all_there_is(run):
+def test_history_can_be_tool_results_without_further_input(run):
     made = answering("Fine.")
     results = ToolResultMessage([{"toolCallId": "1", "result": 3, "isError": False}])
 
@@ -121,7 +121,7 @@ def test_an_empty_list_is_an_empty_history(run):
     assert kinds(run(answering().generate([], "Hello")).messages) == ["user", "assistant"]
 
 
-def test_adjacent_texts_and_blocks_are_one_message(run):
+def test_adjacent_texts_and_blocks_become_one_message(run):
     own = UserMessage("own")
     image = Image.from_bytes(PNG, "image/png")
 
@@ -132,7 +132,7 @@ def test_adjacent_texts_and_blocks_are_one_message(run):
     assert turn.messages[1].id == own.id
 
 
-def test_a_message_dict_is_a_message(run):
+def test_message_dict_is_accepted_as_a_message(run):
     own = UserMessage("own")
 
     turn = run(answering().generate(own.model_dump(mode="json")))
@@ -159,7 +159,7 @@ def test_a_message_dict_is_a_message(run):
         ({"no": "block"},),
     ],
 )
-def test_what_is_no_input_is_refused_before_anything_is_sent(run, arguments):
+def test_invalid_input_is_rejected_before_a_request(run, arguments):
     made = answering()
 
     words = refused(run, made, *arguments)
@@ -168,10 +168,10 @@ def test_what_is_no_input_is_refused_before_anything_is_sent(run, arguments):
     assert made.model.requests == []
 
 
-# Gates
+# Capability checks
 
 
-def test_what_a_model_cannot_do_is_refused(run, loopback):
+def test_unsupported_requests_are_rejected(run, loopback):
     deaf = openai("gpt", "completions", base_url=loopback("Hi.").base_url, api_key="key")
     assert not llm(model=deaf).capabilities["video_input"]
     block = {"type": "video", "mimeType": "video/mp4", "data": "MTIzNA=="}
@@ -183,7 +183,7 @@ def test_what_a_model_cannot_do_is_refused(run, loopback):
     assert now == before
 
 
-def test_two_tools_of_one_name_are_refused_when_it_is_made():
+def test_duplicate_tool_names_are_rejected_at_construction():
     with pytest.raises(UPPError, match="two tools are named 'add'") as caught:
         answering(tools=[add, add])
     assert caught.value.code is ErrorCode.INVALID_REQUEST
@@ -192,7 +192,7 @@ def test_two_tools_of_one_name_are_refused_when_it_is_made():
 # Tools
 
 
-def test_tools_run_at_once_and_answer_in_the_order_of_their_calls(run):
+def test_tools_run_concurrently_and_results_are_in_call_order(run):
     fast_is_over = asyncio.Event()
 
     @tool
@@ -241,11 +241,11 @@ def test_the_limit_counts_tool_rounds(run, limit, calls, fails):
     assert len(model.requests) == calls
 
 
-def test_calls_without_tools_end_the_turn(run):
+def test_tool_calls_end_the_turn_of_an_llm_without_tools(run):
     assert run(answering([call("add", a=1, b=2)]).generate("Go")).response.has_tool_calls
 
 
-def test_an_approval_that_raises_aborts_after_the_siblings_have_settled(run):
+def test_exception_from_approval_is_raised_after_the_other_calls_end(run):
     refused, finished = threading.Event(), threading.Event()
 
     def approval(_params):
@@ -270,7 +270,7 @@ def test_an_approval_that_raises_aborts_after_the_siblings_have_settled(run):
     assert finished.is_set()
 
 
-def test_an_approval_sees_changed_arguments_and_denies(run):
+def test_approval_receives_changed_arguments_and_can_deny(run):
     asked, errors = [], []
 
     @tool(approval=lambda params: asked.append(params))
@@ -293,7 +293,7 @@ def test_an_approval_sees_changed_arguments_and_denies(run):
 
 
 @pytest.mark.parametrize("answer", [None, False, {"proceed": False}, {"proceed": False, "params": {}}])
-def test_a_falsy_hook_before_a_call_skips_it(run, answer):
+def test_falsy_result_of_on_before_call_skips_the_call(run, answer):
     strategy = {"on_before_call": lambda _tool, _params: answer}
 
     turn = run(answering([call("add", a=1, b=2)], "Well.", tools=[add], tool_strategy=strategy).generate("Go"))
@@ -302,7 +302,7 @@ def test_a_falsy_hook_before_a_call_skips_it(run, answer):
     assert (record.result, record.is_error, record.approved) == ("Tool execution skipped", True, None)
 
 
-def test_hooks_see_the_effective_call_and_may_change_its_result(run):
+def test_hooks_receive_the_effective_call_and_can_change_its_result(run):
     log = []
 
     async def before(tool, params):
@@ -336,7 +336,7 @@ def test_hooks_see_the_effective_call_and_may_change_its_result(run):
 
 
 @pytest.mark.parametrize("hook", ["on_tool_call", "on_before_call", "on_after_call"])
-def test_a_hook_that_raises_is_the_tools_failure(run, hook):
+def test_exception_from_a_hook_fails_the_tool_call(run, hook):
     errors = []
 
     def broken(*_about):
@@ -353,7 +353,7 @@ def test_a_hook_that_raises_is_the_tools_failure(run, hook):
 # Streams
 
 
-def test_a_stream_gives_upp_events_live_and_the_turn(run):
+def test_stream_yields_events_immediately_and_returns_the_turn(run):
     async def main():
         gate = asyncio.Event()
 
@@ -368,7 +368,7 @@ def test_a_stream_gives_upp_events_live_and_the_turn(run):
         async for event in stream:
             events.append(event)
             if event.type == "tool_execution_start":
-                gate.set()  # would hang if the event were held back until the tool has ended
+                gate.set()  # would hang if the event were delayed until the tool ends
         turns = [await stream.turn, await stream.turn, await stream]
         assert turns[0] == turns[1] == turns[2]
         assert await anext(stream, None) is None
@@ -390,7 +390,7 @@ def test_a_stream_gives_upp_events_live_and_the_turn(run):
     assert turn.response.text == WORDS
 
 
-def test_nothing_is_sent_before_it_is_asked_and_awaiting_drains(run):
+def test_stream_starts_when_read_and_its_turn_can_be_awaited_alone(run):
     made = answering(WORDS)
 
     async def main():
@@ -415,7 +415,7 @@ def test_batches_are_lists_of_events(run):
 
 
 async def cancelled(stream):
-    """The CANCELLED that the turn of a stopped call raises, twice."""
+    """The CANCELLED error of an aborted stream's turn, which is awaited twice."""
     for _ in range(2):
         with pytest.raises(UPPError) as caught:
             await asyncio.wait_for(_turn(stream), 5)
@@ -428,7 +428,7 @@ async def _turn(stream):
 
 
 @pytest.mark.parametrize("pace", [0.0, 0.005])
-def test_leaving_early_cancels(run, pace):
+def test_leaving_a_stream_early_cancels_it(run, pace):
     async def main():
         stream = answering(Reply(WORDS, pace=pace)).stream("Go")
         async for event in stream:
@@ -441,7 +441,7 @@ def test_leaving_early_cancels(run, pace):
     assert error.partial.messages[0].text == "Go"
 
 
-def test_leaving_early_drops_the_request(run, loopback):
+def test_leaving_a_stream_early_closes_the_http_request(run, loopback):
     server = loopback([ServerReply(WORDS, gap=30)])
     model = openai("gpt", "completions", base_url=server.base_url, api_key="key")
 
@@ -456,7 +456,7 @@ def test_leaving_early_drops_the_request(run, loopback):
 
 
 @pytest.mark.parametrize("pace", [0.0, 0.005])
-def test_an_abort_raises_on_the_next_event_and_on_the_turn(run, pace):
+def test_abort_raises_from_the_next_event_and_the_turn(run, pace):
     async def main():
         stream = answering(Reply(WORDS, pace=pace)).stream("Go")
         await anext(stream)
@@ -511,7 +511,7 @@ def test_an_abort_in_a_tool_round_cancels_the_tools(run):
     run(main())
 
 
-def test_a_failure_after_the_first_byte_is_raised_by_both(run):
+def test_failure_after_the_first_byte_is_raised_by_iteration_and_turn(run):
     broken = [StreamEvent("text_delta", 0, {"text": "one"}), UPPError("down", "PROVIDER_ERROR")]
 
     async def main():
@@ -527,7 +527,7 @@ def test_a_failure_after_the_first_byte_is_raised_by_both(run):
     assert run(main()) == ["message_start", "text_delta"]
 
 
-def test_a_connection_that_breaks_is_raised(run):
+def test_broken_connection_raises_an_error(run):
     with serve([ServerReply(WORDS, fault=Fault(error_after=3))]) as server:
         model = openai("gpt", "completions", base_url=server.base_url, api_key="key")
 
@@ -544,10 +544,10 @@ def test_a_connection_that_breaks_is_raised(run):
         run(main())
 
 
-# Sync twins
+# Sync methods
 
 
-def test_the_sync_twins():
+def test_generate_sync_and_stream_sync_run_tools_and_can_be_left_early():
     made = answering(
         [call("add", a=1, b=2)], "It is 3.", [call("add", a=1, b=2)], "It is 3.", WORDS, WORDS, tools=[add]
     )
@@ -570,7 +570,7 @@ def test_the_sync_twins():
         assert caught.value.code is ErrorCode.CANCELLED
 
 
-def test_many_calls_at_once(run):
+def test_many_concurrent_calls(run):
     made = llm(model=scripted(lambda request: Reply(request.messages[-1].text, delay=0.005)))
 
     async def main():

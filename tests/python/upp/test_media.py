@@ -24,7 +24,7 @@ PNG = b"\x89PNG\r\n\x1a\nrest"
         (Video, "a.3gp", "video/3gpp"),
     ],
 )
-def test_files_are_read_at_once_and_in_the_background(run, tmp_path, make, name, kind):
+def test_files_are_read_synchronously_and_asynchronously(run, tmp_path, make, name, kind):
     path = tmp_path / name
     path.write_bytes(PNG)
 
@@ -39,7 +39,7 @@ def test_files_are_read_at_once_and_in_the_background(run, tmp_path, make, name,
 
 
 @pytest.mark.parametrize("make", [Image, Document, Audio, Video])
-def test_files_that_cannot_be_read_are_named(run, tmp_path, make):
+def test_error_names_an_unreadable_file(run, tmp_path, make):
     empty, missing = tmp_path / "empty.png", tmp_path / "missing.png"
     empty.touch()
     huge = tmp_path / "huge.png"
@@ -61,7 +61,7 @@ def test_files_that_cannot_be_read_are_named(run, tmp_path, make):
         run(later())
 
 
-def test_facts_beside_the_data_are_kept(tmp_path):
+def test_media_attributes_are_preserved(tmp_path):
     path = tmp_path / "a.bin"
     path.write_bytes(b"x")
 
@@ -73,7 +73,7 @@ def test_facts_beside_the_data_are_kept(tmp_path):
     assert Audio.from_bytes(b"x", "audio/wav", 1.0) == Audio.from_base64("eA==", "audio/wav", 1.0)
 
 
-def test_an_image_at_a_url_has_no_data():
+def test_image_url_has_no_data():
     picture = Image.from_url("https://host/a.png?size=2")
 
     assert (picture.mime_type, picture.has_data, picture.to_url()) == ("image/png", False, "https://host/a.png?size=2")
@@ -85,13 +85,13 @@ def test_an_image_at_a_url_has_no_data():
 
 
 @pytest.mark.parametrize("url", ["", "a.png", "https://", "http://host/a b"])
-def test_what_is_no_url_is_refused(url):
+def test_invalid_url_is_rejected(url):
     for make in (Image, Document):
         with pytest.raises(ValueError, match="url"):
             make.from_url(url)
 
 
-def test_data_urls_are_taken_apart():
+def test_data_urls_are_parsed():
     picture = Image.from_url(Image.from_bytes(PNG, "image/png").to_data_url())
 
     assert picture.has_data
@@ -99,7 +99,7 @@ def test_data_urls_are_taken_apart():
     assert Document.from_url("data:application/pdf;base64,AAEC").to_base64() == "AAEC"
 
 
-def test_a_document_gives_itself_in_the_form_that_it_has():
+def test_document_converts_only_to_its_own_form():
     text, data = Document.from_text("hi", "T"), Document.from_base64("aGk=", "application/pdf")
     remote = Document.from_url("https://host/a")
 
@@ -117,7 +117,7 @@ def test_a_document_gives_itself_in_the_form_that_it_has():
             ask()
 
 
-def test_blocks_come_back_as_what_they_are():
+def test_media_blocks_round_trip_with_their_class():
     blocks = [
         Image({"type": "url", "url": "https://host/a"}, "image/png", 1, 2),
         Document({"type": "text", "data": "hi"}, "text/plain", "T"),
@@ -134,7 +134,7 @@ def test_blocks_come_back_as_what_they_are():
     assert blocks[2].to_data_url() == "data:audio/wav;base64,eA=="
 
 
-def test_sources_are_checked():
+def test_media_sources_are_validated():
     with pytest.raises(TypeError, match="source must be a dict"):
         Image("https://host/a", "image/png")
     with pytest.raises(TypeError, match="base64, url, text"):

@@ -1,4 +1,4 @@
-"""Messages, blocks and threads as Python sees them. UPP-1.2 §3, §4, §7, §8."""
+"""Messages, blocks and threads in Python. UPP-1.2 §3, §4, §7, §8."""
 
 from datetime import datetime, timezone
 
@@ -40,13 +40,13 @@ def test_accessors_leave_reasoning_out_of_the_text() -> None:
     assert not message.has_tool_calls
 
 
-def test_no_calls_and_an_empty_list_of_calls_are_told_apart() -> None:
+def test_missing_and_empty_tool_call_lists_differ() -> None:
     assert "toolCalls" not in AssistantMessage("x").model_dump()
     assert AssistantMessage("x", []).model_dump()["toolCalls"] == []
     assert not AssistantMessage("x", []).has_tool_calls
 
 
-def test_tool_results_read_as_text() -> None:
+def test_tool_results_have_text() -> None:
     message = ToolResultMessage([ToolResult("1", "plain"), ToolResult("2", {"a": 1}), ToolResult("3", None)])
 
     assert message.text == 'plain\n\n{"a":1}\n\nnull'
@@ -54,7 +54,7 @@ def test_tool_results_read_as_text() -> None:
     assert [result.is_error for result in message.results] == [False, False, False]
 
 
-def test_options_of_messages() -> None:
+def test_message_options() -> None:
     noon = datetime(2024, 1, 15, 12, tzinfo=timezone.utc)
 
     message = UserMessage("x", id="mine", metadata={"app": {"k": [1]}}, timestamp=noon)
@@ -79,17 +79,17 @@ def test_options_of_messages() -> None:
         (lambda: Document.from_url("ftp://x"), "not an http or https URL"),
     ],
 )
-def test_wrong_arguments_are_named(make, words: str) -> None:
+def test_error_names_an_invalid_argument(make, words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         make()
 
 
-def test_handles_are_frozen() -> None:
+def test_messages_are_immutable() -> None:
     with pytest.raises(AttributeError):
         UserMessage("x").id = "y"  # type: ignore[misc]
 
 
-def test_threads_grow_by_chained_calls() -> None:
+def test_thread_methods_can_be_chained() -> None:
     thread = Thread().user("hi").assistant("hello").push(UserMessage("more"))
 
     assert [message.text for message in thread] == ["hi", "hello", "more"]
@@ -101,7 +101,7 @@ def test_threads_grow_by_chained_calls() -> None:
     assert thread.updated_at >= thread.created_at
 
 
-def test_slices_are_new_threads() -> None:
+def test_slice_of_a_thread_is_a_new_thread() -> None:
     thread = Thread([UserMessage(str(place)) for place in range(5)])
 
     part = thread.slice(1, -1)
@@ -115,7 +115,7 @@ def test_slices_are_new_threads() -> None:
         thread.filter("owl")  # type: ignore[arg-type]
 
 
-def test_the_messages_list_is_the_callers_own() -> None:
+def test_messages_returns_a_separate_list() -> None:
     thread = Thread().user("hi")
 
     thread.messages.clear()
@@ -124,7 +124,7 @@ def test_the_messages_list_is_the_callers_own() -> None:
     assert len(thread.clear()) == 0
 
 
-def test_a_thread_of_a_thread_shares_its_messages() -> None:
+def test_thread_created_from_a_thread_has_a_separate_message_list() -> None:
     thread = Thread().user("hi")
 
     again = Thread(thread)

@@ -1,4 +1,4 @@
-"""Middleware around `llm()`: hooks, order, endings, and the four that come with turntree. UPP-1.2 §17."""
+"""Middleware of `llm()`: hooks, their order, errors, and ends of streams. UPP-1.2 §17."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOOKS = [
 
 
 def recorder(log, name="", *, fails_in=None, error=None, is_async=False):
-    """A middleware with all hooks but the one for events; writes down what is called."""
+    """A middleware with all hooks except the one for events that logs its calls."""
 
     def sync_hook(hook):
         def call(*arguments):
@@ -61,7 +61,7 @@ GENERATE = ["on_start", "on_request", "on_response", "on_turn", "on_end"]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_hooks_run_in_order_and_back(run, is_async):
+def test_start_hooks_run_in_order_and_end_hooks_in_reverse(run, is_async):
     log = []
     model = llm(
         model=scripted(["Hi."]),
@@ -77,7 +77,7 @@ def test_hooks_run_in_order_and_back(run, is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_sync_calls_have_hooks_too_also_inside_a_running_loop(run, is_async):
+def test_sync_calls_run_hooks_also_inside_a_running_event_loop(run, is_async):
     log = []
     model = llm(model=scripted(["1", "2"]), middleware=[recorder(log, is_async=is_async)])
 
@@ -89,7 +89,7 @@ def test_sync_calls_have_hooks_too_also_inside_a_running_loop(run, is_async):
     assert log == GENERATE * 2
 
 
-def test_tools_and_streams_have_their_hooks(run):
+def test_tools_and_streams_call_their_hooks(run):
     log = []
     model = llm(model=with_tool(), tools=[double], middleware=[recorder(log)])
 
@@ -116,7 +116,7 @@ def test_tools_and_streams_have_their_hooks(run):
 
 @pytest.mark.parametrize("hook", GENERATE)
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_a_hook_raises_comes_out_as_the_same_object(run, hook, is_async):
+def test_exception_from_a_hook_is_raised_as_the_same_object(run, hook, is_async):
     log, error = [], LookupError("mine")
     model = llm(model=scripted(["Hi."]), middleware=[recorder(log, fails_in=hook, error=error, is_async=is_async)])
 
@@ -129,7 +129,7 @@ def test_what_a_hook_raises_comes_out_as_the_same_object(run, hook, is_async):
 
 
 @pytest.mark.parametrize("hook", ["on_tool_call", "on_tool_result"])
-def test_a_failing_tool_hook_is_told_to_the_model(run, hook):
+def test_failed_tool_hook_becomes_an_error_result(run, hook):
     log, script = [], with_tool()
     refusing = recorder(log, fails_in=hook, error=PermissionError("not today"))
     model = llm(model=script, tools=[double], middleware=[refusing])
@@ -140,7 +140,7 @@ def test_a_failing_tool_hook_is_told_to_the_model(run, hook):
     assert "on_error" not in log
 
 
-def test_an_error_of_the_model_is_told_and_a_failing_on_error_only_logged(run, caplog):
+def test_model_error_calls_on_error_and_a_failing_on_error_is_only_logged(run, caplog):
     told = []
 
     class Listening:
@@ -160,7 +160,7 @@ def test_an_error_of_the_model_is_told_and_a_failing_on_error_only_logged(run, c
     assert "listener broke" in caplog.text
 
 
-def test_changes_of_the_request_take_effect(run):
+def test_request_changes_by_hooks_take_effect(run):
     script = with_tool()
 
     class Editing:
@@ -193,7 +193,7 @@ def test_a_tool_that_is_not_offered_is_not_called(run):
     assert turn.tool_executions[0].result == "Tool 'double' not found"
 
 
-def test_hooks_share_one_context_and_its_state(run):
+def test_hooks_of_a_call_share_one_context_and_its_state(run):
     seen = []
 
     class First:
@@ -230,7 +230,7 @@ def test_hooks_share_one_context_and_its_state(run):
     assert context.state.get("n", "gone") == "gone"
 
 
-def test_events_may_be_changed_multiplied_and_dropped(run):
+def test_hook_can_change_multiply_and_drop_events(run):
     class Shouting:
         def on_stream_event(self, event, context):
             if event.type != "text_delta":
@@ -256,7 +256,7 @@ def test_events_may_be_changed_multiplied_and_dropped(run):
 
 
 @pytest.mark.parametrize("given", [7, "text", [7]])
-def test_what_is_no_event_is_refused(given):
+def test_invalid_events_from_a_hook_are_rejected(given):
     class Wrong:
         def on_stream_event(self, event, context):
             return given
@@ -265,10 +265,10 @@ def test_what_is_no_event_is_refused(given):
         list(llm(model=scripted(["hi"]), middleware=[Wrong()]).stream_sync("Hello"))
 
 
-def test_wrong_middleware_is_refused_when_the_model_is_made():
+def test_invalid_middleware_is_rejected_at_construction():
     class Empty:
         def onStart(self, context):
-            """Another language's spelling."""
+            """The camel-case name, which Python does not accept."""
 
     class AsyncEvents:
         async def on_stream_event(self, event, context):
@@ -291,7 +291,7 @@ def test_wrong_middleware_is_refused_when_the_model_is_made():
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("way", ["break", "abort", "cancel", "aclose"])
-def test_a_stream_that_is_left_is_aborted_exactly_once(run, way, is_async):
+def test_abandoned_stream_calls_on_abort_exactly_once(run, way, is_async):
     log = []
     model = llm(model=slow(), middleware=[recorder(log, is_async=is_async), recorder(log, is_async=is_async)])
 
@@ -321,7 +321,7 @@ def test_a_stream_that_is_left_is_aborted_exactly_once(run, way, is_async):
         gc.collect()
         while log.count("on_abort") < 2:
             await asyncio.sleep(0)
-        # A hook that is called twice or wrongly has no event: give it time.
+        # Nothing signals a second or wrong call of a hook, so the test waits for one.
         await asyncio.sleep(0.02)
 
     run(main())
@@ -331,7 +331,7 @@ def test_a_stream_that_is_left_is_aborted_exactly_once(run, way, is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_stream_that_is_dropped_is_aborted(run, is_async):
+def test_collected_stream_calls_on_abort(run, is_async):
     log = []
     model = llm(model=slow(), middleware=[recorder(log, is_async=is_async)])
 
@@ -348,7 +348,7 @@ def test_a_stream_that_is_dropped_is_aborted(run, is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_cancelled_generate_is_an_error(run, is_async):
+def test_cancelled_generate_calls_on_error(run, is_async):
     log = []
     model = llm(model=scripted([Reply("late", delay=5)]), middleware=[recorder(log, is_async=is_async)])
 
@@ -363,7 +363,7 @@ def test_a_cancelled_generate_is_an_error(run, is_async):
     assert log == ["on_start", "on_request", "on_error"]
 
 
-def test_a_stream_nobody_reads_has_no_hooks(run):
+def test_unread_stream_calls_no_hooks(run):
     log = []
 
     async def main():
@@ -375,7 +375,7 @@ def test_a_stream_nobody_reads_has_no_hooks(run):
     assert log == []
 
 
-def test_awaiting_the_turn_alone_runs_everything_once(run):
+def test_awaiting_only_the_turn_calls_each_hook_once(run):
     log = []
 
     async def main():
@@ -388,7 +388,7 @@ def test_awaiting_the_turn_alone_runs_everything_once(run):
     assert log == ["on_start", "on_request", "on_stream_end", "on_response", "on_turn", "on_end"]
 
 
-def test_middleware_that_changes_nothing_changes_nothing(run):
+def test_middleware_without_changes_does_not_affect_the_turn(run):
     class Nothing:
         async def on_start(self, context):
             await asyncio.sleep(0)
@@ -415,7 +415,7 @@ def test_middleware_that_changes_nothing_changes_nothing(run):
     assert ask([Nothing(), Nothing()]) == ask([])
 
 
-def test_a_context_in_its_own_state_is_collected(run):
+def test_context_stored_in_its_own_state_is_collected(run):
     class Holder:
         pass
 

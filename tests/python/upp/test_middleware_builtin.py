@@ -1,4 +1,4 @@
-"""The middleware that turntree brings for model calls."""
+"""The built-in middleware for model calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from turntree.upp.middleware import (
 # Built-ins
 
 
-def test_logging_says_what_happens_and_not_what_is_said(run, caplog):
+def test_logging_writes_steps_without_message_content(run, caplog):
     model = llm(model=with_tool(), tools=[double], system="secret", middleware=[logging("debug")])
 
     with caplog.at_level("DEBUG", "turntree"):
@@ -45,7 +45,7 @@ def test_logging_says_what_happens_and_not_what_is_said(run, caplog):
     assert "secret" not in json.dumps([lines, data])
 
 
-def test_logging_takes_a_function_a_level_and_asks_for_contents():
+def test_logging_accepts_a_function_a_level_and_include_content():
     lines = []
     middleware = logging("debug", lambda *line: lines.append(line), prefix="", log_contents=True)
 
@@ -62,7 +62,7 @@ def test_logging_takes_a_function_a_level_and_asks_for_contents():
         logging(logger=3)
 
 
-def test_a_logger_that_fails_ends_nothing(monkeypatch):
+def test_failing_logger_does_not_end_the_run(monkeypatch):
     failures = []
     monkeypatch.setattr(sys, "unraisablehook", lambda failure: failures.append(failure.exc_value))
 
@@ -75,7 +75,7 @@ def test_a_logger_that_fails_ends_nothing(monkeypatch):
     assert "disk full" in str(failures[0])
 
 
-def test_parsed_object_reads_what_has_arrived():
+def test_parsed_object_parses_the_partial_answer():
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     model = llm(model=scripted(['{"city": "Tokyo"}']), structure=schema, middleware=[parsed_object()])
 
@@ -86,7 +86,7 @@ def test_parsed_object_reads_what_has_arrived():
     assert {} in parsed or any(value and value != parsed[-1] for value in parsed)
 
 
-def test_parsed_object_reads_arguments_of_tools():
+def test_parsed_object_parses_tool_arguments():
     model = llm(model=with_tool(), tools=[double], middleware=[parsed_object()])
 
     deltas = [event.delta for event in model.stream_sync("Double 4") if event.type == "tool_call_delta"]
@@ -120,12 +120,12 @@ class AsyncShelf(Shelf):
 
     async def save(self, id, thread):
         await asyncio.sleep(0)
-        # What is stored is JSON, as in a database.
+        # The adapter stores JSON, as a database would.
         super().save(id, json.loads(thread.to_json()))
 
 
 @pytest.mark.parametrize("make", [Shelf, AsyncShelf])
-def test_a_conversation_goes_on_from_its_store(run, make):
+def test_conversation_continues_from_its_store(run, make):
     shelf, script = make(), scripted(["1", "2"])
     model = llm(model=script, middleware=[persistence(shelf)])
 
@@ -140,7 +140,7 @@ def test_a_conversation_goes_on_from_its_store(run, make):
     assert stored.id == "chat"
 
 
-def test_persistence_works_without_a_loop_and_inside_one(run):
+def test_persistence_works_without_and_inside_an_event_loop(run):
     shelf = AsyncShelf()
     model = llm(model=scripted(["1", "2"]), middleware=[persistence(shelf)])
 
@@ -152,7 +152,7 @@ def test_persistence_works_without_a_loop_and_inside_one(run):
     assert [message.text for message in run(in_a_cell()).messages] == ["two", "2"]
 
 
-def test_a_failing_save_gives_the_turn_with_the_error(run):
+def test_error_of_a_failed_save_contains_the_turn(run):
     shelf = Shelf()
     model = llm(model=scripted(["1", "2"]), middleware=[persistence(shelf)])
     run(model.generate("one"))
@@ -166,7 +166,7 @@ def test_a_failing_save_gives_the_turn_with_the_error(run):
     assert len(shelf.kept["chat"]) == 2
 
 
-def test_turns_made_at_once_are_all_stored(run):
+def test_concurrent_turns_are_all_stored(run):
     shelf = AsyncShelf()
     model = llm(model=scripted([str(n) for n in range(10)]), middleware=[persistence(shelf)])
 
@@ -180,7 +180,7 @@ def test_turns_made_at_once_are_all_stored(run):
     assert len(texts) == 20
 
 
-def test_an_adapter_that_lacks_something_is_refused():
+def test_adapter_without_a_required_method_is_rejected():
     class Half:
         id = "x"
 
@@ -191,7 +191,7 @@ def test_an_adapter_that_lacks_something_is_refused():
         persistence(Half())
 
 
-def test_a_second_reader_hears_everything_whenever_it_comes(run):
+def test_late_subscriber_receives_all_events(run):
     adapter = memory_pubsub()
     model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
 
@@ -227,7 +227,7 @@ async def _collect(stream, begun):
     return events
 
 
-def test_a_reader_in_another_thread_follows_live(run):
+def test_subscriber_in_another_thread_receives_events_live(run):
     adapter = memory_pubsub()
     model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
     heard = {}
@@ -258,7 +258,7 @@ def test_a_reader_in_another_thread_follows_live(run):
     assert heard == {"sync": expected, "loop": expected}
 
 
-def test_when_the_first_reader_leaves_the_others_get_what_came_and_the_error(run):
+def test_subscribers_of_an_abandoned_stream_get_its_events_and_an_error(run):
     adapter = memory_pubsub()
     model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
 
@@ -277,7 +277,7 @@ def test_when_the_first_reader_leaves_the_others_get_what_came_and_the_error(run
     run(main())
 
 
-def test_a_subscriber_that_leaves_stops_nobody(run):
+def test_leaving_subscriber_does_not_stop_the_stream(run):
     adapter = memory_pubsub()
     model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
 
@@ -295,7 +295,7 @@ def test_a_subscriber_that_leaves_stops_nobody(run):
     assert run(main()).response.text == "one two three four five"
 
 
-def test_streams_that_are_over_make_room(run):
+def test_oldest_ended_stream_is_evicted(run):
     adapter = memory_pubsub(max_streams=2)
     for name in "abc":
         llm(model=scripted([name]), middleware=[pubsub(adapter, stream_id=name)]).generate_sync("x")
@@ -305,7 +305,7 @@ def test_streams_that_are_over_make_room(run):
     assert len(adapter) == 1
 
 
-def test_a_stream_may_be_named_by_another_middleware():
+def test_another_middleware_can_set_the_stream_id():
     adapter = memory_pubsub()
 
     class Naming:

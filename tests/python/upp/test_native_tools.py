@@ -1,4 +1,4 @@
-"""Vendors' own tools, what is dropped for other models, and what calls cost. UPP-1.2 §14, §19."""
+"""Native tools of vendors, blocks omitted for other models, and costs. UPP-1.2 §14, §19."""
 
 import asyncio
 import copy
@@ -41,7 +41,7 @@ NEEDED = {
 
 
 @pytest.mark.parametrize(("vendor", "name", "make"), list(constructors()), ids=lambda value: str(value)[:30])
-def test_every_constructor_gives_a_dict_of_the_vendors_words(vendor, name, make):
+def test_native_tool_constructors_return_dicts_with_vendor_names(vendor, name, make):
     made = make(*NEEDED.get((vendor, name), ()))
 
     assert isinstance(made, dict)
@@ -52,7 +52,7 @@ def test_every_constructor_gives_a_dict_of_the_vendors_words(vendor, name, make)
     assert inspect.getdoc(make)
 
 
-def test_the_shapes_of_the_vendors():
+def test_native_tools_have_the_vendor_shapes():
     assert native.anthropic.web_search(max_uses=2) == {
         "type": "web_search_20250305",
         "name": "web_search",
@@ -110,7 +110,7 @@ def claude(server, name="claude-sonnet-4-5", **options):
 PARAMS = {"max_tokens": 64}
 
 
-def test_in_tools_and_in_params_they_reach_the_wire(loopback):
+def test_native_tools_in_tools_and_params_are_sent(loopback):
     server = loopback([answer(), answer()])
     search = native.anthropic.web_search(max_uses=2)
 
@@ -123,7 +123,7 @@ def test_in_tools_and_in_params_they_reach_the_wire(loopback):
     assert [known.name for known in beside.tools] == ["weather", "web_search"]
 
 
-def test_another_vendor_refuses_them_before_anything_is_sent(loopback):
+def test_native_tools_of_another_vendor_are_rejected_before_a_request(loopback):
     server = loopback([])
     own = agent(
         model=openai("gpt-5", base_url=server.base_url, api_key=KEY), tools=[weather, native.anthropic.web_search()]
@@ -136,7 +136,7 @@ def test_another_vendor_refuses_them_before_anything_is_sent(loopback):
     assert server.requests == []
 
 
-def test_a_tool_that_is_run_here_is_run(loopback):
+def test_native_tool_with_a_run_function_is_executed(loopback):
     call = {"type": "tool_use", "id": "t1", "name": "bash", "input": {"command": "ls"}}
     server = loopback([answer(content=[call], stop_reason="tool_use"), answer()])
     seen = []
@@ -156,7 +156,7 @@ def test_a_tool_that_is_run_here_is_run(loopback):
     assert turn.response.text == "Done."
 
 
-def test_without_a_function_the_model_is_told(loopback):
+def test_native_tool_without_a_run_function_returns_an_error_result(loopback):
     call = {"type": "tool_use", "id": "t1", "name": "bash", "input": {}}
     server = loopback([answer(content=[call], stop_reason="tool_use"), answer()])
 
@@ -167,7 +167,7 @@ def test_without_a_function_the_model_is_told(loopback):
     assert "run=" in result["content"]
 
 
-def test_moonshots_helpers_answer_with_what_they_were_called_with(loopback):
+def test_moonshot_builtin_functions_return_their_arguments(loopback):
     arguments = {"search_result": {"search_id": "abc"}, "usage": {"total_tokens": 13}}
     call = {
         "id": "s1",
@@ -204,7 +204,7 @@ def test_moonshots_helpers_answer_with_what_they_were_called_with(loopback):
     assert turn.response.text == "Found."
 
 
-def test_server_tools_survive_a_round_trip_in_their_order(loopback):
+def test_server_tool_blocks_round_trip_in_order(loopback):
     content = [
         {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}},
         {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"type": "web_search_result", "url": "u"}]},
@@ -217,11 +217,11 @@ def test_server_tools_survive_a_round_trip_in_their_order(loopback):
     own.run_sync(list(turn.messages), "Sure?")
 
     assert turn.response.text == "It is so."
-    assert turn.usage.cost is None  # searches are paid for as well
+    assert turn.usage.cost is None  # searches have an additional price
     assert sent(server, 1)["messages"][1]["content"] == content
 
 
-def test_what_is_left_out_for_another_model_is_logged(loopback, caplog):
+def test_blocks_omitted_for_another_model_are_logged(loopback, caplog):
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": "seal"}
     server = loopback([answer(content=[thinking, {"type": "text", "text": "Yes."}]), answer(), answer()])
     first = agent(model=claude(server), params=PARAMS).run_sync("hi")
@@ -248,7 +248,7 @@ def own_prices():
 
 
 @pytest.mark.usefixtures("own_prices")
-def test_a_turn_tells_what_it_cost(loopback):
+def test_turn_usage_contains_its_cost(loopback):
     server = loopback([answer(), answer(model="claude-99"), answer(model="claude-99"), answer(model="claude-99")])
 
     known = agent(model=claude(server), params=PARAMS).run_sync("hi").usage
@@ -268,7 +268,7 @@ def test_a_turn_tells_what_it_cost(loopback):
 
 
 @pytest.mark.usefixtures("own_prices")
-def test_prices_are_added_replaced_and_loaded():
+def test_prices_can_be_added_replaced_and_loaded():
     usage = {"inputTokens": 1000, "outputTokens": 100}
     assert prices.cost(usage, "openai", "gpt-5") == pytest.approx(0.00225)
     assert prices.cost(usage, "openai", "nobody") is None
@@ -290,7 +290,7 @@ def test_prices_are_added_replaced_and_loaded():
     assert prices.cost(usage, "openai", "gpt-5") == pytest.approx(0.00225)
 
 
-def test_every_row_of_the_package_has_a_date_and_a_source():
+def test_every_builtin_price_has_a_date_and_a_source():
     rows = prices.table()
 
     assert len(rows) > 20

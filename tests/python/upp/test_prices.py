@@ -1,4 +1,4 @@
-"""The prices of the package against a data set that somebody else keeps."""
+"""The built-in prices equal those of an external data set."""
 
 from decimal import Decimal
 
@@ -20,12 +20,12 @@ KINDS = {
 
 
 def today(prices):
-    """Today's prices: of several with a first day the last."""
+    """Current prices: the last entry if there are several with start dates."""
     return prices[-1].prices if isinstance(prices, list) else prices
 
 
 def published(row, model, kind):
-    """What the data set says of prompts as long as the row is for."""
+    """The price in the data set for prompts of the length that the row covers."""
     provider = snapshots.get_snapshot().find_provider(None, row["provider"], None)
     price = getattr(today(provider.find_model(model).prices), kind)
     for tier in getattr(price, "tiers", ()):
@@ -34,7 +34,7 @@ def published(row, model, kind):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["models"][0])
-def test_each_price_is_published(row):
+def test_each_builtin_price_equals_a_published_price(row):
     for model in row["models"]:
         for ours, theirs in KINDS.items():
             known = row.get(ours)
@@ -42,5 +42,5 @@ def test_each_price_is_published(row):
             assert (None if known is None else Decimal(str(known))) == expected, (model, ours)
 
 
-def test_no_row_is_from_memory():
+def test_each_builtin_price_is_in_the_data_set():
     assert len(ROWS) == len(ALL) > 20

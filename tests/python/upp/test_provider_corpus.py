@@ -83,7 +83,7 @@ OTHER_APIS = {
 
 
 def other_api(recorded):
-    """Why an exchange of a covered folder is none of ours; None if it is."""
+    """Why an exchange belongs to another API; None if it belongs to this one."""
     request = recorded["request"]
     if request["method"].upper() != "POST":
         return f"{request['method']} asks for an earlier response"
@@ -97,7 +97,7 @@ def other_api(recorded):
 
 
 class Reading:
-    """What an answer says: texts, calls and tokens; nothing of how it is said."""
+    """The texts, calls and tokens of an answer, independent of its format."""
 
     def __init__(self):
         self.text = ""
@@ -213,7 +213,7 @@ READERS = {
 
 
 def frames_of(recorded):
-    """The JSON documents of a body; None if it is no answer of this API."""
+    """The JSON documents of a body; None if it is not an answer of this API."""
     body = recorded["response"]["body"]
     if recorded["format"] == "sse":
         data = [line[5:].strip() for line in body.replace("\r\n", "\n").split("\n") if line.startswith("data:")]
@@ -231,7 +231,7 @@ def is_answer(api, frames):
     return bool(frames) and (len(frames) > 1 or isinstance(frames[0].get(member), list))
 
 
-# What the client makes of it
+# Reading by the client
 
 
 def ours(turn_messages, usage):
@@ -265,7 +265,7 @@ def unused() -> str:
 async def replay(api, make, raw, *, is_streamed):
     """The turn of the raw reply, and the requests that follow from it, each checked by the strict server."""
     with serve(lambda request: raw if request.number == 1 else "Well.") as server:
-        # With a tool, calls are answered and the conversation goes on; that its name is another does not matter.
+        # With a tool, calls get results and the conversation continues; its name may differ from that of the call.
         runner = agent(
             model=make(server.base_url),
             tools=[unused],
@@ -277,7 +277,7 @@ async def replay(api, make, raw, *, is_streamed):
 
 
 async def check(api, make, recorded):
-    """What is wrong with an exchange, in words; None if nothing is."""
+    """A description of the error in an exchange; None if it is correct."""
     status, frames = recorded["response"]["status"], frames_of(recorded)
     is_streamed = recorded["format"] == "sse"
     try:
@@ -293,7 +293,7 @@ async def check(api, make, recorded):
     if status != 200:
         return f"{status} was taken for an answer"
     read, truth = ours(turn.messages, turn.usage), READERS[api](frames)
-    # What the vendor's own tools put out is shown as text, after or between what was said.
+    # Output of the vendor's native tools appears as text after or between the model's texts.
     shows_more = read.text != truth.text and shows_tools(frames) and is_within(truth.text, read.text)
     if shows_more:
         read.text = truth.text
@@ -308,7 +308,7 @@ async def check(api, make, recorded):
 
 
 async def check_agreement(api, make, frames, streamed):
-    """The last event holds the whole response: read without a stream it must say the same."""
+    """The last event contains the complete response; reading it without a stream must give the same result."""
     whole = frames[-1].get("response")
     if not whole or not whole.get("output"):
         return None
@@ -326,12 +326,12 @@ def shows_tools(frames):
 
 
 def is_within(part, whole):
-    """Whether the characters of a text come in this order in another."""
+    """Whether a text is a subsequence of another."""
     rest = iter(whole)
     return all(character in rest for character in part)
 
 
-def test_recorded_vendors(capsys, root):
+def test_recorded_vendor_answers_are_read_correctly(capsys, root):
     folder = Path(CORPUS) / "provider-traffic"
     report, failures = {}, []
 
@@ -379,7 +379,7 @@ def lines_of(report):
 
 
 def spelled_out(body):
-    """A request as strict vendors want it: with the type of functions, without empty lists and null members."""
+    """A request as strict vendors require it: with the type of functions, without empty lists and null members."""
     if "messages" not in body:
         return body
     body = json.loads(json.dumps(body))
@@ -399,7 +399,7 @@ def spelled_out(body):
     return body
 
 
-def test_the_schemas_take_what_vendors_took():
+def test_schemas_accept_requests_that_vendors_accepted():
     """Recorded requests that were answered prove that the schemas are not too strict."""
     refused, count = [], 0
     for name, (api, _) in VENDORS.items():

@@ -41,7 +41,7 @@ from turntree.upp import (
 
 
 @pytest.mark.parametrize("make", WIRES)
-def test_a_key_as_text(run, loopback, make):
+def test_key_can_be_a_string(run, loopback, make):
     server = loopback("ok")
 
     run(helper(make, server).run("Hi"))
@@ -53,7 +53,7 @@ def test_a_key_as_text(run, loopback, make):
     ("make", "variable"),
     [(chat, "OPENAI_API_KEY"), (responses, "OPENAI_API_KEY"), (messages, "ANTHROPIC_API_KEY")],
 )
-def test_a_key_of_the_environment(run, loopback, monkeypatch, make, variable):
+def test_key_is_read_from_the_environment(run, loopback, monkeypatch, make, variable):
     monkeypatch.setenv(variable, "of-the-environment\n")
     server = loopback("ok")
 
@@ -63,7 +63,7 @@ def test_a_key_of_the_environment(run, loopback, monkeypatch, make, variable):
 
 
 @pytest.mark.parametrize("make", [chat, responses, messages])
-def test_a_missing_key_says_where_to_put_it(run, loopback, make):
+def test_missing_key_error_names_the_environment_variable(run, loopback, make):
     server = loopback("ok")
 
     with pytest.raises(UPPError, match=r"_API_KEY") as caught:
@@ -74,7 +74,7 @@ def test_a_missing_key_says_where_to_put_it(run, loopback, make):
 
 
 @pytest.mark.parametrize("key", ["", "  \n"])
-def test_an_empty_key_is_a_missing_key(run, loopback, key):
+def test_empty_key_counts_as_missing(run, loopback, key):
     server = loopback("ok")
 
     with pytest.raises(UPPError) as caught:
@@ -94,7 +94,7 @@ def test_openai_compatible_needs_no_key(run, loopback):
 
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_key_from_a_function_is_asked_for_each_request(run, loopback, is_async, wrapped):
+def test_key_function_is_called_for_each_request(run, loopback, is_async, wrapped):
     given = iter(["first", "second"])
     loops = []
 
@@ -121,7 +121,7 @@ def test_a_key_from_a_function_is_asked_for_each_request(run, loopback, is_async
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_key_from_a_function_works_in_run_sync(loopback, is_async):
+def test_key_function_works_in_run_sync(loopback, is_async):
     async def key():
         return "later"
 
@@ -133,7 +133,7 @@ def test_a_key_from_a_function_works_in_run_sync(loopback, is_async):
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_a_function_that_fails_to_give_a_key(run, loopback, is_streamed):
+def test_failing_key_function_raises_an_error(run, loopback, is_streamed):
     def key():
         raise LookupError("the vault is closed")
 
@@ -148,7 +148,7 @@ def test_a_function_that_fails_to_give_a_key(run, loopback, is_streamed):
 
 
 @pytest.mark.parametrize("wrong", [None, 42, b"key", "two\nlines"])
-def test_a_function_that_gives_no_key(run, loopback, wrong):
+def test_key_function_must_return_a_key(run, loopback, wrong):
     server = loopback("ok")
 
     with pytest.raises(UPPError) as caught:
@@ -158,7 +158,7 @@ def test_a_function_that_gives_no_key(run, loopback, wrong):
     assert server.requests == []
 
 
-def test_keys_in_turn(run, loopback):
+def test_round_robin_keys_are_used_in_turn(run, loopback):
     server = loopback("ok")
     runner = helper(chat, server, options={"api_key": RoundRobinKeys(["a", "b", "c"])})
 
@@ -172,7 +172,7 @@ def test_keys_in_turn(run, loopback):
 
 
 @pytest.mark.parametrize("rare", [("rare", 1), {"key": "rare", "weight": 1.0}])
-def test_keys_by_weight(run, loopback, rare):
+def test_weighted_keys_are_used_by_weight(run, loopback, rare):
     server = loopback("ok")
     runner = helper(chat, server, options={"api_key": WeightedKeys([("often", 30), rare])})
 
@@ -191,7 +191,7 @@ def test_keys_by_weight(run, loopback, rare):
     "wrong",
     [KEY, (KEY,), (KEY, "much"), {"key": KEY}, {"key": KEY, "weight": "much"}, {"key": KEY, "weight": 1, "more": 2}],
 )
-def test_a_wrong_weighted_key_is_refused_and_not_shown(wrong):
+def test_invalid_weighted_key_is_rejected_and_not_shown(wrong):
     with pytest.raises(TypeError) as caught:
         WeightedKeys([wrong])
 
@@ -200,7 +200,7 @@ def test_a_wrong_weighted_key_is_refused_and_not_shown(wrong):
     assert KEY not in shown
 
 
-def test_a_version_is_put_where_the_vendor_has_one(run, loopback, tmp_path):
+def test_api_version_is_sent_only_to_vendors_with_versions(run, loopback, tmp_path):
     server = loopback("ok")
     made = [
         anthropic("claude", base_url=server.base_url, api_key=KEY, api_version="2030-01-01"),
@@ -224,19 +224,19 @@ def test_a_version_is_put_where_the_vendor_has_one(run, loopback, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [42, b"key", ["a"], object()])
-def test_a_wrong_key_is_refused_at_once(wrong):
+def test_invalid_key_is_rejected_at_construction(wrong):
     with pytest.raises(TypeError, match="api_key"):
         openai("gpt", api_key=wrong)
 
 
 @pytest.mark.parametrize("make", [RoundRobinKeys, WeightedKeys])
-def test_strategies_without_keys_are_refused(make):
+def test_key_strategies_without_keys_are_rejected(make):
     with pytest.raises(ValueError, match="at least one key"):
         make([])
 
 
 @pytest.mark.parametrize("wrapped", [str, lambda key: lambda: key, lambda key: RoundRobinKeys([key]), DynamicKey])
-def test_a_repr_shows_no_key(wrapped):
+def test_repr_does_not_show_the_key(wrapped):
     key = wrapped(KEY) if wrapped is not DynamicKey else DynamicKey(lambda: KEY)
     model = openai("gpt", api_key=key, headers={"x-own": KEY})
     config = ProviderConfig(api_key=key, headers={"Authorization": KEY})
@@ -252,7 +252,7 @@ def test_a_repr_shows_no_key(wrapped):
 @pytest.mark.parametrize("in_a_header", [False, True])
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("make", WIRES)
-def test_errors_and_logs_show_no_key(run, loopback, caplog, capfd, make, is_streamed, in_a_header):
+def test_errors_and_logs_do_not_show_the_key(run, loopback, caplog, capfd, make, is_streamed, in_a_header):
     caplog.set_level(logging.DEBUG)
     server = loopback(ErrorReply(401, f"Incorrect API key provided: {KEY}."), strict=False)
     options = {"api_key": None, "headers": {"Authorization": f"Bearer {KEY}"}} if in_a_header else {}
@@ -267,7 +267,7 @@ def test_errors_and_logs_show_no_key(run, loopback, caplog, capfd, make, is_stre
     assert error.code == ErrorCode.AUTHENTICATION_FAILED
 
 
-def test_an_error_in_a_stream_shows_no_key(run, loopback):
+def test_stream_error_does_not_show_the_key(run, loopback):
     from turntree.testing import Fault
 
     server = loopback(Reply("one two three", fault=Fault(error_after=2, error_message=f"bad {KEY}")))

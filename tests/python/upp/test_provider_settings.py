@@ -1,4 +1,4 @@
-"""Headers, addresses and settings, and vendors that share a wire."""
+"""Headers, base URLs and settings, and vendors that share an API."""
 
 import pytest
 from providers_support import (
@@ -31,10 +31,10 @@ from turntree.upp import (
 )
 from turntree.upp import responses as responses_host
 
-# Headers and addresses
+# Headers and base URLs
 
 
-def test_headers_override_whatever_their_case(run, loopback):
+def test_custom_headers_override_case_insensitively(run, loopback):
     server = loopback("ok")
     runner = helper(
         messages,
@@ -49,7 +49,7 @@ def test_headers_override_whatever_their_case(run, loopback):
     assert headers["x-team"] == "blue"
 
 
-def test_the_agents_config_goes_over_the_models(run, loopback):
+def test_agent_config_overrides_model_config(run, loopback):
     server = loopback("ok")
     model = chat(server, headers={"x-a": "model", "x-b": "model", "x-c": "model"})
 
@@ -61,7 +61,7 @@ def test_the_agents_config_goes_over_the_models(run, loopback):
 
 
 @pytest.mark.parametrize("bad", [{"a b": "c"}, {"a": "b\r\nc: d"}, {"": "x"}])
-def test_headers_that_cannot_be_sent_are_refused(run, loopback, bad):
+def test_invalid_headers_are_rejected(run, loopback, bad):
     server = loopback("ok")
 
     with pytest.raises((UPPError, ValueError, TypeError)) as caught:
@@ -82,7 +82,7 @@ def test_headers_that_cannot_be_sent_are_refused(run, loopback, bad):
     ],
 )
 @pytest.mark.parametrize("form", ["{url}/v1", "{url}/v1/", "{url}/v1{ending}", "{url}/v1?tenant=7"])
-def test_base_urls_are_prefixes_or_endpoints(run, loopback, make, ending, form):
+def test_base_url_can_be_a_prefix_or_an_endpoint(run, loopback, make, ending, form):
     server = loopback("ok")
     url = form.format(url=server.url, ending=ending)
 
@@ -94,7 +94,7 @@ def test_base_urls_are_prefixes_or_endpoints(run, loopback, make, ending, form):
 
 
 @pytest.mark.parametrize("wrong", ["", "localhost:8000", "ftp://host", 42, "http://"])
-def test_wrong_addresses_are_refused(run, wrong):
+def test_invalid_base_urls_are_rejected(run, wrong):
     with pytest.raises((TypeError, ValueError, UPPError)) as caught:
         run(agent(model=openai("gpt", "completions", base_url=wrong, api_key=KEY)).run("Hi"))
 
@@ -114,12 +114,12 @@ def test_wrong_addresses_are_refused(run, wrong):
         ("timeouts", 5),
     ],
 )
-def test_wrong_settings_are_named(option, wrong):
+def test_error_names_an_invalid_setting(option, wrong):
     with pytest.raises((TypeError, ValueError), match=option):
         openai("gpt", **{option: wrong})
 
 
-def test_settings_may_come_as_one_config(run, loopback):
+def test_settings_can_be_one_config_object(run, loopback):
     server = loopback("ok")
     config = ProviderConfig(api_key=KEY, base_url=server.base_url)
 
@@ -130,7 +130,7 @@ def test_settings_may_come_as_one_config(run, loopback):
     assert [sent_key(request) for request in server.requests] == [KEY] * 3
 
 
-def test_single_settings_go_over_a_config_object(run, loopback):
+def test_single_settings_override_a_config_object(run, loopback):
     server = loopback("ok")
     config = ProviderConfig(api_key="another", base_url=server.base_url)
 
@@ -140,19 +140,19 @@ def test_single_settings_go_over_a_config_object(run, loopback):
 
 
 @pytest.mark.parametrize("wrong", ["chat", "", None])
-def test_openai_knows_two_apis(wrong):
+def test_openai_supports_two_apis(wrong):
     with pytest.raises((TypeError, ValueError), match="api"):
         openai("gpt", wrong)
 
 
 @pytest.mark.parametrize("make", [openai, anthropic, ollama])
 @pytest.mark.parametrize("wrong", [None, 42, ""])
-def test_a_model_needs_a_name(make, wrong):
+def test_model_requires_a_name(make, wrong):
     with pytest.raises((TypeError, ValueError), match="model"):
         make(wrong)
 
 
-def test_the_request_of_a_proxy_page_is_told(run, loopback):
+def test_html_page_of_a_proxy_is_an_invalid_response(run, loopback):
     server = loopback(RawReply("<html>Welcome</html>", content_type="text/html"))
 
     with pytest.raises(UPPError, match="text/html") as caught:
@@ -161,7 +161,7 @@ def test_the_request_of_a_proxy_page_is_told(run, loopback):
     assert caught.value.code == ErrorCode.INVALID_RESPONSE
 
 
-# Vendors of a shared wire
+# Vendors that share an API
 
 
 def run_with_tool(server, model):
@@ -170,7 +170,7 @@ def run_with_tool(server, model):
 
 
 @pytest.mark.parametrize(("variable", "factory"), VENDORS.items())
-def test_a_vendor_takes_its_key_from_its_variable(run, loopback, monkeypatch, variable, factory):
+def test_vendor_key_is_read_from_its_environment_variable(run, loopback, monkeypatch, variable, factory):
     server = loopback([Reply(tool_calls=[ToolCall("weather", {"city": "Oslo"})]), Reply("Sunny.")])
     monkeypatch.setenv(variable, KEY)
 
@@ -185,7 +185,7 @@ def test_a_vendor_takes_its_key_from_its_variable(run, loopback, monkeypatch, va
 
 
 @pytest.mark.parametrize("factory", [openrouter, xai, deepseek])
-def test_vendors_that_also_speak_responses(run, loopback, factory):
+def test_vendors_that_also_support_the_responses_api(run, loopback, factory):
     server = loopback([Reply(tool_calls=[ToolCall("weather", {"city": "Oslo"})]), Reply("Sunny.")])
     model = factory("m", "responses", base_url=server.base_url, api_key=KEY)
 
@@ -195,7 +195,7 @@ def test_vendors_that_also_speak_responses(run, loopback, factory):
     assert {request.path.rsplit("/", 1)[-1] for request in server.requests} == {"responses"}
 
 
-def test_xai_speaks_messages(run, loopback):
+def test_xai_supports_the_messages_api(run, loopback):
     server = loopback(Reply("Hello."))
     model = xai("grok", "messages", base_url=server.base_url, api_key=KEY)
 
@@ -206,7 +206,7 @@ def test_xai_speaks_messages(run, loopback):
     assert "xai" in turn.response.metadata
 
 
-def test_a_responses_host_has_its_own_variable(run, loopback, monkeypatch):
+def test_responses_host_has_its_own_environment_variable(run, loopback, monkeypatch):
     server = loopback(Reply("Hello."))
     monkeypatch.setenv("OPENRESPONSES_API_KEY", "of-the-default")
     monkeypatch.setenv("MY_HOST_KEY", KEY)
@@ -222,14 +222,14 @@ def test_a_responses_host_has_its_own_variable(run, loopback, monkeypatch):
     assert keys == ["Bearer of-the-default", f"Bearer {KEY}", "Bearer given"]
 
 
-def test_a_responses_host_must_be_named():
+def test_responses_host_requires_a_host():
     with pytest.raises(ValueError, match="host"):
         responses_host("m", " ")
     with pytest.raises(TypeError):
         responses_host("m")
 
 
-def test_an_api_that_a_vendor_has_not_is_named_with_those_it_has():
+def test_unsupported_api_error_lists_the_supported_apis():
     with pytest.raises(ValueError, match='"messages" for xai, not "chat"'):
         xai("m", "chat")
     with pytest.raises(ValueError, match='"completions" for openrouter, not "messages"'):

@@ -1,4 +1,4 @@
-"""Models over HTTP: every wire, keys, headers, addresses. UPP-1.2 §9, §13, §19."""
+"""Models over HTTP with every vendor API. UPP-1.2 §9, §13, §19."""
 
 import json
 import threading
@@ -28,11 +28,11 @@ from turntree.upp import (
     ollama,
 )
 
-# Every wire
+# Every API
 
 
 @pytest.mark.parametrize("make", WIRES)
-def test_a_plain_answer(run, loopback, make):
+def test_plain_answer(run, loopback, make):
     server = loopback(Reply("Hello.", input_tokens=11, output_tokens=3))
 
     turn = run(helper(make, server, system="Be short.").run("Hi"))
@@ -47,7 +47,7 @@ def test_a_plain_answer(run, loopback, make):
 
 
 @pytest.mark.parametrize("make", WIRES)
-def test_a_streamed_answer_is_the_same(run, loopback, make):
+def test_streamed_answer_equals_the_plain_answer(run, loopback, make):
     text = "One two three, with ümläuts and 😀."
     server = loopback(Reply(text, input_tokens=11, output_tokens=3))
 
@@ -63,7 +63,7 @@ def test_a_streamed_answer_is_the_same(run, loopback, make):
 
 @pytest.mark.parametrize("size", [1, 7])
 @pytest.mark.parametrize("make", WIRES)
-def test_cuts_in_the_stream_change_nothing(run, loopback, make, size):
+def test_chunk_boundaries_do_not_change_the_streamed_answer(run, loopback, make, size):
     from turntree.testing import Fault
 
     text = "ümläuts and 😀 and more."
@@ -76,7 +76,7 @@ def test_cuts_in_the_stream_change_nothing(run, loopback, make, size):
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("make", WIRES)
-def test_parallel_tools_and_their_results(run, loopback, make, is_streamed):
+def test_parallel_tool_calls_and_results(run, loopback, make, is_streamed):
     calls = [ToolCall("weather", {"city": "Tokyo"}), ToolCall("weather", {"city": "Kyōto"})]
     server = loopback([calls, "Sunny in both."])
     runner = helper(make, server, tools=[weather])
@@ -92,7 +92,7 @@ def test_parallel_tools_and_their_results(run, loopback, make, is_streamed):
 
 
 @pytest.mark.parametrize("make", WIRES)
-def test_a_conversation_over_many_turns_is_accepted(run, loopback, make):
+def test_conversation_of_many_turns_is_accepted(run, loopback, make):
     server = loopback([[ToolCall("weather", {"city": "Tokyo"})], "Sunny.", "Bye."])
     runner = helper(make, server, tools=[weather])
 
@@ -106,7 +106,7 @@ def test_a_conversation_over_many_turns_is_accepted(run, loopback, make):
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("make", WIRES)
-def test_a_tool_error_is_told_to_the_vendor(run, loopback, make, is_streamed):
+def test_tool_error_is_sent_to_the_vendor(run, loopback, make, is_streamed):
     server = loopback([[ToolCall("weather", {"town": "Tokyo"})], "I see."])
     runner = helper(make, server, tools=[weather])
 
@@ -119,7 +119,7 @@ def test_a_tool_error_is_told_to_the_vendor(run, loopback, make, is_streamed):
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("make", WIRES)
-def test_thinking_is_a_block_of_its_own(run, loopback, make, is_streamed):
+def test_thinking_is_a_separate_reasoning_block(run, loopback, make, is_streamed):
     server = loopback(Reply("Yes.", thinking="Let me see.", signature="sig"))
     runner = helper(make, server)
 
@@ -131,7 +131,7 @@ def test_thinking_is_a_block_of_its_own(run, loopback, make, is_streamed):
 
 
 @pytest.mark.parametrize("make", WIRES)
-def test_params_are_passed_on_and_metadata_kept(run, loopback, make):
+def test_params_are_sent_and_metadata_is_preserved(run, loopback, make):
     server = loopback("Hello.")
     runner = agent(model=make(server), params={"max_tokens": 50, "temperature": 0.25})
 
@@ -170,7 +170,7 @@ def test_structured_output(run, loopback, make, is_streamed):
 
 
 @pytest.mark.parametrize("make", [chat, responses, messages])
-def test_pictures_are_sent(run, loopback, make):
+def test_images_are_sent(run, loopback, make):
     server = loopback("A dot.")
 
     run(helper(make, server).run(["What is it?", Image.from_bytes(b"\x89PNG1234", "image/png")]))
@@ -192,7 +192,7 @@ def test_pictures_are_sent(run, loopback, make):
 )
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("make", WIRES)
-def test_refusals_have_the_right_code(run, loopback, make, is_streamed, status, code):
+def test_vendor_errors_map_to_error_codes(run, loopback, make, is_streamed, status, code):
     server = loopback(ErrorReply(status, "these are the words"))
     runner = helper(make, server)
 
@@ -211,7 +211,7 @@ def test_refusals_have_the_right_code(run, loopback, make, is_streamed, status, 
 
 
 class Ollama(BaseHTTPRequestHandler):
-    """Speaks Ollama's own API from a list of answers, each a list of lines."""
+    """A server of Ollama's native API with a list of answers, each a list of lines."""
 
     protocol_version = "HTTP/1.1"
 
@@ -234,7 +234,7 @@ class Ollama(BaseHTTPRequestHandler):
 
 
 def merged(lines):
-    """What the server says at once instead of line by line."""
+    """The single response that corresponds to these lines of a stream."""
     whole = dict(lines[-1])
     whole["message"] = {"role": "assistant", "content": "".join(line["message"]["content"] for line in lines)}
     calls = [made for line in lines for made in line["message"].get("tool_calls", ())]
@@ -271,7 +271,7 @@ def ollama_server():
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_ollama_with_tools(run, ollama_server, is_streamed):
+def test_ollama_runs_tools(run, ollama_server, is_streamed):
     calls = [{"function": {"name": "weather", "arguments": {"city": city}}} for city in ("Tokyo", "Oslo")]
     server = ollama_server([line(tool_calls=calls), line(done=True)], [line("Sun"), line("ny."), line(done=True)])
     runner = agent(model=ollama("llama3.2", base_url=server.url), tools=[weather])
@@ -288,7 +288,7 @@ def test_ollama_with_tools(run, ollama_server, is_streamed):
     assert "authorization" not in {name.lower() for name in headers}
 
 
-def test_ollama_streams_words(run, ollama_server):
+def test_ollama_streams_text(run, ollama_server):
     server = ollama_server([line("Hel"), line("lo."), line(done=True)])
 
     events, turn = run(streamed(agent(model=ollama("llama3.2", base_url=server.url)), "Hi"))
@@ -297,7 +297,7 @@ def test_ollama_streams_words(run, ollama_server):
     assert turn.response.text == "Hello."
 
 
-def test_ollama_that_breaks_off_is_an_error(run, ollama_server):
+def test_truncated_ollama_stream_is_an_error(run, ollama_server):
     server = ollama_server([line("Hel")])
 
     with pytest.raises(UPPError) as caught:

@@ -27,7 +27,7 @@ def chat(url, **options):
 
 
 class Patient:
-    """A strategy of the application that writes down what it is told."""
+    """A custom retry strategy that records its arguments."""
 
     def __init__(self):
         self.told = []
@@ -46,7 +46,7 @@ class Patient:
         self.told.append("reset")
 
 
-def test_a_strategy_of_ones_own_is_asked_as_the_specification_says():
+def test_custom_retry_strategy_is_called_as_specified():
     strategy = Patient()
     with serve([ErrorReply(429, retry_after=7), ErrorReply(503), "Hello."]) as server:
         chat(server.base_url, retry_strategy=strategy).run_sync("Hi")
@@ -62,7 +62,7 @@ def test_a_strategy_of_ones_own_is_asked_as_the_specification_says():
     ]
 
 
-def test_a_strategy_that_gives_up_leaves_the_error():
+def test_error_is_raised_when_the_retry_strategy_gives_up():
     with serve([ErrorReply(503)] * 3) as server, pytest.raises(UPPError) as caught:
         chat(server.base_url, retry_strategy=Patient()).run_sync("Hi")
 
@@ -71,7 +71,7 @@ def test_a_strategy_that_gives_up_leaves_the_error():
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
-def test_a_strategy_may_be_async(run, is_streamed):
+def test_retry_strategy_can_be_async(run, is_streamed):
     class Slow:
         async def before_request(self):
             await asyncio.sleep(0)
@@ -91,7 +91,7 @@ def test_a_strategy_may_be_async(run, is_streamed):
         assert run(ask(server.base_url)).response.text == "Hello."
 
 
-def test_a_fork_serves_each_request():
+def test_retry_strategy_is_forked_for_each_request():
     class Once:
         forks = 0
 
@@ -113,7 +113,7 @@ def test_a_fork_serves_each_request():
 
 
 @pytest.mark.parametrize("method", ["before_request", "on_retry", "reset", "fork"])
-def test_what_a_strategy_raises_reaches_the_caller(method):
+def test_exception_from_a_retry_strategy_reaches_the_caller(method):
     boom = LookupError("no idea")
 
     def fail(*_):
@@ -127,7 +127,7 @@ def test_what_a_strategy_raises_reaches_the_caller(method):
 
 
 @pytest.mark.parametrize("wrong", ["soon", -1, float("nan")])
-def test_a_strategy_that_answers_nonsense_is_told(wrong):
+def test_invalid_result_of_a_retry_strategy_raises(wrong):
     strategy = type("Odd", (), {"on_retry": lambda *_: wrong})()
     with serve([ErrorReply(500)]) as server, pytest.raises((TypeError, ValueError), match="on_retry"):
         chat(server.base_url, retry_strategy=strategy).run_sync("Hi")
@@ -152,7 +152,7 @@ def test_the_exception_of_a_key_function_is_the_cause(is_async):
     assert caught.value.cause is closed
 
 
-def test_a_bucket_is_shared_by_threads_and_its_wait_can_be_cancelled(run):
+def test_token_bucket_is_shared_by_threads_and_its_wait_can_be_cancelled(run):
     bucket = TokenBucket(max_tokens=1, refill_rate=4)
     with serve(lambda _: "Hello.") as server:
         begun = time.monotonic()
@@ -174,7 +174,7 @@ def test_a_bucket_is_shared_by_threads_and_its_wait_can_be_cancelled(run):
         assert len(server.requests) == 3
 
 
-def test_no_more_are_under_way_than_allowed(run):
+def test_concurrent_requests_do_not_exceed_the_limit(run):
     under_way, most = 0, 0
     lock = threading.Lock()
 
@@ -183,7 +183,7 @@ def test_no_more_are_under_way_than_allowed(run):
         with lock:
             under_way += 1
             most = max(most, under_way)
-        time.sleep(0.03)
+        time.sleep(0.03)  # the pace of the stand-in: requests overlap, so a third would be counted
         with lock:
             under_way -= 1
         return Reply("Hello.")
@@ -197,7 +197,7 @@ def test_no_more_are_under_way_than_allowed(run):
     assert most == 2
 
 
-def test_the_whole_time_is_bounded_over_retries():
+def test_total_timeout_includes_retries():
     strategy = type("Stubborn", (), {"on_retry": lambda *_: 0.05})()
     begun = time.monotonic()
     with serve(lambda _: ErrorReply(500)) as server, pytest.raises(UPPError) as caught:
@@ -209,7 +209,7 @@ def test_the_whole_time_is_bounded_over_retries():
 
 
 @pytest.mark.parametrize("kind", [dict, OrderedDict, MappingProxyType, ProviderConfig])
-def test_a_config_is_any_mapping_and_single_options_go_over_it(kind):
+def test_config_can_be_any_mapping_and_single_options_override_it(kind):
     with serve(["Hello."]) as server:
         given = {"base_url": "http://127.0.0.1:9", "headers": {"X-Team": "blue"}, "api_key": KEY}
         config = kind(**given) if kind is ProviderConfig else kind(given)
@@ -220,7 +220,7 @@ def test_a_config_is_any_mapping_and_single_options_go_over_it(kind):
     assert (headers["x-team"], headers["x-more"], headers["authorization"]) == ("blue", "1", f"Bearer {KEY}")
 
 
-def test_a_dict_may_spell_options_as_the_specification():
+def test_config_dict_accepts_the_specified_option_names():
     spelled = {
         "apiKey": KEY,
         "baseUrl": "https://host/v1",
@@ -250,20 +250,20 @@ def test_a_dict_may_spell_options_as_the_specification():
         ({"retry_strategy": object()}, "on_retry"),
     ],
 )
-def test_wrong_options_are_named(options, reason):
+def test_error_names_an_invalid_option(options, reason):
     with pytest.raises((TypeError, ValueError)) as caught:
         ProviderConfig(**options)
     assert reason in str(caught.value)
 
 
-def test_plain_http_is_warned_of_once_a_host():
+def test_plain_http_warns_once_for_each_host():
     with pytest.warns(UserWarning, match="http://models.example.test is not encrypted"):
         openai("gpt", base_url="http://models.example.test/v1")
     for url in ("http://models.example.test/v2", "http://127.0.0.1:1/v1", "http://[::1]/v1", "http://localhost/v1"):
         openai("gpt", base_url=url)
 
 
-def test_a_certificate_of_ones_own_authority_is_trusted(tmp_path):
+def test_certificate_of_a_custom_authority_is_trusted(tmp_path):
     trustme = pytest.importorskip("trustme", reason="needs trustme, of the dev extra")
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -281,7 +281,7 @@ def test_a_certificate_of_ones_own_authority_is_trusted(tmp_path):
 
 
 class TlsInFrontOf:
-    """Takes TLS off and passes bytes on to a server, for one connection at a time."""
+    """A TLS proxy that forwards decrypted bytes to a server, one connection at a time."""
 
     def __init__(self, server, context):
         self._target = urlsplit(server.base_url)
@@ -327,13 +327,14 @@ class TlsInFrontOf:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_wait_for_a_token_does_not_hold_up_a_forked_child(loopback):
+def test_wait_for_a_token_does_not_block_a_forked_process(loopback):
     server = loopback(["one", "two"])
     bucket = TokenBucket(max_tokens=1, refill_rate=0.001)
     model = llm(model=openai("gpt", base_url=server.base_url, api_key=KEY, retry_strategy=bucket))
     assert model.generate_sync("Hi").response.text == "one"
     waiting = threading.Thread(target=lambda: model.generate_sync("Never"), daemon=True)
     waiting.start()
+    # A thread that waits for a token inside the core has no event: give it time to begin the wait.
     time.sleep(0.2)
 
     child = os.fork()
@@ -346,7 +347,7 @@ def test_a_wait_for_a_token_does_not_hold_up_a_forked_child(loopback):
     while status is None and time.monotonic() < deadline:
         done, code = os.waitpid(child, os.WNOHANG)
         status = os.waitstatus_to_exitcode(code) if done else None
-        time.sleep(0.01)
+        time.sleep(0.01)  # the poll interval
     if status is None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -1,4 +1,4 @@
-"""Recorded exchanges: made against the loopback server, played without it. UPP-1.2 §9 (transport), docs/replay.md."""
+"""Exchanges recorded with the loopback server and replayed without it. UPP-1.2 §9 (transport), docs/replay.md."""
 
 import asyncio
 import importlib.util
@@ -68,13 +68,13 @@ async def ask(helper, text, is_streamed):
 
 
 def at_nowhere(path, url):
-    """The same recording for an address where nobody listens: what is played touches no network."""
+    """Change the recording to an address without a server, to show that a replay uses no network."""
     path.write_text(path.read_text().replace(url, NOWHERE))
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("make", WIRES, ids=lambda make: make.__name__)
-def test_a_run_with_tools_is_played_without_server_and_key(run, tmp_path, make, is_streamed):
+def test_run_with_tools_is_replayed_without_server_and_key(run, tmp_path, make, is_streamed):
     path = tmp_path / "run.json"
     with serve(SCRIPT) as server, replay(path, "record") as tape:
         url = server.base_url
@@ -90,7 +90,7 @@ def test_a_run_with_tools_is_played_without_server_and_key(run, tmp_path, make, 
     assert (tape.played, tape.unused) == (2, [])
 
 
-def test_a_recording_is_a_transport_of_a_provider(tmp_path):
+def test_recording_can_be_the_transport_of_a_provider(tmp_path):
     path = tmp_path / "nested" / "one.json"
     with serve(["Hello."]) as server:
         tape = replay(path, "once")
@@ -105,7 +105,7 @@ def test_a_recording_is_a_transport_of_a_provider(tmp_path):
     assert (tape.mode, again.mode, turn.response.text) == ("record", "replay", "Hello.")
 
 
-def test_what_was_not_recorded_is_refused_in_words(tmp_path):
+def test_unrecorded_request_error_describes_the_difference(tmp_path):
     path = tmp_path / "one.json"
     with serve(["Hello."]) as server, replay(path, "record"):
         url = server.base_url
@@ -122,7 +122,7 @@ def test_what_was_not_recorded_is_refused_in_words(tmp_path):
         assert chat(url).run_sync("Bye").response.text == "Hello."
 
 
-def test_retries_are_played(run, tmp_path):
+def test_retries_are_replayed(run, tmp_path):
     path = tmp_path / "retries.json"
     options = {"api_key": KEY, "retry_strategy": LinearBackoff(delay=0.01)}
     with serve([ErrorReply(503), "Hello."]) as server, replay(path, "record"):
@@ -136,7 +136,7 @@ def test_retries_are_played(run, tmp_path):
     assert statuses == [503, 200]
 
 
-def test_parallel_runs_find_their_own_answers(run, tmp_path):
+def test_parallel_runs_replay_their_own_answers(run, tmp_path):
     path = tmp_path / "parallel.json"
 
     def echo(request):
@@ -155,7 +155,7 @@ def test_parallel_runs_find_their_own_answers(run, tmp_path):
     assert lived[3] == "You said number 3."
 
 
-def test_only_what_runs_inside_is_played(run, tmp_path):
+def test_replay_affects_only_calls_inside_its_block(run, tmp_path):
     path = tmp_path / "scope.json"
 
     async def side_by_side(url):
@@ -172,7 +172,7 @@ def test_only_what_runs_inside_is_played(run, tmp_path):
     assert "outside" not in path.read_text()
 
 
-def test_auto_adds_what_is_missing(tmp_path):
+def test_auto_mode_records_missing_exchanges(tmp_path):
     path = tmp_path / "auto.json"
     with serve(["one", "two"]) as server:
         for texts in (["a"], ["a", "b"], ["a", "b"]):
@@ -181,12 +181,12 @@ def test_auto_adds_what_is_missing(tmp_path):
                     chat(server.base_url, api_key=KEY).run_sync(text)
         assert len(server.requests) == 2
         url = server.base_url
-    # All of it is recorded: no key is needed any more.
+    # Everything is recorded, so no key is needed.
     with replay(path, "auto"):
         assert chat(url).run_sync("b").response.text == "two"
 
 
-def test_a_hook_takes_out_names(tmp_path):
+def test_hook_removes_names_from_a_recording(tmp_path):
     path = tmp_path / "hook.json"
 
     def without_ada(exchange):
@@ -200,7 +200,7 @@ def test_a_hook_takes_out_names(tmp_path):
         assert chat(url).run_sync("I am Ada").response.text == "Hello, Name."
 
 
-def test_a_hook_that_fails_is_told_and_nothing_is_written(tmp_path):
+def test_failing_hook_raises_and_nothing_is_written(tmp_path):
     path = tmp_path / "hook.json"
 
     asked, answered = LookupError("at once"), LookupError("no such name")
@@ -250,7 +250,7 @@ def test_two_processes_record_into_one_file(tmp_path):
         ('{"format": "turntree.replay", "version": 99, "exchanges": []}', "upgrade"),
     ],
 )
-def test_files_that_cannot_be_played_say_why(tmp_path, text, reason):
+def test_error_of_an_unusable_recording_states_the_reason(tmp_path, text, reason):
     path = tmp_path / "broken.json"
     path.write_text(text)
 
@@ -260,7 +260,7 @@ def test_files_that_cannot_be_played_say_why(tmp_path, text, reason):
     assert str(path) in str(caught.value)
 
 
-def test_wrong_arguments_are_named(tmp_path):
+def test_error_names_an_invalid_argument(tmp_path):
     with pytest.raises(FileNotFoundError, match="no recording at"):
         replay(tmp_path / "none.json")
     with pytest.raises(ValueError, match='not "play"'):
@@ -271,7 +271,7 @@ def test_wrong_arguments_are_named(tmp_path):
         openai("gpt", transport="cassette.json")
 
 
-def test_scripts_need_no_recording(tmp_path):
+def test_scripted_models_are_not_recorded(tmp_path):
     with replay(tmp_path / "none.json", "record") as tape:
         assert agent(model=scripted(["Hi."])).run_sync("Hi").response.text == "Hi."
     assert tape.recorded == 0
@@ -280,7 +280,7 @@ def test_scripts_need_no_recording(tmp_path):
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("wire", ["chat", "responses", "messages"])
-def test_files_of_version_1_keep_playing(run, root, wire, is_streamed):
+def test_recordings_of_version_1_can_be_replayed(run, root, wire, is_streamed):
     folder = root / "tests" / "data" / "replay"
     spec = importlib.util.spec_from_file_location("make_replay", folder / "make.py")
     make = importlib.util.module_from_spec(spec)
@@ -304,7 +304,7 @@ def pictures(url):
     return image(model=openai("gpt-image-1", base_url=url))
 
 
-def test_an_entered_recording_answers_for_vectors_and_pictures(run, tmp_path, monkeypatch):
+def test_replay_block_covers_embedding_and_image_calls(run, tmp_path, monkeypatch):
     path = tmp_path / "both.json"
 
     async def ask_for_all(url):

@@ -10,7 +10,7 @@ from turntree.upp.middleware import logging, persistence
 
 
 class Diary:
-    """Writes down what it hears of a call; changes what is asked."""
+    """Records its hook calls and changes the request."""
 
     def __init__(self):
         self.heard = []
@@ -61,7 +61,7 @@ def pictures_of(server, *middleware):
     return image(model=model, middleware=middleware)
 
 
-def test_hooks_change_what_vectors_are_asked_of(run, loopback):
+def test_hooks_can_change_embedding_inputs(run, loopback):
     diary, server = Diary(), loopback(["", ""])
     embedder = vectors_of(server, diary)
 
@@ -74,7 +74,7 @@ def test_hooks_change_what_vectors_are_asked_of(run, loopback):
     assert diary.heard == ["start embedding False", "EmbeddingResult", "end"] * 2
 
 
-def test_hooks_run_once_around_a_chunked_call(run, loopback):
+def test_hooks_run_once_for_a_chunked_call(run, loopback):
     diary, server = Diary(), loopback(["", ""])
 
     async def main():
@@ -88,7 +88,7 @@ def test_hooks_run_once_around_a_chunked_call(run, loopback):
     assert diary.heard == ["start embedding True", "EmbeddingResult", "end"]
 
 
-def test_an_aborted_chunked_call_is_on_abort_and_a_failed_one_on_error(run, loopback):
+def test_aborted_chunked_call_calls_on_abort_and_failed_call_calls_on_error(run, loopback):
     aborted, failed = Diary(), Diary()
     server = loopback(["", ErrorReply(400, "no")])
 
@@ -107,7 +107,7 @@ def test_an_aborted_chunked_call_is_on_abort_and_a_failed_one_on_error(run, loop
     assert failed.heard == ["start embedding False", "error INVALID_REQUEST"]
 
 
-def test_hooks_change_what_pictures_are_asked_of(run, loopback):
+def test_hooks_can_change_image_requests(run, loopback):
     diary, server = Diary(), loopback(["", ""])
     maker = pictures_of(server, diary)
 
@@ -118,7 +118,7 @@ def test_hooks_change_what_pictures_are_asked_of(run, loopback):
     assert diary.heard == ["start image False", "ImageResult", "end"] * 2
 
 
-def test_hooks_stand_around_a_stream_of_pictures(run, loopback):
+def test_hooks_run_around_an_image_stream(run, loopback):
     diary, server = Diary(), loopback(["", ""])
 
     async def main():
@@ -136,7 +136,7 @@ def test_hooks_stand_around_a_stream_of_pictures(run, loopback):
     assert diary.heard == ["start image True", "ImageResult", "end", "start image True", "abort CANCELLED"]
 
 
-def test_what_a_hook_raises_around_vectors_comes_out_as_the_same_object(run, loopback):
+def test_exception_from_an_embedding_hook_is_raised_as_the_same_object(run, loopback):
     raised = RuntimeError("out of paper")
 
     class Failing:
@@ -149,7 +149,7 @@ def test_what_a_hook_raises_around_vectors_comes_out_as_the_same_object(run, loo
     assert caught.value is raised
 
 
-def test_logging_and_persistence_let_vectors_pass(run, loopback):
+def test_logging_and_persistence_do_not_affect_embeddings(run, loopback):
     lines = []
 
     class Drawer:

@@ -1,4 +1,4 @@
-"""Structured answers: types and schemas, validation, repair, the object so far. UPP-1.2 §10.5 and UPP-1.3."""
+"""Structured answers: types and schemas, validation, repair, partial objects. UPP-1.2 §10.5 and UPP-1.3."""
 
 import dataclasses
 import json
@@ -100,7 +100,7 @@ def refused(run, answers, make=llm, method="generate", **options):
     ],
     ids=str,
 )
-def test_data_is_of_the_type_that_was_asked_for(run, make, method, structure, answer, expected):
+def test_turn_data_has_the_requested_type(run, make, method, structure, answer, expected):
     turn, made = asked(run, [answer], make, method, structure=structure)
 
     assert turn.data == expected
@@ -109,7 +109,7 @@ def test_data_is_of_the_type_that_was_asked_for(run, make, method, structure, an
     assert sent["type"] == "object"
 
 
-def test_a_turn_with_typed_data_is_a_turn_as_any_other(run):
+def test_turn_with_typed_data_supports_all_turn_methods(run):
     turn, _ = asked(run, [TOKYO], structure=City)
 
     plain = {"name": "Tokyo", "people": 14}
@@ -121,7 +121,7 @@ def test_a_turn_with_typed_data_is_a_turn_as_any_other(run):
     assert hash(restored) == hash(turn)
 
 
-def test_hooks_and_streams_give_typed_data(run):
+def test_hooks_and_streams_provide_typed_data(run):
     completed = []
     options = {"structure": Place, "strategy": {"on_complete": lambda turn: completed.append(turn.data)}}
 
@@ -150,7 +150,7 @@ def test_hooks_and_streams_give_typed_data(run):
     ],
     ids=str,
 )
-def test_an_answer_that_does_not_fit_is_refused(run, make, method, structure, answer, words):
+def test_answer_that_violates_the_schema_is_rejected(run, make, method, structure, answer, words):
     error = refused(run, [answer], make, method, structure=structure)
 
     assert error.message.startswith("the answer does not fit the structure: ")
@@ -162,7 +162,7 @@ def test_an_answer_that_does_not_fit_is_refused(run, make, method, structure, an
 
 @pytest.mark.parametrize(("make", "method"), BOTH)
 @pytest.mark.parametrize("wrong", ["no", '{"name": "Tokyo", "people": 0}', '{"name": "Atlantis", "people": 1}'])
-def test_one_repair_is_made_where_it_is_allowed(run, make, method, wrong):
+def test_invalid_answer_is_repaired_once_if_allowed(run, make, method, wrong):
     turn, made = asked(run, [wrong, TOKYO], make, method, structure=City, structure_repair=True)
     error = refused(run, [wrong, wrong, TOKYO], make, method, structure=City, structure_repair=True)
 
@@ -175,7 +175,7 @@ def test_one_repair_is_made_where_it_is_allowed(run, make, method, wrong):
     assert error.partial.cycles == 2
 
 
-def test_a_repair_may_use_tools(run):
+def test_repair_can_use_tools(run):
     script = ["no", [{"toolName": "look", "arguments": {"city": "Tokyo"}}], TOKYO]
 
     turn, _ = asked(run, script, structure=City, structure_repair=True, tools=[look])
@@ -184,7 +184,7 @@ def test_a_repair_may_use_tools(run):
     assert (turn.cycles, len(turn.tool_executions)) == (3, 1)
 
 
-def test_a_turn_that_leaves_its_calls_to_the_caller_has_no_data(run):
+def test_turn_that_ends_with_open_tool_calls_has_no_data(run):
     script = [[{"toolName": "look", "arguments": {"city": "Tokyo"}}]]
 
     turn, _ = asked(run, script, structure=City, tools=[look], tool_strategy={"max_iterations": 0})
@@ -193,7 +193,7 @@ def test_a_turn_that_leaves_its_calls_to_the_caller_has_no_data(run):
     assert turn.data is None
 
 
-def test_a_refusal_is_a_turn_without_data(run, loopback):
+def test_model_refusal_gives_a_turn_without_data(run, loopback):
     refusal = {
         "id": "1",
         "object": "chat.completion",
@@ -211,7 +211,7 @@ def test_a_refusal_is_a_turn_without_data(run, loopback):
     assert (turn.data, turn.response.text) == (None, "No.")
 
 
-def test_a_schema_that_is_none_is_refused_before_anything_is_sent(run):
+def test_invalid_schema_is_rejected_before_a_request(run):
     made = llm(model=scripted([TOKYO]), structure={"type": "objekt"})
 
     with pytest.raises(UPPError, match="structure: .*objekt") as caught:
@@ -250,13 +250,13 @@ def local(server):
     return ollama("llama3.2", base_url=server.url)
 
 
-# These are given the schema as a tool: without native support, or without it beside other tools.
+# These models get the schema as a tool: they lack native support, or lack it together with other tools.
 BY_TOOL = (messages, xai_messages, gemini_2)
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("make", [chat, responses, messages, xai_messages, gemini_2, gemini_3, local])
-def test_tools_first_then_the_structured_answer(run, loopback, make, is_streamed):
+def test_structured_answer_follows_the_tool_calls(run, loopback, make, is_streamed):
     def reply(request):
         assert ("json_response" in json.dumps(request.json.get("tools"))) == (make in BY_TOOL)
         if not request.tool_results:
@@ -285,7 +285,7 @@ def test_tools_first_then_the_structured_answer(run, loopback, make, is_streamed
 
 
 @pytest.mark.parametrize("structure", [City, list[Place]], ids=["object", "wrapped"])
-def test_the_object_so_far(run, structure):
+def test_stream_provides_partial_objects(run, structure):
     text = TOKYO if structure is City else f'{{"value": [{TOKYO}]}}'
 
     async def main():

@@ -44,13 +44,13 @@ async def weather(city: str, days: int = 1, unit: Literal["c", "f"] = "c") -> di
 
 @pytest.fixture(params=["pydantic", "annotations"])
 def checker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run a test both with pydantic and as if it were not installed."""
+    """Run a test with pydantic and as if pydantic were not installed."""
     if request.param == "annotations":
         monkeypatch.setitem(sys.modules, "pydantic", None)
     return request.param
 
 
-def test_the_schema_comes_from_signature_and_docstring(checker: str) -> None:
+def test_schema_is_built_from_signature_and_docstring(checker: str) -> None:
     made = tool(weather)
 
     assert made.name == "weather"
@@ -63,7 +63,7 @@ def test_the_schema_comes_from_signature_and_docstring(checker: str) -> None:
     assert properties["unit"]["enum"] == ["c", "f"]
 
 
-async def test_a_tool_is_still_the_function(checker: str) -> None:
+async def test_tool_is_still_callable_as_the_function(checker: str) -> None:
     assert await tool(weather)("Tokyo", days=2) == {"city": "Tokyo", "days": 2, "unit": "c"}
 
 
@@ -77,12 +77,12 @@ async def test_a_tool_is_still_the_function(checker: str) -> None:
         ({"city": "x", "moon": 1}, "moon"),
     ],
 )
-def test_bad_arguments_are_refused_in_words(checker: str, arguments: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_raise_a_descriptive_error(checker: str, arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match="Invalid arguments.*" + words):
         tool(weather)._call(arguments)
 
 
-def test_rich_annotations(checker: str) -> None:
+def test_schemas_of_rich_annotations(checker: str) -> None:
     def plan(
         places: list[Place],
         span: Range,
@@ -121,7 +121,7 @@ def test_pydantic_models_as_parameters() -> None:
         tool(search)._call({"query": {"text": "a"}})
 
 
-def test_options_override_what_the_function_says() -> None:
+def test_options_override_the_signature_and_docstring() -> None:
     @tool(name="sum", description="Adds.", metadata={"openai": {"strict": True}}, inline=True)
     def add(a: int, b: int) -> int:
         """Not this."""
@@ -131,7 +131,7 @@ def test_options_override_what_the_function_says() -> None:
     assert (add._mode, tool(weather)._mode, tool(lambda: 1)._mode) == ("inline", "async", "thread")
 
 
-def test_a_schema_of_ones_own_passes_arguments_unchecked() -> None:
+def test_custom_schema_passes_arguments_without_validation() -> None:
     schema = {"type": "object", "properties": {"x": {"type": "integer"}}, "$defs": {"kept": {}}}
     by_name = Tool("t", "d", schema, lambda x: x)
     by_dict = Tool("t", "d", schema, lambda params: params)
@@ -141,7 +141,7 @@ def test_a_schema_of_ones_own_passes_arguments_unchecked() -> None:
     assert by_dict._call({"x": 1}) == {"x": 1}
 
 
-def test_parameters_that_cannot_be_named_are_refused() -> None:
+def test_parameters_that_cannot_be_passed_by_name_are_rejected() -> None:
     def variadic(*values: int) -> int:
         return sum(values)
 
@@ -151,14 +151,14 @@ def test_parameters_that_cannot_be_named_are_refused() -> None:
         Tool("t", "d", None, 3)  # type: ignore[arg-type]
 
 
-def test_annotations_without_a_schema_are_refused(checker: str) -> None:
+def test_annotations_without_a_schema_are_rejected(checker: str) -> None:
     def strange(x: object, y: memoryview) -> None: ...
 
     with pytest.raises(TypeError, match="JSON Schema"):
         _ = tool(strange).parameters
 
 
-def test_the_context_parameter_is_no_argument() -> None:
+def test_context_parameter_is_not_in_the_schema() -> None:
     def uses(city: str, context: "ToolContext") -> Any:  # type: ignore[name-defined]  # noqa: F821
         return (city, context)
 

@@ -43,7 +43,7 @@ def maybe(schema):
     return either(schema, {"type": "null"})
 
 
-# OpenAI Chat Completions, and what its derivatives add
+# OpenAI Chat Completions, with the additions of compatible vendors
 
 CACHE = {"cache_control": of({"type": const("ephemeral")}, {"ttl": {"enum": ["5m", "1h"]}})}
 CHAT_TEXT = of({"type": const("text"), "text": TEXT}, CACHE)
@@ -171,7 +171,7 @@ RESPONSES_ITEM = either(
             **STATUS,
         },
     ),
-    # The vendor's own tools: a type that is none of the above.
+    # Native tools of the vendor: any type not listed above.
     {"type": "object", "properties": {"type": {"type": "string", "not": {"enum": KNOWN_ITEMS}}}, "required": ["type"]},
 )
 RESPONSES = of(
@@ -395,11 +395,11 @@ def validator(api):
 
 
 def problem(api, body):
-    """Why the vendor would refuse a request; None if it would not."""
+    """Why the vendor would reject a request; None if it would accept it."""
     errors = sorted(validator(api).iter_errors(body), key=lambda error: len(error.absolute_path))
     for error in errors[:1]:
         while error.context:
-            # The branch of a choice that came farthest says the most.
+            # Report the alternative whose error is deepest: it matched the most.
             error = max(error.context, key=lambda inner: len(inner.absolute_path))
         place = "/".join(map(str, error.absolute_path))
         return f"{place}: {error.message[:200]}"
