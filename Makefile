@@ -16,7 +16,7 @@ DEMO_WHEEL := $(VENV)/.wheel-demo
 SELFTEST := target/selftest
 
 # All that a wheel is made of: an edit here, and only here, builds a new one.
-WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
+WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE-THIRD-PARTY requirements/turntree.cyclonedx.json \
 	$(shell find src crates python -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null)
 
 # One interpreter for every PyO3 build, so that cargo does not rebuild PyO3 when clippy follows maturin.
@@ -25,7 +25,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions node lint lint-rust lint-python fmt bench docs wheel lock clean install
+.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions crash node services audit third-party lint lint-rust lint-python fmt bench docs wheel lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,9 +46,17 @@ test-bridge: $(VENV)/.dev $(SELFTEST)/.built
 	PYTHONPATH=$(SELFTEST) $(BIN)/pytest tests/python/bridge $(PYTEST_ARGS)
 
 # The same laws and the same faults as in `make test`, with many more random cases.
-test-long: $(VENV)/.dev $(WHEEL) ## the property tests and the fault injection with many more cases: 20 minutes
+test-long: $(VENV)/.dev $(WHEEL) ## the property tests, the fault injection and exits of processes with many more cases, older versions of pydantic-ai: 50 minutes
 	PROPTEST_CASES=10000 cargo test --locked --package turntree --test it laws
 	TURNTREE_CHAOS_SCENARIOS=50000 $(BIN)/pytest tests/python/chaos --timeout 1200 $(PYTEST_ARGS)
+	TURNTREE_MODEL_EXAMPLES=100 $(BIN)/pytest tests/python/crash/test_model.py --timeout 1200 $(PYTEST_ARGS)
+	TURNTREE_OLD_PYDANTIC_AI=all $(BIN)/pytest -rs $(VERSION_TESTS) -k older_versions $(PYTEST_ARGS)
+	TURNTREE_OPENAPI_EXAMPLES=1400 $(BIN)/pytest -rs tests/python/uaip/test_openapi.py --timeout 1200 $(PYTEST_ARGS)
+	TURNTREE_EXITS=40 $(BIN)/pytest -rs tests/python/package/test_process_exit.py $(PYTEST_ARGS)
+
+# The same test as in `make test`, with more kills. It needs the servers of `make services`, or says what it leaves out.
+crash: $(VENV)/.dev $(WHEEL) ## kill programs with open sessions, 1000 times for each engine of stores: 10 minutes
+	TURNTREE_CRASHES=$${TURNTREE_CRASHES:-1000} $(BIN)/pytest -rs tests/python/crash/test_crash.py tests/python/durable/test_durable_crash.py -s $(PYTEST_ARGS)
 
 # The real Vercel AI SDK on the other end. Where it cannot be had, the tests that need it say that they were skipped;
 # TURNTREE_REQUIRE_NODE=1 makes that a failure.
@@ -61,8 +69,14 @@ tests/node/node_modules/.installed: tests/node/package.json tests/node/package-l
 	cd tests/node && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# The tests find the servers by variables: eval "$$(make services)". `tools/test-services stop` stops them.
+services: ## start PostgreSQL and Redis for the tests of stores; prints the variables for the shell
+	@tools/test-services start
+
+VERSION_TESTS = $(addprefix tests/python/thread_protocol/test_thread_protocol_, versions.py downgrade.py)
+
 test-versions: $(VENV)/.dev $(WHEEL) ## turntree beside older versions of pydantic-ai; needs a package index
-	TURNTREE_OLD_PYDANTIC_AI=1 $(BIN)/pytest -rs tests/python/thread_protocol/test_thread_protocol_versions.py -k older_versions $(PYTEST_ARGS)
+	TURNTREE_OLD_PYDANTIC_AI=1 $(BIN)/pytest -rs $(VERSION_TESTS) -k older_versions $(PYTEST_ARGS)
 
 lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; changes nothing
 
@@ -71,13 +85,20 @@ lint-rust: $(VENV)/.created
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo clippy --package turntree-python --locked -- -D warnings
 	cargo clippy --package turntree-python --locked --features bridge-selftest -- -D warnings
-	@if command -v cargo-deny >/dev/null; then cargo deny check; \
+	$(BIN)/python tools/third_party.py --check
+	@if command -v cargo-deny >/dev/null; then cargo deny check bans licenses sources; \
 		else echo "turntree: cargo-deny is missing, so deny.toml is not checked; install it with: cargo install cargo-deny --locked"; fi
 
 lint-python: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright
+
+audit: ## known vulnerabilities of the dependencies; needs the network, and says what it cannot check
+	tools/audit
+
+third-party: $(VENV)/.created ## after a change of Cargo.lock: the licence texts and the SBOM of the wheel
+	$(BIN)/python tools/third_party.py
 
 fmt: $(VENV)/.dev ## format Rust and Python in place
 	cargo fmt --all

@@ -7,9 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 
 use super::convert::json::{read_argument, to_raw_object};
-use super::data::Data;
+use super::data::{Data, levels};
 use super::to_python::{ToPython, data_class};
 use crate::error::{OrRaise as _, wrong_type};
+use crate::message::check_not_foreign;
 use turntree_core::json::Extra;
 use turntree_core::message::content::{
     AudioBlock, BinaryBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock, TextBlock, VideoBlock,
@@ -20,7 +21,7 @@ data_class! {
     /// Plain text.
     ///
     /// Spec: UPP-1.2 §3.
-    Text as "Text" in "turntree.upp" over TextBlock, type "text" {
+    Text as "Text" in "turntree.upp" over TextBlock, type "text", inside BLOCK {
         /// The text.
         text,
     }
@@ -35,7 +36,7 @@ data_class! {
     /// Reasoning of a model, in assistant messages only.
     ///
     /// Spec: UPP-1.2 §3.
-    Reasoning as "Reasoning" in "turntree.upp" over ReasoningBlock, type "reasoning" {
+    Reasoning as "Reasoning" in "turntree.upp" over ReasoningBlock, type "reasoning", inside BLOCK {
         /// The reasoning.
         text,
     }
@@ -50,7 +51,7 @@ data_class! {
     /// Data of any other type. Allowed in user messages only.
     ///
     /// Spec: UPP-1.2 §3.
-    BinaryData as "Binary" in "turntree.upp" over BinaryBlock, type "binary" {
+    BinaryData as "Binary" in "turntree.upp" over BinaryBlock, type "binary", inside BLOCK {
         /// The bytes.
         data,
         /// The media type, such as `application/zip`.
@@ -119,7 +120,7 @@ pub(crate) fn binary(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Binary> {
 /// An image from an instance or a dict.
 pub(crate) fn image_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ImageBlock> {
     match block_from(value, what)? {
-        ContentBlock::Image(block) => Ok(block),
+        ContentBlock::Image(block) => Ok(*block),
         other => {
             let kind = other.kind();
             Err(PyTypeError::new_err(format!("{what} must be an Image, not a block of type {kind}")))
@@ -136,10 +137,11 @@ pub(crate) fn block_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Conte
         return block_of(data.get())
             .ok_or_else(|| PyTypeError::new_err(format!("{what} must be a content block, a str or a dict")));
     }
+    check_not_foreign(value, what)?;
     if !value.is_instance_of::<PyDict>() {
         return Err(wrong_type(value, what, "a content block, a str or a dict"));
     }
-    read_argument(value, what)
+    read_argument(value, what, levels::BLOCK)
 }
 
 /// Content blocks from a text, or from a list of texts, blocks and dicts.

@@ -80,6 +80,7 @@ pub(crate) fn value_error(error: impl Display) -> PyErr {
 
 /// A class of `turntree.exceptions` by its name.
 pub(crate) fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    gil::protect_thread();
     py.import(intern!(py, "turntree.exceptions"))?.getattr(name)
 }
 

@@ -6,7 +6,7 @@
 //! | layer | files |
 //! |---|---|
 //! | registration | this file |
-//! | agents, sessions, trees | [`agents`] |
+//! | agents, sessions, trees; workflows; agents on servers; servers | [`agents`]; [`uaip`]; [`uamp`]; [`server`] |
 //! | models; documents of ThreadProtocol | [`upp`]; [`thread_protocol`], [`render`] |
 //! | messages and threads | [`thread`], [`message`], [`records`], [`media`], [`content`] |
 //! | data classes and conversions | [`data`], [`to_python`], [`time`], [`convert`] |
@@ -31,10 +31,14 @@ mod message;
 mod python_exception;
 mod records;
 mod render;
+mod server;
+mod store;
 mod thread;
 mod thread_protocol;
 mod time;
 mod to_python;
+mod uaip;
+mod uamp;
 mod upp;
 
 /// Documents and streams are many small values. With the system's allocator a conversion takes a quarter longer.
@@ -60,9 +64,26 @@ mod _core {
         strategy::StrategyContext,
         stream::{AgentStream, AgentStreamEvent, SubAgentRun, UapEvent},
         tool_context::ToolContext,
+        toolset_context::ToolsetContext,
     };
     #[pymodule_export]
     use super::data::{_restore, Data};
+    #[pymodule_export]
+    use super::server::{asgi::AsgiCore, native::ServerCore};
+    #[pymodule_export]
+    use super::store::{import::ImportCore, store::StoreCore};
+    #[pymodule_export]
+    use super::uaip::{
+        client::{UaipClientCore, UaipSessionCore},
+        serve::{uaip_asgi, uaip_openapi, uaip_server},
+        state::PyState,
+        workflow::WorkflowCore,
+    };
+    #[pymodule_export]
+    use super::uamp::{
+        client::{UampClientCore, UampSessionCore, uamp_verify},
+        serve::{uamp_asgi, uamp_server},
+    };
     #[pymodule_export]
     use super::upp::{
         config::ProviderConfig,
@@ -77,10 +98,12 @@ mod _core {
             request::{CallRequest, CallResponse},
             state::CallState,
         },
-        model::{ModelReference, custom_model, scripted},
+        model::{ModelReference, custom_model, recorded_model, scripted},
         prices::{price_rows, set_price_rows, tokens_cost},
+        recorded::ModelCall,
         replay::{Replay, replay},
         request::ModelRequest,
+        request_guard::guard_requests,
         result_stream::ResultStream,
         retry::{ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket},
         scripted::PyReply,

@@ -14,7 +14,7 @@ use super::bridge::gc::GcRoots;
 use super::bridge::gil;
 use super::content::{binary, block_from, source};
 use super::convert::json::read_argument;
-use super::data::DataClass;
+use super::data::{DataClass, levels};
 use super::to_python::{ToPython, data_class};
 use crate::error::OrRaise as _;
 use turntree_core::json::Extra;
@@ -59,7 +59,7 @@ macro_rules! media_methods {
                 block: &Bound<'_, PyAny>,
             ) -> PyResult<Py<PyAny>> {
                 match block_from(block, "block")? {
-                    ContentBlock::$class(block) => Self::wrap(py, Arc::new(block)),
+                    ContentBlock::$class(block) => Self::wrap(py, Arc::new(*block)),
                     other => Err(PyTypeError::new_err(format!("block must be of type {}, not {}", Self::KIND, other.kind()))),
                 }
             }
@@ -110,7 +110,7 @@ macro_rules! binary_media {
     ) => {
         data_class! {
             $(#[doc = $doc])*
-            $class as $name in "turntree.upp" over $block, type $kind {
+            $class as $name in "turntree.upp" over $block, type $kind, inside BLOCK {
                 /// The bytes of the file.
                 data,
                 #[doc = concat!("The media type, such as `", $mime_type, "`.")]
@@ -176,7 +176,7 @@ data_class! {
     /// An image. Usually created by one of the class methods.
     ///
     /// Spec: UPP-1.2 §3 and §8.
-    Image as "Image" in "turntree.upp" over ImageBlock, type "image" {
+    Image as "Image" in "turntree.upp" over ImageBlock, type "image", inside BLOCK {
         /// The media type, such as `image/png`.
         mime_type,
         /// Width in pixels, or None.
@@ -341,5 +341,5 @@ fn source_from<T: serde::de::DeserializeOwned>(value: &Bound<'_, PyAny>, kinds: 
         let message = format!("source must be a dict whose \"type\" is one of {}", kinds.join(", "));
         return Err(PyTypeError::new_err(message));
     }
-    read_argument(value, "source")
+    read_argument(value, "source", levels::SOURCE)
 }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -11,7 +12,7 @@ use pyo3::types::{PyDict, PyList, PyString};
 use super::content::{block_from, content_from};
 use super::convert::error::wrong_kind;
 use super::convert::json::{to_raw, to_raw_object};
-use super::data::{Data, DataClass, extract, value_of};
+use super::data::{Data, DataClass, extract, levels, value_of};
 use super::records::{ToolCall, ToolResult};
 use super::to_python::{ToPython, attributes};
 use crate::error::wrong_type;
@@ -67,6 +68,8 @@ impl ToPython for Arc<CoreMessage> {
 
 impl DataClass for Message {
     type Value = CoreMessage;
+    const OUTER_LEVELS: usize = levels::MESSAGE;
+
     fn wrap(py: Python<'_>, value: Arc<CoreMessage>) -> PyResult<Py<PyAny>> {
         wrap(py, value)
     }
@@ -77,6 +80,7 @@ macro_rules! message_class {
     ($class:ident, $kind:expr) => {
         impl DataClass for $class {
             type Value = CoreMessage;
+            const OUTER_LEVELS: usize = levels::MESSAGE;
 
             fn wrap(py: Python<'_>, value: Arc<CoreMessage>) -> PyResult<Py<PyAny>> {
                 wrap(py, value)
@@ -289,10 +293,34 @@ where
 /// # Errors
 /// `TypeError` naming the argument, or `turntree.ValidationError`.
 pub(crate) fn message_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<CoreMessage>> {
+    check_not_foreign(value, what)?;
     if value.is_instance_of::<PyDict>() || value.is_instance_of::<Message>() {
         return extract::<Message>(value, what);
     }
     Err(wrong_type(value, what, "a message (or its dict)"))
+}
+
+/// Refuses messages of other libraries with the way to convert them.
+///
+/// # Errors
+/// `TypeError` for a dict in the form of OpenAI's API, and for objects of Pydantic AI.
+pub(crate) fn check_not_foreign(value: &Bound<'_, PyAny>, what: &str) -> PyResult<()> {
+    if let Ok(dict) = value.cast::<PyDict>() {
+        if dict.contains("role")? && !dict.contains("type")? {
+            return Err(PyTypeError::new_err(format!(
+                "{what} is a message in the form of OpenAI's API; write it as UserMessage(content) or \
+                 AssistantMessage(content) of turntree.upp"
+            )));
+        }
+        return Ok(());
+    }
+    let module = value.get_type().module()?;
+    if module.to_str()?.split('.').next() == Some("pydantic_ai") {
+        return Err(PyTypeError::new_err(format!(
+            "{what} is a message of Pydantic AI; convert the history with turntree.upp.from_pydantic_ai(messages)"
+        )));
+    }
+    Ok(())
 }
 
 /// Content blocks and tool calls from a list of both; `what` names the list in errors.

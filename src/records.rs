@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyList, PyString};
 
 use super::bridge::gc::garbage_collected;
 use super::content::source;
 use super::convert::json::to_raw;
-use super::data::{Data, DataClass, parse, value_of};
+use super::data::{Data, DataClass, levels, parse, value_of};
 use super::to_python::{ToPython, attributes, data_class};
 use turntree_core::json::Extra;
 use turntree_core::message::{self, Delta, StreamEvent as CoreEvent};
@@ -20,7 +20,7 @@ data_class! {
     /// A tool call that a model requests.
     ///
     /// Spec: UPP-1.2 §4.
-    ToolCall as "ToolCall" in "turntree.upp" over message::ToolCall {
+    ToolCall as "ToolCall" in "turntree.upp" over message::ToolCall, inside BLOCK {
         /// Id of the call. Its result has the same id.
         tool_call_id,
         /// Name of the tool.
@@ -40,7 +40,7 @@ data_class! {
     /// The result of a tool call.
     ///
     /// Spec: UPP-1.2 §4.
-    ToolResult as "ToolResult" in "turntree.upp" over message::ToolResult {
+    ToolResult as "ToolResult" in "turntree.upp" over message::ToolResult, inside BLOCK {
         /// Id of the call.
         tool_call_id,
         /// The result as JSON data.
@@ -57,11 +57,40 @@ data_class! {
     }
 }
 
-data_class! {
-    /// The record of one tool execution.
-    ///
-    /// Spec: UPP-1.2 §5.
-    ToolExecution as "ToolExecution" in "turntree.upp" over message::ToolExecution {
+/// The record of one tool execution.
+///
+/// Spec: UPP-1.2 §5.
+#[pyclass(frozen, extends = Data, module = "turntree.upp")]
+pub(crate) struct ToolExecution {
+    /// What the tool raised, in a turn that its run returned.
+    exception: Option<Py<PyAny>>,
+}
+
+impl DataClass for ToolExecution {
+    type Value = message::ToolExecution;
+    const OUTER_LEVELS: usize = levels::MESSAGE;
+    fn wrap(py: Python<'_>, value: Arc<message::ToolExecution>) -> PyResult<Py<PyAny>> {
+        Self::with_exception(py, value, None)
+    }
+}
+
+impl ToolExecution {
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a message::ToolExecution> {
+        value_of(slf.as_super())
+    }
+
+    fn with_exception(
+        py: Python<'_>,
+        value: Arc<message::ToolExecution>,
+        exception: Option<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let base = PyClassInitializer::from(Data::new(value));
+        Ok(Py::new(py, base.add_subclass(Self { exception }))?.into_any())
+    }
+}
+
+attributes! {
+    ToolExecution {
         /// Name of the tool.
         tool_name,
         /// Id of the call.
@@ -79,11 +108,24 @@ data_class! {
     }
 }
 
+#[pymethods]
+impl ToolExecution {
+    /// The exception that the tool raised, with its traceback; None if it raised none.
+    ///
+    /// Only the turn that a run returns has it: it is not part of the data, and is not saved, pickled or compared.
+    #[getter]
+    fn exception(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.exception.as_ref().map(|exception| exception.clone_ref(py))
+    }
+}
+
+garbage_collected!(ToolExecution: exception);
+
 data_class! {
     /// Tokens of one model call.
     ///
     /// Spec: UPP-1.2 §6.
-    CycleUsage as "CycleUsage" in "turntree.upp" over message::CycleUsage {
+    CycleUsage as "CycleUsage" in "turntree.upp" over message::CycleUsage, inside CYCLE_USAGE {
         /// Input tokens.
         input_tokens,
         /// Output tokens.
@@ -101,7 +143,7 @@ data_class! {
     /// Tokens of a model call, or of all calls of a turn.
     ///
     /// Spec: UPP-1.2 §6.
-    TokenUsage as "TokenUsage" in "turntree.upp" over message::TokenUsage {
+    TokenUsage as "TokenUsage" in "turntree.upp" over message::TokenUsage, inside USAGE {
         /// Input tokens.
         input_tokens,
         /// Output tokens.
@@ -143,12 +185,15 @@ data_class! {
 pub(crate) struct Turn {
     /// The structured answer as an instance of the requested type.
     data: Option<Py<PyAny>>,
+    /// The exceptions of the tools by the id of the call.
+    exceptions: Option<Py<PyDict>>,
 }
 
 impl DataClass for Turn {
     type Value = message::Turn;
+    const OUTER_LEVELS: usize = levels::MESSAGES;
     fn wrap(py: Python<'_>, turn: Arc<message::Turn>) -> PyResult<Py<PyAny>> {
-        Self::with_data(py, turn, None)
+        Self::of_run(py, turn, None, None)
     }
 }
 
@@ -157,14 +202,22 @@ impl Turn {
         value_of(slf.as_super())
     }
 
-    /// A turn whose `data` is an instance of the requested type. Pickling and copying make it plain data again.
-    pub(crate) fn with_data(
+    /// The turn of a run: `data` is an instance of the requested type, `exceptions` has what tools raised by the id of the
+    /// call. Pickling and copying make it plain data again.
+    pub(crate) fn of_run(
         py: Python<'_>,
         turn: Arc<message::Turn>,
         data: Option<Py<PyAny>>,
+        exceptions: Option<Py<PyDict>>,
     ) -> PyResult<Py<PyAny>> {
         let base = PyClassInitializer::from(Data::new(turn));
-        Ok(Py::new(py, base.add_subclass(Self { data }))?.into_any())
+        Ok(Py::new(py, base.add_subclass(Self { data, exceptions }))?.into_any())
+    }
+}
+
+impl ToPython for message::ToolExecution {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(ToolExecution::wrap(py, Arc::new(self.clone()))?.into_bound(py))
     }
 }
 
@@ -178,14 +231,14 @@ attributes! {
     Turn {
         /// The new messages in order, the user's message first.
         messages,
-        /// Records of the tool executions, in the order in which they finished.
-        tool_executions,
         /// Tokens of all model calls.
         usage,
         /// Number of model calls.
         cycles,
         /// The last assistant message.
         response = message::Turn::response,
+        /// Text of the last assistant message, without its reasoning.
+        text = |turn: &message::Turn| turn.response().text(),
     }
 }
 
@@ -199,9 +252,22 @@ impl Turn {
             None => Self::of(slf)?.data.to_python(slf.py()),
         }
     }
+
+    /// Records of the tool executions, in the order in which they finished.
+    #[getter]
+    fn tool_executions<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, turn) = (slf.py(), Self::of(slf)?);
+        let Some(exceptions) = &slf.get().exceptions else { return turn.tool_executions.to_python(py) };
+        let record = |execution: &message::ToolExecution| {
+            let exception = exceptions.bind(py).get_item(&execution.tool_call_id)?.map(Bound::unbind);
+            ToolExecution::with_exception(py, Arc::new(execution.clone()), exception)
+        };
+        let records = turn.tool_executions.iter().map(record).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyList::new(py, records)?.into_any())
+    }
 }
 
-garbage_collected!(Turn: data);
+garbage_collected!(Turn: data, exceptions);
 
 data_class! {
     /// One event of a stream.

@@ -8,7 +8,7 @@ use turntree_agents::session::SessionSnapshot;
 use turntree_agents::tree::ThreadTree;
 use turntree_core::json::{ParseError, check_utf8};
 use turntree_core::limits::Limits;
-use turntree_core::render::Transcript;
+use turntree_core::render::{Transcript, visible_lines};
 use turntree_thread_protocol::ThreadError;
 use turntree_thread_protocol::bulk::{Settings, format};
 
@@ -26,7 +26,7 @@ pub(crate) fn _render(
     let transcript = py.detach(|| transcript(data, from_));
     let mut transcript = transcript.map_err(|error| match error {
         Unreadable::Document(error) => error.to_exception(py),
-        Unreadable::Tree(error) => error.to_exception(py),
+        Unreadable::Tree(error) | Unreadable::Json(error) => error.to_exception(py),
         Unreadable::Unknown => PyValueError::new_err(format!(
             "{}: not a document that turntree shows: a thread, a history of Pydantic AI, a session or a tree",
             name.unwrap_or("the input")
@@ -41,6 +41,7 @@ pub(crate) fn _render(
     }
     Ok(py.detach(|| match style {
         "html" => transcript.html(),
+        "terminal-html" => visible_lines(&transcript.html()).into_owned(),
         style => transcript.text(style == "ansi"),
     }))
 }
@@ -48,6 +49,7 @@ pub(crate) fn _render(
 enum Unreadable {
     Document(ThreadError),
     Tree(ParseError),
+    Json(ParseError),
     Unknown,
 }
 
@@ -64,7 +66,8 @@ fn transcript(data: &[u8], from: Option<&str>) -> Result<Transcript, Unreadable>
         return Ok(tree.transcript("Tree"));
     }
     let format = from.map_or_else(|| format::detect(data), format::named).and_then(|format| format.read);
-    let read = format.ok_or(Unreadable::Unknown)?;
+    let read =
+        format.ok_or_else(|| format::json_error(data).map_or(Unreadable::Unknown, Unreadable::Json))?;
     let data = data.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(data);
     Ok(read(data, &Settings::default()).map_err(Unreadable::Document)?.transcript())
 }

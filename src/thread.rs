@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyString, PyTuple};
 use serde::{Deserialize, Serialize};
 
 use super::bridge::gil::lock;
 use super::content::content_from;
-use super::data::{Data, DataClass, extract, value_of};
+use super::data::{Data, DataClass, extract, levels, value_of};
 use super::message::message_from;
 use super::records::Turn;
 use super::to_python::{ToPython, attributes};
@@ -108,6 +108,7 @@ pub(crate) struct Thread;
 
 impl DataClass for Thread {
     type Value = SharedThread;
+    const OUTER_LEVELS: usize = levels::MESSAGES;
     const FROZEN: bool = false;
     fn wrap(py: Python<'_>, value: Arc<SharedThread>) -> PyResult<Py<PyAny>> {
         Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
@@ -251,7 +252,13 @@ pub(crate) fn history_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<His
     if let Ok(thread) = value.cast::<Thread>() {
         return Ok(Thread::of(thread)?.read()?.messages);
     }
+    let wrong =
+        || wrong_type(value, what, "a Thread or a list of messages (the history comes before the input)");
+    // A text is iterable, and an empty one would be an empty history.
+    if value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() {
+        return Err(wrong());
+    }
     let list = value.getattr(intern!(value.py(), "messages")).unwrap_or_else(|_| value.clone());
-    let items = list.try_iter().map_err(|_| wrong_type(value, what, "a Thread or a list of messages"))?;
+    let items = list.try_iter().map_err(|_| wrong())?;
     items.enumerate().map(|(place, item)| message_from(&item?, &format!("{what}[{place}]"))).collect()
 }

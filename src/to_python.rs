@@ -147,13 +147,14 @@ pub(crate) fn read<'a, T, R>(value: &'a T, read: impl FnOnce(&'a T) -> R) -> R {
     read(value)
 }
 
-/// Defines a Python data class over one type of value, with [`attributes`]. `type` is the class attribute `type`.
+/// Defines a Python data class over one type of value, with [`attributes`]. `type` is the class attribute `type`, `inside` the
+/// levels around the value in a document.
 ///
 /// Further methods follow the attributes, as in `#[pymethods]`.
 macro_rules! data_class {
     (
         $(#[doc = $doc:literal])*
-        $class:ident as $name:literal in $module:literal over $value:ty $(, type $kind:literal)? {
+        $class:ident as $name:literal in $module:literal over $value:ty $(, type $kind:literal)? $(, inside $levels:ident)? {
             $($attributes:tt)*
         }
         $($methods:tt)*
@@ -164,6 +165,7 @@ macro_rules! data_class {
 
         impl $crate::data::DataClass for $class {
             type Value = $value;
+            $( const OUTER_LEVELS: usize = $crate::data::levels::$levels; )?
             fn wrap(py: Python<'_>, value: std::sync::Arc<$value>) -> PyResult<Py<PyAny>> {
                 let base = PyClassInitializer::from($crate::data::Data::new(value));
                 Ok(Py::new(py, base.add_subclass(Self))?.into_any())

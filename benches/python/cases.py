@@ -14,6 +14,9 @@ TOOL_ANSWER = "2 + 3 = 5"
 DELTAS = 500
 CONCURRENT = 500
 CONVERTED_MESSAGES = 10_000
+# One run of a saved session: each step is a model call, and all but the last one call a tool with a result of 1 KB.
+STEPS = 20
+DONE = "Done."
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class Case:
     Attributes:
         name: The function of a peer's file that prepares it.
         title: What a reader calls it.
-        group: "import", "agent" (milliseconds of work over the mock server) or "conversion" (megabytes a second).
+        group: "import", "agent" (milliseconds of work over the mock server), "conversion" (megabytes a second) or
+            "store" (steps of saved sessions a second, with a model that is a function).
         target: What turntree holds itself to, as words.
         limit: The same as a number, in seconds (at most) or megabytes a second (at least).
     """
@@ -47,6 +51,15 @@ CASES = (
     Case("history_10", "plain turn after 10 messages", "agent"),
     Case("history_100", "plain turn after 100 messages", "agent"),
     Case("history_1000", "plain turn after 1 000 messages", "agent"),
+    Case("saved_sqlite", f"{STEPS} steps of a new session, saved to SQLite after each step", "store"),
+    Case("saved_sqlite_tool", f"{STEPS} steps of a new session, saved to SQLite after each response and tool", "store"),
+    Case("saved_sqlite_once", f"{STEPS} steps of a new session, saved to SQLite at the end", "store"),
+    Case("saved_postgres", f"{STEPS} steps of a new session, saved to PostgreSQL after each step", "store"),
+    Case(
+        "saved_postgres_tool",
+        f"{STEPS} steps of a new session, saved to PostgreSQL after each response and tool",
+        "store",
+    ),
     Case("objects_to_thread", "Pydantic AI objects → ThreadProtocol", "conversion", "≥ 200 MB/s", 200.0),
     Case("json_to_thread_json", "history JSON → ThreadProtocol JSON", "conversion", "≥ 200 MB/s", 200.0),
     Case("thread_to_objects", "ThreadProtocol → Pydantic AI objects", "conversion", "≥ 150 MB/s", 150.0),
@@ -74,6 +87,12 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
+def read(page: int) -> str:
+    """Read a page."""
+    Tally.calls += 1
+    return f"{page:9} ".ljust(1000, "x")
+
+
 def past(count: int) -> list[tuple[str, str]]:
     """Return a history: alternating roles ("user" and "assistant"), each with a text of 196 characters."""
     return [("assistant" if number % 2 else "user", f"{number:06} " * 28) for number in range(count)]
@@ -92,6 +111,8 @@ def check(case: str, result: object) -> None:
         expected = TOOL_ANSWER
     elif case.startswith("stream"):
         expected = DELTAS
+    elif case.startswith("saved_"):
+        expected = DONE
     elif case == "plain" or case.startswith("history_"):
         expected = PLAIN_ANSWER
     else:

@@ -1,20 +1,28 @@
-"""Cost of a checkpoint with 10 to 10 000 messages, and of restoring and branching with 10 000 messages.
+"""Cost of checkpoints with 10 to 10 000 messages, of restoring and branching, and the size of a run.
 
-    python benches/python/checkpoints.py [--samples 25]
+    python benches/python/checkpoints.py [--samples 25] [--size]
 
 CPU time, medians. A checkpoint is the difference between a run of 100 steps with a checkpoint each and one without,
 divided by the number of steps. The other figures include the call from Python.
+
+The size is that of the JSON of a run of 100 steps, each with a tool call and 1 KB of result: members that UAP-1.0 §13
+requires, and the rest. Memory is RssAnon (Linux) of 50 such sessions, live or loaded, each in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
+import json
+import multiprocessing
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from turntree import agent, session
+from turntree import Session, agent, session
 from turntree.execution import loop
 from turntree.upp import UserMessage, scripted, tool
 
@@ -83,11 +91,111 @@ async def measure(samples: int) -> None:
     print(f"restore  {statistics.median([await restore() for _ in range(samples)]):.2f} µs")
 
 
+REQUIRED = ("id", "sessionId", "timestamp", "step", "threadId", "state", "subAgentStates")
+
+
+@tool(inline=True)
+def read(page: int) -> str:
+    """Read a page."""
+    return f"{page:9} ".ljust(1000, "x")
+
+
+def reader(**options):
+    replies = [*([{"toolName": "read", "arguments": {"page": page}}] for page in range(STEPS - 1)), "Done."]
+    return session(
+        agent(model=scripted(replies), tools=[read], execution=loop(max_iterations=STEPS)),
+        **options,
+    )
+
+
+def compact(value: object) -> int:
+    return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+class Counter:
+    """A store that counts the bytes that were saved."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def save(self, key: str, data: str) -> None:
+        self.written += len(data)
+
+    def load(self, key: str) -> None:
+        return None
+
+    def delete(self, key: str) -> None:
+        pass
+
+
+async def size() -> str:
+    made = reader()
+    await made.run("Read the book.")
+    text = made.to_json()
+    document = json.loads(text)
+    required = compact(document["threadTree"])
+    messages = sum(compact(checkpoint["state"]["messages"]) for checkpoint in document["checkpoints"])
+    for checkpoint in document["checkpoints"]:
+        required += compact({name: checkpoint[name] for name in REQUIRED})
+    print(
+        f"JSON of {STEPS} steps of 1 KB: {len(text) / 1e6:.2f} MB; required by UAP-1.0 {required / 1e6:.2f} MB "
+        f"(state.messages {messages / 1e6:.2f} MB); the rest {(len(text) - required) / 1e6:.3f} MB",
+        flush=True,
+    )
+    for interval in ("turn", "step", "tool"):
+        store = Counter()
+        await reader(persistence=store, save_interval=interval).run("Read the book.")
+        print(f"saved with save_interval={interval!r}: {store.written / 1e6:.1f} MB", flush=True)
+    return text
+
+
+def resident() -> int:
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("RssAnon"))
+
+
+def memory(path: str | None, sessions: int = 50) -> None:
+    """Print the memory of sessions that are read from a file, or that run."""
+
+    async def live() -> Session:
+        made = reader()
+        await made.run("Read the book.")
+        return made
+
+    async def grow() -> float:
+        warm = session(agent(model=scripted(["Hi."])))
+        await warm.run("Hello")
+        Session.from_json(warm.to_json(), warm.agent)
+        gc.collect()
+        before, held = resident(), []
+        for _ in range(sessions):
+            held.append(Session.from_json(Path(path).read_text(), warm.agent) if path else await live())
+        gc.collect()
+        return (resident() - before) / len(held)
+
+    name = "loaded" if path else "live"
+    print(f"memory of a {name} session of {STEPS} steps of 1 KB: {asyncio.run(grow()) / 1e3:.0f} KB", flush=True)
+
+
+def measure_size() -> None:
+    text = asyncio.run(size())
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(text)
+        file.flush()
+        for path in (None, file.name):
+            process = multiprocessing.get_context("spawn").Process(target=memory, args=(path,))
+            process.start()
+            process.join()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--samples", type=int, default=25)
+    parser.add_argument("--size", action="store_true", help="print the size of a run only")
     options = parser.parse_args()
-    asyncio.run(measure(options.samples))
+    if not options.size:
+        asyncio.run(measure(options.samples))
+    measure_size()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
     python benches/python/compare.py --quick                # a quick run; do not publish its numbers
     python benches/python/compare.py --peers turntree,agno --cases plain,tool
     python benches/python/compare.py --markdown docs/benchmarks.md
+    eval "$(make services)" && python benches/python/compare.py --cases saved_sqlite,saved_postgres   # and so on
 
 Uses the standard library only. Requires Python 3.10 or newer, which also creates the environments.
 """
@@ -29,8 +30,9 @@ from typing import Any
 
 import environments
 import report
-from cases import BY_NAME, CASES, Case
+from cases import BY_NAME, CASES, STEPS, Case
 from environments import Environment, InstallError
+from saved import FOLDER, POSTGRES
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -171,7 +173,7 @@ class Comparison:
         """Build the mock server and, if requested, the floor."""
         command = ["cargo", "build", "--quiet", "--release", "--manifest-path", str(SERVER / "Cargo.toml")]
         target = Path(os.environ.get("CARGO_TARGET_DIR", SERVER / "target")) / "release"
-        if any(case != "import" and BY_NAME[case].group != "conversion" for case in self.options.cases):
+        if any(case != "import" and BY_NAME[case].group not in ("conversion", "store") for case in self.options.cases):
             _say("mock server")
             subprocess.run([*command, "--locked"], check=True)
             self.binaries["server"] = target / "mock_server"
@@ -185,7 +187,8 @@ class Comparison:
 
     def run(self) -> None:
         """Measure all cases in sequence."""
-        with self._server() as url:
+        with self._server() as url, tempfile.TemporaryDirectory(prefix="turntree-bench-") as folder:
+            os.environ[FOLDER] = folder
             for name in self.options.cases:
                 case = BY_NAME[name]
                 _say(case.title)
@@ -279,6 +282,8 @@ class Comparison:
                     continue
                 row[name]["cpu"].append(times["cpu"] / worker.iterations)
                 row[name]["wall"].append(times["wall"] / worker.iterations)
+                if "disk" in times:
+                    row[name].setdefault("disk", []).append(times["disk"] / worker.iterations)
                 if "peak_rss" in times:
                     row[name]["peak_rss"] = times["peak_rss"]
 
@@ -302,6 +307,10 @@ class Comparison:
         else:
             if case.name in module.UNSUPPORTED:
                 return module.UNSUPPORTED[case.name]
+            if case.group == "store" and not hasattr(module, case.name):
+                return None
+            if case.name.startswith("saved_postgres") and POSTGRES not in os.environ:
+                return f"{POSTGRES} is not set; start the server with tools/test-services"
             name_of_environment = name
         environment = self.environments.get(name_of_environment)
         return [str(environment.python), str(HERE / "worker.py"), name, case.name, url] if environment else None
@@ -375,6 +384,9 @@ def _line(cell: dict[str, Any]) -> str:
     if "error" in cell:
         return f"failed: {cell['error'][:200]}"
     samples = sorted(cell["cpu"])
+    if "disk" in cell:
+        wall = sorted(cell["wall"])[len(samples) // 2]
+        return f"{STEPS / wall:10.0f} steps/s  {samples[len(samples) // 2] / STEPS * 1e3:.3f} ms CPU a step"
     speed = f"  {cell['bytes'] / samples[len(samples) // 2] / 1e6:.0f} MB/s" if "bytes" in cell else ""
     return f"{samples[len(samples) // 2] * 1e3:10.3f} ms CPU  × {cell['iterations']}{speed}"
 

@@ -1,8 +1,9 @@
-"""A session with many turns: the cost of its JSON by length, and its memory in addition to its text.
+"""A session with many turns: the cost of its JSON by length, and its memory, live and loaded, in addition to its text.
 
     python benches/python/long_session.py [--turns 10000] [--characters 1000] [--no-checkpoints] [--once]
 
-Memory is RssAnon (Linux), minus that of the same process before the first turn.
+Memory is RssAnon (Linux), minus that of the same process before the first turn. That of a loaded session
+is the difference between two sessions and one, in a process of its own.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import multiprocessing
 import statistics
+import tempfile
 import time
 from pathlib import Path
 
-from turntree import agent, session
+from turntree import Session, agent, session
 from turntree.upp import ModelResponse, TokenUsage, create_provider, scripted
 
 
@@ -37,6 +40,28 @@ class Echo:
     async def generate(self, request) -> ModelResponse:
         self.count += 1
         return ModelResponse(text(self.count, self.characters), usage=TokenUsage(1, 1))
+
+
+def load(path: str, said: int, turns: int) -> None:
+    """Print the memory of a session that is read from a file."""
+    warm = session(agent(model=scripted(["Hi."])))
+    Session.from_json(warm.to_json(), warm.agent)
+    gc.collect()
+    before = resident()
+    held, sizes = [], []
+    for _ in range(2):
+        begun = time.process_time()
+        held.append(Session.from_json(Path(path).read_text(), warm.agent))
+        seconds = time.process_time() - begun
+        gc.collect()
+        sizes.append(resident() - before)
+    # The allocator keeps what reading the first document needed, and the second one reuses it.
+    print(
+        f"{turns:6} turns: memory of a loaded session {(sizes[1] - sizes[0]) / 1e6:7.2f} MB = "
+        f"{(sizes[1] - sizes[0]) / said:.2f} × the text, in {seconds * 1000:.0f} ms; the process after the first "
+        f"one {sizes[0] / 1e6:.2f} MB",
+        flush=True,
+    )
 
 
 async def measure(turns: int, characters: int, *, checkpoints: bool, look: bool) -> None:
@@ -66,6 +91,12 @@ async def measure(turns: int, characters: int, *, checkpoints: bool, look: bool)
                 f"JSON {written / 1e6:.2f} MB in {seconds * 1000:.1f} ms, {seconds / (number + 1) * 1e6:.2f} µs a turn",
                 flush=True,
             )
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(talk.to_json())
+        file.flush()
+        process = multiprocessing.get_context("spawn").Process(target=load, args=(file.name, said, turns))
+        process.start()
+        process.join()
 
 
 def main() -> None:

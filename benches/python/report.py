@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cases import BY_NAME, CASES, Case
+from cases import BY_NAME, CASES, STEPS, Case
 
 OURS = "turntree"
 FLOOR = "floor"
@@ -65,8 +65,8 @@ def summarise(result: dict[str, Any]) -> None:
 
 def markdown(result: dict[str, Any]) -> str:
     """Return the report."""
-    parts = [_machine(result), _targets(result), "### CPU time of the process\n\n" + _agents(result, "cpu")]
-    parts += ["### Wall time\n\n" + _agents(result, "wall"), _conversions(result), _notes(result)]
+    parts = [_machine(result), _targets(result), _agents(result, "cpu", "CPU time of the process")]
+    parts += [_agents(result, "wall", "Wall time"), _saved(result), _conversions(result), _notes(result)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -137,16 +137,42 @@ def _verdict(case: Case, cell: dict[str, Any]) -> str:
     return "met" if median <= case.limit else "**missed**"
 
 
-def _agents(result: dict[str, Any], clock: str) -> str:
+def _agents(result: dict[str, Any], clock: str, title: str) -> str:
     peers = [name for name in result["peers"] if any(name in row for row in result["cases"].values())]
-    lines = [f"| case | {' | '.join(peers)} |", f"|---{'|---' * len(peers)}|"]
+    lines = [f"### {title}", "", f"| case | {' | '.join(peers)} |", f"|---{'|---' * len(peers)}|"]
     for case in CASES:
         row = result["cases"].get(case.name)
-        if row is None or case.group == "conversion":
+        if row is None or case.group in ("conversion", "store"):
             continue
         cells = [_value(case, row.get(name), clock) + _ratio(row.get(name), clock) for name in peers]
         lines.append(f"| {case.title} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 4 else ""
+
+
+def _saved(result: dict[str, Any]) -> str:
+    """Return the table of saved sessions."""
+    lines = [
+        "### Steps of saved sessions",
+        "",
+        "| peer | steps a second (wall) | CPU a step | bytes on disk a step |",
+        "|---|---|---|---|",
+    ]
+    for case in CASES:
+        if case.group != "store":
+            continue
+        for name, cell in result["cases"].get(case.name, {}).items():
+            if "wall_median" not in cell:
+                continue
+            wall, cpu = cell["wall_median"] / STEPS, cell["cpu_median"] / STEPS
+            disk = statistics.median(cell["disk"]) / STEPS
+            columns = [
+                f"{name}: {case.title.partition(', ')[2]}",
+                f"{_digits(1 / wall)}" + _ratio(cell, "wall"),
+                f"{_digits(cpu * 1e3)} ms" + _ratio(cell, "cpu"),
+                _digits(disk),
+            ]
+            lines.append(f"| {' | '.join(columns)} |")
+    return "\n".join(lines) if len(lines) > 4 else ""
 
 
 def _conversions(result: dict[str, Any]) -> str:

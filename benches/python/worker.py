@@ -43,6 +43,8 @@ class Runner:
             before = cases.Tally.calls
             self.measure(1)
             expected = {"tool": 1, "concurrent": cases.CONCURRENT}.get(self.name, 0)
+            if cases.BY_NAME[self.name].group == "store":
+                expected = cases.STEPS - 1
             if cases.Tally.calls - before != expected:
                 raise ValueError(f"the tool ran {cases.Tally.calls - before} times, expected {expected}")
             if time.perf_counter() - start > WARM_UP_SECONDS:
@@ -82,6 +84,9 @@ def prepare(peer: str, name: str, url: str) -> tuple[Callable[[], Any], dict[str
         prepared.verify()
         facts["bytes"] = prepared.size
         return prepared.once, facts
+    if cases.BY_NAME[name].group == "store":
+        saved = getattr(module, name)()
+        return saved.once, {"saved": saved}
     if name == "concurrent":
         return _concurrently(module.tool(url)), facts
     if name.startswith("history_"):
@@ -115,6 +120,9 @@ def main() -> None:
         once, facts = prepare(arguments.peer, arguments.case, arguments.url)
         runner = Runner(arguments.case, once)
         runner.verify()
+        saved = facts.pop("saved", None)
+        if saved is not None:
+            saved.verify()
     except Exception as error:
         traceback.print_exc()
         _say(channel, {"error": f"{type(error).__name__}: {error}"})
@@ -123,7 +131,10 @@ def main() -> None:
 
     for line in sys.stdin:
         try:
+            before = saved.size() if saved is not None else 0
             answer: dict[str, Any] = runner.measure(json.loads(line)["iterations"])
+            if saved is not None:
+                answer["disk"] = saved.size() - before
         except Exception as error:
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}

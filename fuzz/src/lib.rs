@@ -30,6 +30,8 @@ use turntree::thread_protocol::convert::pydantic_ai::{
 use turntree::thread_protocol::convert::vercel_ui::{
     ExportOptions, Sdk, SidecarLevel, UiImportOptions, UiStreamReader,
 };
+use turntree::uamp::session::{AgentOutput, Effect, SessionCore, SessionSettings};
+use turntree::uamp::{Capabilities, ClientEvent, EventLimits, ServerEvent, SessionConfig};
 use turntree::upp::dialect::{Dialect, Sources};
 use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
 use turntree::upp::{ModelRequest, ModelResponse, UppError};
@@ -51,6 +53,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("thread_protocol_json", thread_protocol_json),
     ("pydantic_ai_import", pydantic_ai_import),
     ("ui_stream", ui_stream),
+    ("uamp_session", uamp_session),
 ];
 
 /// A small limit, so that inputs exceed it.
@@ -424,4 +427,58 @@ pub fn ui_stream(bytes: &[u8]) {
             again.push(&chunk).unwrap();
         }
     }
+}
+
+/// Events of a client, one in each line, in a session whose agent answers each response with the texts of its lines that
+/// are no events: what is read is written and read again, responses start and end once, and events are numbered.
+pub fn uamp_session(bytes: &[u8]) {
+    let limits = EventLimits { bytes: LIMITS.bytes, depth: LIMITS.depth, values: LIMITS.values };
+    let text = String::from_utf8_lossy(bytes);
+    let (mut core, mut effects) = SessionCore::new(SessionSettings {
+        id: "s".to_owned(),
+        agent: None,
+        chat: None,
+        config: SessionConfig::default(),
+        capabilities: Capabilities::default(),
+        client_capabilities: None,
+        is_resumed: false,
+        seq: 0,
+        has_payment_gate: false,
+        payment_token: None,
+        token_expires_at: None,
+        signer: None,
+        ids: Arc::new(CountingIds::default()),
+        clock: Arc::new(FixedClock(Timestamp::from_microseconds(0))),
+    });
+    for line in text.lines() {
+        match ClientEvent::parse(line, &limits) {
+            Ok(event) => {
+                let again = ClientEvent::parse(&event.to_json(), &EventLimits::default()).unwrap();
+                assert_eq!(again, event);
+                effects.extend(core.on(event));
+            }
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                let response = core.active_response().unwrap_or_default().to_owned();
+                let is_end = line.is_empty();
+                let output = if is_end { AgentOutput::Done } else { AgentOutput::Text(line.to_owned()) };
+                effects.extend(core.on_output(&response, output));
+            }
+        }
+    }
+    effects.extend(core.end(None));
+    let (mut open, mut seq) = (0_i32, 0);
+    for effect in effects {
+        let Effect::Send(event) = effect else { continue };
+        seq += 1;
+        assert_eq!(turntree::uamp::event::Envelope::seq(&event), Some(seq));
+        match &event {
+            ServerEvent::ResponseCreated(_) => open += 1,
+            ServerEvent::ResponseDone(_) | ServerEvent::ResponseCancelled(_) => open -= 1,
+            _ => {}
+        }
+        assert!((0..=1).contains(&open), "two responses at once");
+        assert_eq!(ServerEvent::parse(&event.to_json(), &EventLimits::default()).unwrap(), event);
+    }
+    assert_eq!(open, 0);
 }

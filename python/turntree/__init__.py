@@ -6,7 +6,7 @@ Spec: UAP-1.0.
 """
 
 from turntree._agent import Agent, AgentStream, agent
-from turntree._agent_hooks import AgentHooks, AgentStrategy
+from turntree._agent_hooks import AgentHooks, AgentStrategy, StepResult
 from turntree._ask import QueryResult, ask, query
 from turntree._core import (
     AgentStreamEvent,
@@ -17,11 +17,13 @@ from turntree._core import (
     ThreadNode,
     ThreadTree,
     ToolContext,
+    ToolsetContext,
     UapEvent,
     __version__,
 )
 from turntree._public_names import set_public_module as _set_public_module
 from turntree._session import Session, session
+from turntree._toolsets import Toolset
 from turntree.exceptions import (
     ApprovalRequired,
     BudgetExceeded,
@@ -53,11 +55,14 @@ __all__ = [
     "SerializationError",
     "Session",
     "SessionError",
+    "StepResult",
     "StoreError",
     "SubAgentRun",
     "ThreadNode",
     "ThreadTree",
     "ToolContext",
+    "Toolset",
+    "ToolsetContext",
     "TurntreeError",
     "UapEvent",
     "ValidationError",

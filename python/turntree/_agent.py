@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from turntree import _core
 from turntree._agent_hooks import native_hooks, strategy_of
-from turntree._options import check_model
+from turntree._argument_errors import AGENT, RUN, explain_arguments, unknown_argument
+from turntree._options import check_model, cleanup_seconds
 from turntree._strategies import (
     LoopStrategy,
     PlanStrategy,
@@ -21,10 +22,11 @@ from turntree._strategies import (
     native_execution,
 )
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
+from turntree._toolsets import Toolset, name_of, separated
 from turntree.exceptions import ApprovalRequired
 from turntree.upp._structure import structure_of
 from turntree.upp._tool_use import tool_strategy_of
-from turntree.upp._tools import Tool, as_tool
+from turntree.upp._tools import Tool
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -57,7 +59,7 @@ class AgentOptions(TypedDict, total=False):
     params: Mapping[str, Any] | None
     config: _core.ProviderConfig | Mapping[str, Any] | None
     execution: CustomStrategy | ExecutionStrategy | None
-    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent]
+    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent | Toolset]
     system: str | Sequence[Mapping[str, Any]] | None
     structure: Any
     structure_repair: bool
@@ -68,15 +70,17 @@ class AgentOptions(TypedDict, total=False):
     id: str | None
     name: str | None
     max_sub_agent_depth: int | None
+    cleanup_timeout: float | None
 
 
+@explain_arguments(AGENT)
 def agent(
     *,
     model: _core.ModelReference | str | None = None,
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     execution: CustomStrategy | ExecutionStrategy | None = None,
-    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent] = (),
+    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent | Toolset] = (),
     system: str | Sequence[Mapping[str, Any]] | None = None,
     structure: Any = None,
     structure_repair: bool = False,
@@ -87,6 +91,7 @@ def agent(
     id: str | None = None,
     name: str | None = None,
     max_sub_agent_depth: int | None = None,
+    cleanup_timeout: float | None = None,
 ) -> Agent:
     """Create an agent.
 
@@ -97,8 +102,9 @@ def agent(
         config: The provider's connection settings; they override those of the model's factory.
         execution: The execution strategy: ``loop()``, ``react()``, ``plan()``, a combination of them, or an object of
             your own with ``name`` and ``async execute(context)``; see `turntree.execution`. Default: ``loop()``.
-        tools: Tools, plain functions, provider-native tools, and other agents (converted with `Agent.to_tool`). Names
-            must be unique.
+        tools: Tools, plain functions, provider-native tools, other agents (converted with `Agent.to_tool`), and
+            toolsets: objects with a method ``tools(context)`` that is called before each model call; see `Toolset`.
+            Names must be unique.
         system: The system prompt: a string or a list of blocks.
         structure: The type of the structured output: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
             dataclass, a TypedDict, or any other type annotation (``turn.data`` has that type). A response that does
@@ -114,10 +120,15 @@ def agent(
         name: A name for logs and error messages.
         max_sub_agent_depth: The maximum nesting depth of sub-agents below this agent, 0 to 16. Default: the remaining
             depth of the calling agents, or 8 for a top-level agent.
+        cleanup_timeout: How many seconds a run that ends early waits for its cancelled functions (tools, hooks,
+            middleware, the strategy) until their ``finally`` blocks have ended. A sync tool runs in a thread and cannot
+            be cancelled: the run waits for its return. After this time the run ends, and a warning of the logger
+            ``turntree.tools`` names the function. Runs of sub-agents use the value of the outermost agent. Default: 5;
+            0 does not wait.
 
     Raises:
         TypeError: An option has the wrong type (the message names it), or both `hooks` and `strategy` are given.
-        ValueError: `max_sub_agent_depth` is out of range.
+        ValueError: `max_sub_agent_depth` or `cleanup_timeout` is out of range.
 
     Spec: UAP-1.0 §4.
     """
@@ -137,6 +148,7 @@ def agent(
         id=id,
         name=name,
         max_sub_agent_depth=max_sub_agent_depth,
+        cleanup_timeout=cleanup_timeout,
     )
 
 
@@ -148,11 +160,11 @@ class Agent:
     Spec: UAP-1.0 §4.3.
     """
 
-    __slots__ = ("__weakref__", "_native", "_options", "_tools")
+    __slots__ = ("__weakref__", "_native", "_options", "_tools", "_toolsets")
 
     def __init__(self, **options: Unpack[AgentOptions]) -> None:
         options = _with_strategy(options)
-        tools = [as_tool(tool) for tool in options.get("tools", ())]
+        tools, toolsets = separated(options.get("tools", ()))
         hooks = strategy_of(options.get("strategy"))
         tool_strategy = tool_strategy_of(options.get("tool_strategy"))
         execution = options.get("execution")
@@ -181,10 +193,12 @@ class Agent:
         if depth is not None and not 0 <= depth <= _MAX_DEPTH:
             message = f"max_sub_agent_depth must be from 0 to {_MAX_DEPTH}, not {depth}"
             raise ValueError(message)
+        cleanup_timeout = cleanup_seconds(options.get("cleanup_timeout"))
         schema, answer = structure_of(options.get("structure"))
         middleware = _sequence(options.get("middleware", ()))
-        self._options: AgentOptions = {**options, "tools": tuple(tools), "middleware": middleware}
+        self._options: AgentOptions = {**options, "tools": (*tools, *toolsets), "middleware": middleware}
         self._tools = tuple(tools)
+        self._toolsets = tuple(toolsets)
         self._native = _core.AgentCore(
             model=model,
             params=options.get("params"),
@@ -193,6 +207,7 @@ class Agent:
             execute=None if is_ours else StrategyRunner(self, hooks, execution),
             max_iterations=limit,
             tools=list[Any](tools),
+            toolsets=[(name_of(toolset), toolset.tools) for toolset in toolsets],
             system=options.get("system"),
             structure=schema,
             structure_repair=options.get("structure_repair", False),
@@ -202,6 +217,7 @@ class Agent:
             id=options.get("id"),
             name=options.get("name"),
             max_sub_agent_depth=depth,
+            cleanup_timeout=cleanup_timeout,
         )
         if middleware:
             self._native.set_owner(_Owner(self))
@@ -225,8 +241,13 @@ class Agent:
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """The agent's tools."""
+        """The agent's own tools, without those of its toolsets."""
         return self._tools
+
+    @property
+    def toolsets(self) -> tuple[Toolset, ...]:
+        """The agent's toolsets, whose tools can change between the steps of a run."""
+        return self._toolsets
 
     @property
     def system(self) -> str | Sequence[Mapping[str, Any]] | None:
@@ -275,6 +296,7 @@ class Agent:
             return self._native.result_of(turn)
 
         tool = Tool[..., Any](*definition, run)
+        tool._agent = self
         tool._sub_agent = self._native
         return tool
 
@@ -289,7 +311,7 @@ class Agent:
     async def run(self, input: Input, /) -> _core.Turn: ...
     @overload
     async def run(self, history: History, input: Input, /) -> _core.Turn: ...
-    async def run(self, *arguments: Any) -> _core.Turn:
+    async def run(self, *arguments: Any, **_unknown: Any) -> _core.Turn:
         """Run the agent and return the turn.
 
         Args:
@@ -302,10 +324,13 @@ class Agent:
         Raises:
             UPPError: The model call failed, or the model does not support a requested feature.
             TypeError: An argument has the wrong type; the message names it.
-            asyncio.CancelledError: The awaiting task was cancelled; the request and running tools are cancelled too.
+            asyncio.CancelledError: The awaiting task was cancelled. The request and running tools were cancelled too,
+                and the tools have ended (see `cleanup_timeout` of `agent`).
 
         Spec: UAP-1.0 §4.3.
         """
+        if _unknown:
+            raise unknown_argument("Agent.run", _unknown, RUN)
         history, given = _arguments(arguments)
         turn: _core.Turn = await self._native.run(history, given)
         return turn
@@ -314,7 +339,7 @@ class Agent:
     def run_sync(self, input: Input, /) -> _core.Turn: ...
     @overload
     def run_sync(self, history: History, input: Input, /) -> _core.Turn: ...
-    def run_sync(self, *arguments: Any) -> _core.Turn:
+    def run_sync(self, *arguments: Any, **_unknown: Any) -> _core.Turn:
         """Run the agent and block until the turn is complete; also works inside a running event loop (notebooks).
 
         Async tools run on turntree's event loop in another thread, with the caller's context variables.
@@ -325,6 +350,8 @@ class Agent:
         Raises:
             UPPError: As `run`.
         """
+        if _unknown:
+            raise unknown_argument("Agent.run_sync", _unknown, RUN)
         history, given = _arguments(arguments)
         turn: _core.Turn = self._native.run_sync(history, given)
         return turn
@@ -357,7 +384,7 @@ class Agent:
         Yields turns in the order of the inputs. The next input is read only when fewer than `concurrency` inputs have
         an unconsumed turn, so `inputs` may be infinite. It may be an iterable or an async iterable. When the iteration
         stops (``break``, an error or cancellation), active runs are cancelled; wrap it in ``contextlib.aclosing`` to
-        cancel them immediately.
+        wait for their end.
 
         Args:
             inputs: Each as `run` takes it.
@@ -378,7 +405,7 @@ class Agent:
     def stream(self, input: Input, /, *, sub_agent_events: bool = False) -> AgentStream: ...
     @overload
     def stream(self, history: History, input: Input, /, *, sub_agent_events: bool = False) -> AgentStream: ...
-    def stream(self, *arguments: Any, sub_agent_events: bool = False) -> AgentStream:
+    def stream(self, *arguments: Any, sub_agent_events: bool = False, **_unknown: Any) -> AgentStream:
         """Run the agent and stream its events: ``async for event in agent.stream("…")``.
 
         No request is sent until the first event or the turn is awaited.
@@ -393,6 +420,8 @@ class Agent:
 
         Spec: UAP-1.0 §12.
         """
+        if _unknown:
+            raise unknown_argument("Agent.stream", _unknown, RUN)
         history, given = _arguments(arguments)
         return AgentStream(self._native.stream(history, given, True, sub_agent_events))  # noqa: FBT003
 
@@ -400,7 +429,7 @@ class Agent:
     def stream_sync(self, input: Input, /, *, sub_agent_events: bool = False) -> SyncAgentStream: ...
     @overload
     def stream_sync(self, history: History, input: Input, /, *, sub_agent_events: bool = False) -> SyncAgentStream: ...
-    def stream_sync(self, *arguments: Any, sub_agent_events: bool = False) -> SyncAgentStream:
+    def stream_sync(self, *arguments: Any, sub_agent_events: bool = False, **_unknown: Any) -> SyncAgentStream:
         """Run the agent and stream its events without an event loop: ``for event in agent.stream_sync("…")``.
 
         Args:
@@ -410,25 +439,28 @@ class Agent:
         Raises:
             UPPError: The model does not support a requested feature.
         """
+        if _unknown:
+            raise unknown_argument("Agent.stream_sync", _unknown, RUN)
         history, given = _arguments(arguments)
         return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events))  # noqa: FBT003
 
     def __repr__(self) -> str:
         name = f"name={self.name!r}, " if self.name else ""
-        tools = ", ".join(tool.name for tool in self._tools)
+        tools = ", ".join([*(tool.name for tool in self._tools), *(f"*{name_of(one)}" for one in self._toolsets)])
         return f"Agent({name}model={self.model!r}, tools=[{tools}])"
 
 
 class _Owner:
     """Returns the agent for its middleware; recreates it if only a run still refers to it. Called by the Rust core."""
 
-    __slots__ = ("_agent", "_native", "_options", "_tools")
+    __slots__ = ("_agent", "_native", "_options", "_tools", "_toolsets")
 
     def __init__(self, agent: Agent) -> None:
         self._agent = weakref.ref(agent)
         self._native = weakref.ref(agent._native)
         self._options = agent._options
         self._tools = agent._tools
+        self._toolsets = agent._toolsets
 
     def __call__(self) -> Agent:
         agent, native = self._agent(), self._native()
@@ -441,6 +473,7 @@ class _Owner:
         agent._native = native
         agent._options = self._options
         agent._tools = self._tools
+        agent._toolsets = self._toolsets
         self._agent = weakref.ref(agent)
         return agent
 
@@ -448,7 +481,10 @@ class _Owner:
 class AgentStream(TurnStream[_core.AgentStreamEvent]):
     """A streamed run: an async iterator of events, and the turn.
 
-    Use ``async with`` to stop the run when you leave the block early.
+    Leaving a loop over it early (``break``, an exception, a timeout, a cancellation) stops the run: the request is
+    closed, the tools are cancelled, and the turn raises CANCELLED. A session can then start its next run or `resume`
+    this one. ``await stream.aclose()`` and ``async with`` also wait until the cancelled tools have ended.
+    ``anext(stream)`` reads one event and does not stop the run.
 
     Spec: UAP-1.0 §12.
     """
@@ -476,14 +512,17 @@ class AgentStream(TurnStream[_core.AgentStreamEvent]):
         return RepeatableAwaitable(self._outcome)
 
     def abort(self) -> None:
-        """Stop the run: iteration ends, and the turn is partial, marked ``metadata["uap"]["aborted"]``."""
+        """Stop the run: iteration ends, and the turn is partial, marked ``metadata["uap"]["aborted"]``.
+
+        The request is closed and the tools are cancelled immediately. `turn` returns after the tools have ended.
+        """
         self._native.abort()
 
 
 class SyncAgentStream(SyncTurnStream[_core.AgentStreamEvent]):
     """A streamed run without an event loop: an iterator of events, and the turn.
 
-    Use ``with`` to stop the run when you leave the block early.
+    Leaving a loop over it early stops the run, as with `AgentStream`, and waits until cancelled tools have ended.
     """
 
     __slots__ = ("_session",)

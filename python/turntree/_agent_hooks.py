@@ -5,7 +5,7 @@ Spec: UAP-1.0 §11.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from turntree._options import options_from
 
@@ -20,9 +20,39 @@ if TYPE_CHECKING:
     StepHook = Callable[[int, ExecutionState], object]
     ReasonHook = Callable[[int, str], object]
     ActHook = Callable[[int, list[Any]], object]
-    StepEndHook = Callable[[int, dict[str, Any]], object]
+    StepEndHook = Callable[[int, "StepResult"], object]
     TurnHook = Callable[[Turn], object]
     ErrorHook = Callable[[Any, ExecutionState], Turn | Awaitable[Turn | None] | None]
+
+
+class StepResult(dict[str, Any]):
+    """The result of a step that the hook ``on_step_end`` receives: the specification's dict, with attributes.
+
+    Args:
+        turn: The turn up to the end of the step.
+        state: The state of the run after the step.
+
+    Spec: UAP-1.0 §11.
+    """
+
+    __match_args__ = ("turn", "state")
+    __slots__ = ()
+
+    def __init__(self, turn: Turn, state: ExecutionState) -> None:
+        super().__init__(turn=turn, state=state)
+
+    @property
+    def turn(self) -> Turn:
+        """The turn up to the end of the step."""
+        return cast("Turn", self["turn"])
+
+    @property
+    def state(self) -> ExecutionState:
+        """The state of the run after the step."""
+        return cast("ExecutionState", self["state"])
+
+    def __repr__(self) -> str:
+        return f"StepResult(turn={self.turn!r}, state={self.state!r})"
 
 
 class AgentStrategy:
@@ -34,7 +64,7 @@ class AgentStrategy:
         on_reason: ``(step, reasoning)``; only where the execution strategy reasons.
         on_act: ``(step, calls)``; only where the execution strategy reasons.
         on_observe: ``(step, results)``; only where the execution strategy reasons.
-        on_step_end: ``(step, {"turn": …, "state": …})``.
+        on_step_end: ``(step, result)`` with a `StepResult`: ``result.turn`` and ``result.state``.
         on_complete: ``(turn)``.
         on_error: ``(error, state)``; if it returns a turn, that turn completes the run.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
-    from asyncio import Task
-    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+    from asyncio import AbstractEventLoop, Task
+    from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+
+    from typing_extensions import Self
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -28,18 +31,99 @@ def map_in_order(
     if concurrency < 1:
         message = f"concurrency must be at least 1, not {concurrency}"
         raise ValueError(message)
-    return _in_order(call, _each(inputs), concurrency, return_exceptions=return_exceptions)
+    calls = _Calls()
+    results = _in_order(call, _each(inputs), concurrency, calls, return_exceptions=return_exceptions)
+    return _Results(results, calls)
+
+
+class _Calls:
+    """The tasks of the calls that have no consumed result, and of the input iterator."""
+
+    __slots__ = ("_loop", "is_left", "tasks")
+
+    def __init__(self) -> None:
+        self._loop: AbstractEventLoop | None = None
+        self.tasks: set[Task[Any]] = set()
+        self.is_left = False
+
+    def begin(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def leave(self) -> None:
+        """Cancel all calls. Also called by the garbage collector, in any thread."""
+        if not self.tasks or self._loop is None or self._loop.is_closed():
+            return
+        import asyncio
+
+        self.is_left = True
+        if asyncio._get_running_loop() is self._loop:
+            self.cancel()
+        else:
+            self._loop.call_soon_threadsafe(self.cancel)
+
+    def cancel(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+
+
+class _Results(AsyncGenerator[R, None]):
+    """The results of `map_in_order`. Each loop has an iterator of its own."""
+
+    __slots__ = ("_calls", "_results")
+
+    def __init__(self, results: AsyncGenerator[R, None], calls: _Calls) -> None:
+        self._results = results
+        self._calls = calls
+
+    def __aiter__(self) -> _Loop[R]:
+        return _Loop(self._results, self._calls)
+
+    def __anext__(self) -> Any:
+        return self._results.__anext__()
+
+    def asend(self, value: None) -> Any:
+        return self._results.asend(value)
+
+    def athrow(self, *arguments: Any) -> Any:
+        return self._results.athrow(*arguments)
+
+    def aclose(self) -> Any:
+        return self._results.aclose()
+
+
+class _Loop(Generic[R]):
+    """The iterator of one loop over the results. Dropping it before the end cancels the calls."""
+
+    __slots__ = ("_calls", "_results")
+
+    def __init__(self, results: AsyncGenerator[R, None], calls: _Calls) -> None:
+        self._results = results
+        self._calls = calls
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[R]:
+        return self._results.__anext__()
+
+    def __del__(self) -> None:
+        self._calls.leave()
 
 
 async def _in_order(
-    call: Callable[[T], Awaitable[R]], inputs: AsyncIterator[T], concurrency: int, *, return_exceptions: bool
+    call: Callable[[T], Awaitable[R]],
+    inputs: AsyncIterator[T],
+    concurrency: int,
+    running: _Calls,
+    *,
+    return_exceptions: bool,
 ) -> AsyncGenerator[R, None]:
     import asyncio
 
+    running.begin(asyncio.get_running_loop())
     # Tasks in order; then None, or the exception that the input iterator raised.
     calls: asyncio.Queue[Task[R] | BaseException | None] = asyncio.Queue()
     places = asyncio.Semaphore(concurrency)
-    started: set[Task[R]] = set()
 
     async def one(given: T) -> R:
         return await call(given)
@@ -49,7 +133,7 @@ async def _in_order(
             await places.acquire()
             async for given in inputs:
                 task = asyncio.create_task(one(given))
-                started.add(task)
+                running.tasks.add(task)
                 calls.put_nowait(task)
                 await places.acquire()
             calls.put_nowait(None)
@@ -57,6 +141,7 @@ async def _in_order(
             calls.put_nowait(error)
 
     starting = asyncio.create_task(start())
+    running.tasks.add(starting)
     try:
         while True:
             task = await calls.get()
@@ -70,14 +155,15 @@ async def _in_order(
                 if not return_exceptions:
                     raise
                 result = cast("R", error)
-            started.discard(task)
+            running.tasks.discard(task)
             places.release()
             yield result
+            if running.is_left:
+                return
     finally:
-        left: list[Task[Any]] = [starting, *started]
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        running.cancel()
+        await asyncio.gather(*running.tasks, return_exceptions=True)
+        running.tasks.clear()
 
 
 def _each(inputs: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:

@@ -1,10 +1,31 @@
-"""Checks of options: models, and option objects such as `AgentStrategy`."""
+"""Checks of options: models, time limits, and option objects such as `AgentStrategy`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from turntree._core import ModelReference
+
+# One day: a longer wait is a typing error.
+_MAX_CLEANUP = 86_400
+
+
+def cleanup_seconds(cleanup_timeout: Any) -> float | None:
+    """Return `cleanup_timeout` in seconds; None for the default.
+
+    Raises:
+        TypeError: It is not a number.
+        ValueError: It is negative or more than a day.
+    """
+    if cleanup_timeout is None:
+        return None
+    if isinstance(cleanup_timeout, bool) or not isinstance(cleanup_timeout, (int, float)):
+        message = f"cleanup_timeout must be a number of seconds, not {type(cleanup_timeout).__name__}"
+        raise TypeError(message)
+    if not 0 <= cleanup_timeout <= _MAX_CLEANUP:
+        message = f"cleanup_timeout must be from 0 to {_MAX_CLEANUP} seconds, not {cleanup_timeout}"
+        raise ValueError(message)
+    return float(cleanup_timeout)
 
 
 def check_model(model: object) -> ModelReference:

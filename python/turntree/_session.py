@@ -6,12 +6,16 @@ Spec: UAP-1.0 §6 and §13.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from turntree import _core
 from turntree._agent import Agent, AgentStream, SyncAgentStream
+from turntree._argument_errors import SESSION, explain_arguments
+from turntree._session_calls import SessionCalls
+from turntree._session_id import check_id
+from turntree._session_store import call_store, save_interval_of, store_of
 from turntree.exceptions import ApprovalRequired, CorruptDataError, SessionError, ValidationError
-from turntree.store import memory
+from turntree.store import Store, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,10 +23,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from turntree._session_store import SaveInterval
     from turntree._types import Input
     from turntree.store import PersistenceAdapter
-
-    SaveInterval = Literal["turn", "step", "tool"]
 
 _T = TypeVar("_T")
 
@@ -42,21 +45,22 @@ def session_in_context(id: str) -> Session | None:
     return inside[-1] if inside else None
 
 
+@explain_arguments(SESSION)
 def session(
     agent: Agent,
     *,
     id: str | None = None,
     checkpoints: bool = True,
     checkpoint_interval: Literal["step", "turn"] = "step",
-    persistence: PersistenceAdapter | None = None,
-    save_interval: SaveInterval = "turn",
+    persistence: PersistenceAdapter | str | None = None,
+    save_interval: SaveInterval | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Session:
     """Create a session.
 
     Args:
         agent: The agent that executes the runs.
-        id: A UUIDv4. Default: a new one.
+        id: A text of 1 to 200 printable characters (`str.isprintable`). Default: a new UUIDv4.
         checkpoints: Whether to create checkpoints.
         checkpoint_interval: "step" creates a checkpoint after every step, "turn" after every run.
         persistence: The store that the session is saved in after every run: an object with ``save(key, data)``,
@@ -64,30 +68,33 @@ def session(
         save_interval: When to save during a run, in addition to its end. "turn": never; "step": at the start of a run
             and after every step; "tool": also after every response with tool calls and after every tool, so that a
             restarted process does not repeat a tool whose result was saved. In all cases, approvals and denials are
-            saved before they are executed, and an approved call is saved after it.
+            saved before they are executed, and an approved call is saved after it. Default: "tool" for stores that save
+            only what is new, "turn" for objects with ``save``, ``load`` and ``delete``, which save the whole session.
         metadata: Application data (JSON); ``session.metadata`` is a mutable dict.
 
     Raises:
-        ValidationError: `id` is not a UUIDv4, or `metadata` has the reserved key "turntree".
+        ValidationError: `id` is empty, too long or not printable, or `metadata` has the reserved key "turntree".
         ValueError: An interval is unknown.
         TypeError: An option has the wrong type; the message names it.
 
     Spec: UAP-1.0 §6.1.
     """
-    if not isinstance(agent, Agent):
-        message = f"agent must be an Agent, not {type(agent).__name__}"
-        raise TypeError(message)
+    _check_agent(agent)
+    if id is not None:
+        check_id(id)
     if checkpoint_interval not in ("step", "turn"):
         message = f'checkpoint_interval must be "step" or "turn", not {checkpoint_interval!r}'
         raise ValueError(message)
     interval = checkpoint_interval if checkpoints else "off"
-    store, saves = _store(persistence), _saves(persistence, save_interval)
+    store, saves = store_of(persistence), save_interval_of(persistence, save_interval)
     native = _core.SessionCore(agent._native, dict(metadata or {}), store, saves, id, interval)
     return Session(native, agent, store)
 
 
-class Session:
-    """An agent with a persistent conversation. Created by `session`, `Session.from_json` and `Session.load`.
+class Session(SessionCalls):
+    """An agent with a persistent conversation.
+
+    Created by `session`, `Session.open`, `Session.load` and `Session.from_json`.
 
     Calls of `run`, `resume` and `restore` are queued and execute one at a time, in call order. All other methods may be
     called at any time and from any thread, even during a run: a run uses the history at its start, and its turn is
@@ -96,17 +103,17 @@ class Session:
     Spec: UAP-1.0 §6.1.
     """
 
-    __slots__ = ("__weakref__", "_agent", "_native", "_persistence", "_tree")
+    __slots__ = ("__weakref__", "_agent", "_persistence", "_tree")
 
     def __init__(self, native: _core.SessionCore, agent: Agent, persistence: PersistenceAdapter) -> None:
-        self._native = native
+        super().__init__(native)
         self._agent = agent
         self._persistence = persistence
         self._tree = native.tree
 
     @property
     def id(self) -> str:
-        """The session's id: a UUIDv4, or the id in the document that the session was loaded from."""
+        """The session's id: a UUIDv4, unless the application or the loaded document has another one."""
         return self._native.id
 
     @property
@@ -158,6 +165,11 @@ class Session:
         return self._persistence
 
     @property
+    def is_unfinished(self) -> bool:
+        """Whether `resume` has a run to continue: one that is active, failed, was cancelled or restored, or waits."""
+        return self._native.is_unfinished
+
+    @property
     def state(self) -> _core.ExecutionState | None:
         """The state of the unfinished run (active, failed, cancelled or restored), which `resume` continues."""
         return self._native.state
@@ -176,69 +188,6 @@ class Session:
         """The messages of a restored run that are not in the tree yet; the next run sees them after the history."""
         return self._native.restored
 
-    @property
-    def pending(self) -> list[_core.ToolCall]:
-        """The tool calls that wait for approval, in call order, with the arguments that the tools would receive."""
-        return self._native.pending
-
-    def approve(self, call: str | _core.ToolCall, *, arguments: Mapping[str, Any] | None = None) -> None:
-        """Approve a pending call. The tool runs on `resume`, not before; approval hooks are not called again.
-
-        Args:
-            call: A call from `pending`, or its id.
-            arguments: Arguments that replace those from the model.
-
-        Raises:
-            SessionError: No pending call has this id, the call is already approved or denied, or a run is active.
-            TypeError: `arguments` is not a dict, or contains a value that JSON does not support.
-        """
-        self._native.approve(_id_of(call), arguments)
-
-    def deny(self, call: str | _core.ToolCall, reason: str | None = None) -> None:
-        """Deny a pending call. The model receives an error result on `resume`.
-
-        Args:
-            call: A call from `pending`, or its id.
-            reason: The text of the error result for the model.
-
-        Raises:
-            SessionError: As `approve`.
-        """
-        self._native.deny(_id_of(call), reason)
-
-    def approve_all(self) -> list[_core.ToolCall]:
-        """Approve all pending calls, and return them.
-
-        Raises:
-            SessionError: A run is active.
-        """
-        calls = self.pending
-        for call in calls:
-            self.approve(call)
-        return calls
-
-    def deny_all(self, reason: str | None = None) -> list[_core.ToolCall]:
-        """Deny all pending calls, and return them.
-
-        Raises:
-            SessionError: A run is active.
-        """
-        calls = self.pending
-        for call in calls:
-            self.deny(call, reason)
-        return calls
-
-    def discard(self) -> bool:
-        """Discard the unfinished run and its pending calls. The tree does not change.
-
-        Returns:
-            True if there was an unfinished run.
-
-        Raises:
-            SessionError: A run is active.
-        """
-        return self._native.discard()
-
     async def run(self, input: Input) -> _core.Turn:
         """Run the agent with the history, and add the turn to the current node.
 
@@ -255,8 +204,9 @@ class Session:
             ApprovalRequired: Tool calls wait for approval; approve or deny them, then call `resume`.
             UPPError: The model call failed.
             SessionError: Called from inside a run of this session (a deadlock), or calls of an earlier run wait for
-                approval.
-            StoreError: The turn is in the tree, but saving failed. The error's ``turn`` is the turn; `save` retries.
+                approval or are in doubt.
+            StoreError: The turn is in the tree, but saving failed. The error's ``turn`` is the turn; `save` retries. A
+                `ConflictError` if another writer has changed the stored session; load it again then.
             asyncio.CancelledError: The awaiting task was cancelled.
 
         Spec: UAP-1.0 §6.1.
@@ -324,7 +274,7 @@ class Session:
         return SyncAgentStream(native, self)
 
     async def resume(self) -> _core.Turn:
-        """Continue the run that failed, was cancelled, was restored or waits for approval.
+        """Continue the run that failed, was cancelled, was restored, waits for approval, or whose process ended.
 
         Completed model calls and tools are not repeated. Approved calls run, and denied calls get an error result. If
         calls are still pending after that, `ApprovalRequired` is raised again. The turn contains the whole run.
@@ -332,7 +282,7 @@ class Session:
 
         Raises:
             SessionError: There is no unfinished run; or as `run`.
-            ApprovalRequired: As `run`.
+            ApprovalRequired: As `run`; or calls are `in_doubt`. `resolve` them first. Nothing runs then.
             UPPError: As `run`.
         """
         try:
@@ -401,10 +351,37 @@ class Session:
         """Save the session under the key ``session:<id>``. Concurrent saves execute one at a time.
 
         Raises:
-            Exception: The store's exception, unchanged.
+            ConflictError: Another writer has changed the stored session, or the store has raised this class; the
+                ``__cause__`` is the store's exception.
+            CorruptDataError: The store has raised this class; likewise.
+            Exception: Another exception of the store, unchanged.
             TypeError: A value in `metadata` is not JSON; the message names its path.
         """
         await self._native.save()
+
+    async def reload(self) -> None:
+        """Replace the state of the session by that of the store, after earlier runs have ended.
+
+        Changes that were not saved are lost. `tree` and `metadata` remain the same objects.
+
+        Raises:
+            ConflictError: The session was deleted from the store.
+            StoreError: The store cannot be read.
+        """
+        await self._native.reload(rebase=False)
+
+    async def rebase(self) -> None:
+        """Take the state of the store, and add the changes of this session that it does not have.
+
+        Call it after a `ConflictError`. Turns of this session that follow messages which another writer has continued
+        too are on a branch with the name "rebased", which becomes the current node. The session is not saved; call
+        `save`.
+
+        Raises:
+            ConflictError: The session was deleted from the store.
+            StoreError: The store cannot be read.
+        """
+        await self._native.reload(rebase=True)
 
     def to_json(self) -> str:
         """Serialize the session to JSON. `from_json` continues it, also in another process.
@@ -429,8 +406,8 @@ class Session:
         data: str | bytes | Mapping[str, Any],
         agent: Agent,
         *,
-        persistence: PersistenceAdapter | None = None,
-        save_interval: SaveInterval = "turn",
+        persistence: PersistenceAdapter | str | None = None,
+        save_interval: SaveInterval | None = None,
         strict: bool = False,
     ) -> Self:
         """Create a session from its JSON; its state equals that of the serialized session.
@@ -448,16 +425,64 @@ class Session:
             ValidationError: The data is not JSON, is too large or too deep, or has an unknown version or an invalid
                 structure; the message names the path.
         """
-        if not isinstance(agent, Agent):
-            message = f"agent must be an Agent, not {type(agent).__name__}"
-            raise TypeError(message)
-        store, saves = _store(persistence), _saves(persistence, save_interval)
-        native = _core.SessionCore.from_json(data, agent._native, store, saves, strict)
+        _check_agent(agent)
+        store, saves = store_of(persistence), save_interval_of(persistence, save_interval)
+        try:
+            native = _core.SessionCore.from_json(data, agent._native, store, saves, strict)
+        except ValidationError:
+            raise
+        except (TypeError, ValueError) as error:
+            # Values without a JSON form, such as NaN or an object.
+            raise ValidationError(str(error)) from error
         return cls(native, agent, store)
 
     @classmethod
+    async def open(
+        cls,
+        store: PersistenceAdapter | str,
+        id: str,
+        agent: Agent,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        save_interval: SaveInterval | None = None,
+        checkpoints: bool = True,
+        checkpoint_interval: Literal["step", "turn"] = "step",
+    ) -> Session:
+        """Load a session from a store, or create it if the store does not have it.
+
+        The session is saved to the store after every run. A new session is in the store after its first run or `save`.
+
+        Args:
+            store: The store.
+            id: The session's id, as in `session`.
+            agent: The agent that executes the runs.
+            metadata: As in `session`; for a new session only.
+            save_interval: As in `session`.
+            checkpoints: As in `session`; for a new session only.
+            checkpoint_interval: As in `session`; for a new session only.
+
+        Raises:
+            CorruptDataError: As `load`.
+            TypeError: An argument has the wrong type; the message names it.
+            ValueError: `id` is empty, longer than 200 characters or not printable, or an interval is unknown.
+        """
+        _check_agent(agent)
+        found = await cls._find(store, id, agent, save_interval)
+        if found is not None:
+            return found
+        return session(
+            agent,
+            id=id,
+            checkpoints=checkpoints,
+            checkpoint_interval=checkpoint_interval,
+            persistence=store,
+            save_interval=save_interval,
+            metadata=metadata,
+        )
+
+    @classmethod
     async def load(
-        cls, adapter: PersistenceAdapter, id: str, agent: Agent, *, save_interval: SaveInterval = "turn"
+        cls, adapter: PersistenceAdapter | str, id: str, agent: Agent, *, save_interval: SaveInterval | None = None
     ) -> Self:
         """Load a session from a store; it is saved to the same store after every run.
 
@@ -469,17 +494,57 @@ class Session:
 
         Raises:
             SessionError: The store has no session with this id.
-            CorruptDataError: The stored data is invalid; the message names the path and the reason.
+            CorruptDataError: The stored data is invalid or has another id; the message names the path and the reason.
+            TypeError: `adapter` is not a store, or `id` is not text.
+            ValueError: `id` is empty, longer than 200 characters or not printable.
         """
-        data = await _call_store(_store(adapter).load, f"session:{id}")
-        if data is None:
+        _check_agent(agent)
+        found = await cls._find(adapter, id, agent, save_interval)
+        if found is None:
             message = f'no session is saved under the id "{id}"'
             raise SessionError(message)
+        return found
+
+    @classmethod
+    async def _find(
+        cls,
+        adapter: PersistenceAdapter | str,
+        id: str,
+        agent: Agent,
+        save_interval: SaveInterval | None,
+    ) -> Self | None:
+        """Return the session that a store has, or None."""
+        check_id(id)
+        if adapter is None:  # pyright: ignore[reportUnnecessaryComparison]
+            message = "store must have the methods save, load and delete, not be None"
+            raise TypeError(message)
+        store = store_of(adapter)
+        if isinstance(store, Store):
+            native = await _core.SessionCore.load(
+                store, id, agent._native, save_interval_of(store, save_interval) or "tool"
+            )
+            return None if native is None else cls(native, agent, store)
+        data = await call_store(store.load, key_of(id))
+        return None if data is None else cls._read(data, store, id, agent, save_interval)
+
+    @classmethod
+    def _read(
+        cls,
+        data: str,
+        adapter: PersistenceAdapter,
+        id: str,
+        agent: Agent,
+        save_interval: SaveInterval | None,
+    ) -> Self:
         try:
-            return cls.from_json(data, agent, persistence=adapter, save_interval=save_interval)
+            session = cls.from_json(data, agent, persistence=adapter, save_interval=save_interval)
         except ValidationError as error:
             message = f'session "{id}" cannot be read: {error}'
             raise CorruptDataError(message) from error
+        if session.id != id:
+            message = f'session "{id}" cannot be read: /id: the store returned the session "{session.id}"'
+            raise CorruptDataError(message)
+        return session
 
     def __repr__(self) -> str:
         messages, checkpoints = len(self._tree.history()), len(self.checkpoints)
@@ -508,43 +573,7 @@ _REENTRANT = (
 )
 
 
-def _store(persistence: PersistenceAdapter | None) -> PersistenceAdapter:
-    if persistence is None:
-        return memory()
-    missing = [name for name in ("save", "load", "delete") if not callable(getattr(persistence, name, None))]
-    if missing:
-        message = f"persistence must have the methods save, load and delete; {missing[0]} is missing"
+def _check_agent(agent: object) -> None:
+    if not isinstance(agent, Agent):
+        message = f"agent must be an Agent, not {type(agent).__name__}"
         raise TypeError(message)
-    return persistence
-
-
-def _saves(persistence: PersistenceAdapter | None, interval: str) -> str | None:
-    """Return the save interval; None if the caller gave no store."""
-    if interval not in ("turn", "step", "tool"):
-        message = f'save_interval must be "turn", "step" or "tool", not {interval!r}'
-        raise ValueError(message)
-    return interval if persistence is not None else None
-
-
-def _id_of(call: str | _core.ToolCall) -> str:
-    if isinstance(call, (str, _core.ToolCall)):
-        return call if isinstance(call, str) else call.tool_call_id
-    message = f"call must be a ToolCall or the id of one, not {type(call).__name__}"
-    raise TypeError(message)
-
-
-async def _call_store(method: Callable[..., Any], key: str) -> str | None:
-    """Call a method of a store; a sync method runs in a thread, since it may block."""
-    import asyncio
-    import inspect
-
-    if inspect.iscoroutinefunction(method):
-        answer = await method(key)
-    else:
-        answer = await asyncio.to_thread(method, key)
-        if inspect.isawaitable(answer):
-            answer = await cast("Any", answer)
-    if answer is not None and not isinstance(answer, (str, bytes)):
-        message = f"load must return a str or None, not {type(answer).__name__}"
-        raise TypeError(message)
-    return cast("str | None", answer)

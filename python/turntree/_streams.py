@@ -5,7 +5,7 @@ Subclasses: `turntree.AgentStream`, `turntree.upp.StreamResult`, and the streams
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -31,6 +31,59 @@ class RepeatableAwaitable(Generic[ResultT]):
     def __await__(self) -> Generator[Any, Any, ResultT]:
         return self._start().__await__()
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Explain a missing ``await``."""
+        hint = "" if name.startswith("_") else f": await it first, as (await stream.turn).{name}"
+        message = f"the turn of a stream has no attribute '{name}'{hint}"
+        raise AttributeError(message)
+
+
+class TextIterator:
+    """The pieces of text of one loop over a stream. Dropping it before the end stops the work."""
+
+    __slots__ = ("_events",)
+
+    def __init__(self, events: AsyncIterator[Any]) -> None:
+        self._events = events
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        async for event in self._events:
+            if text := _text_of(event):
+                return text
+        raise StopAsyncIteration
+
+
+class SyncTextIterator:
+    """`TextIterator` without an event loop."""
+
+    __slots__ = ("_events",)
+
+    def __init__(self, events: Iterator[Any]) -> None:
+        self._events = events
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        for event in self._events:
+            if text := _text_of(event):
+                return text
+        raise StopIteration
+
+
+def _text_of(event: Any) -> str:
+    """The text of an event of a model; empty for others, and for those of sub-agents."""
+    if getattr(event, "sub_agent", None) is not None:
+        return ""
+    delta = getattr(event, "upp", event)
+    if delta is None or delta.type != "text_delta":
+        return ""
+    text: str = delta.delta["text"]
+    return text
+
 
 class BaseStream(Generic[EventT, ResultT]):
     """An async iterator of events that can be awaited for its result and closed."""
@@ -46,9 +99,17 @@ class BaseStream(Generic[EventT, ResultT]):
         raise NotImplementedError
 
     def __aiter__(self) -> AsyncIterator[EventT]:
-        """Return the events. Events that are ready are returned without a trip through the event loop."""
-        events: AsyncIterator[EventT] = self._native.events
+        """Start a loop over the events. Leaving the loop before the end stops the work.
+
+        Events that are ready are returned without a trip through the event loop.
+        """
+        events: AsyncIterator[EventT] = self._native.events.iterate()
         return events
+
+    def __iter__(self) -> NoReturn:
+        """Raise TypeError: the stream is asynchronous."""
+        message = "this stream is asynchronous: write `async for`, or use stream_sync() for a loop with `for`"
+        raise TypeError(message)
 
     async def __anext__(self) -> EventT:
         """Return the next event."""
@@ -60,7 +121,7 @@ class BaseStream(Generic[EventT, ResultT]):
         return self._outcome().__await__()
 
     async def aclose(self) -> None:
-        """Stop the work and release its connection."""
+        """Stop the work, release its connection and wait until cancelled functions have ended."""
         await self._native.events.aclose()
 
     async def __aenter__(self) -> Self:
@@ -84,15 +145,21 @@ class BaseSyncStream(Generic[EventT]):
         self._events: Iterator[EventT] = native.blocking()
 
     def __iter__(self) -> Iterator[EventT]:
-        """Return the events."""
-        return self._events
+        """Start a loop over the events. Leaving the loop before the end stops the work."""
+        events: Iterator[EventT] = self._native.events.iterate_sync()
+        return events
+
+    def __aiter__(self) -> NoReturn:
+        """Raise TypeError: the stream is synchronous."""
+        message = "this stream is synchronous: write `for`, or use stream() for a loop with `async for`"
+        raise TypeError(message)
 
     def __next__(self) -> EventT:
         """Return the next event."""
         return next(self._events)
 
     def close(self) -> None:
-        """Stop the work and release its connection."""
+        """Stop the work, release its connection and wait until cancelled functions have ended."""
         self._native.events.close()
 
     def __enter__(self) -> Self:
@@ -115,6 +182,13 @@ class TurnStream(BaseStream[EventT, "_core.Turn"]):
         """Iterate over lists of all events that are ready, up to `limit`. For consumers of many events."""
         return self._native.events.batches(limit)
 
+    def text(self) -> AsyncIterator[str]:
+        """Iterate over the pieces of the answer's text: ``async for text in stream.text()``.
+
+        Reasoning, tools, structured output and sub-agents are left out. Leaving the loop early stops the work.
+        """
+        return TextIterator(self._native.events.iterate())
+
     @property
     def partial(self) -> Any:
         """The structured answer so far as plain data, from the events that were read. None before the first data."""
@@ -130,6 +204,10 @@ class SyncTurnStream(BaseSyncStream[EventT]):
     __slots__ = ()
 
     _native: AgentStreamCore[EventT]
+
+    def text(self) -> Iterator[str]:
+        """Iterate over the pieces of the answer's text. Leaving the loop early stops the work."""
+        return SyncTextIterator(self._native.events.iterate_sync())
 
     @property
     def partial(self) -> Any:

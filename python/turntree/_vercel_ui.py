@@ -89,7 +89,8 @@ def from_ui_stream(
         errors: "raise", or "stop" to return the messages before the error.
 
     Raises:
-        ValidationError: The real client would stop with an error here; the message names the chunk.
+        ValidationError: The real client would stop with an error here; the message names the chunk. Or the body is
+            empty, or not a stream of server-sent events.
         TypeError: A part is neither a dict nor bytes nor str.
 
     UI message stream, §2 to §5 and §12.
@@ -115,18 +116,58 @@ def from_ui_stream(
     if hasattr(source, "__aiter__"):
         return _read(reader, source, ignored)
     pieces = (source,) if isinstance(source, (bytes, bytearray, str)) else source
+    beginning = _BodyBeginning()
     with suppress(*ignored):
         for piece in pieces:
+            beginning.add(piece)
             reader.feed(piece)
+        beginning.check(reader)
     return reader.thread()
+
+
+class _BodyBeginning:
+    """The first characters of a response body, to detect a text that is not a stream of server-sent events.
+
+    Decoders of such streams ignore all other texts.
+    """
+
+    __slots__ = ("_has_text", "_text")
+
+    def __init__(self) -> None:
+        self._has_text = False
+        self._text = ""
+
+    def add(self, piece: object) -> None:
+        """Take the next part of the body; ignores chunks that are dicts."""
+        if isinstance(piece, (bytes, bytearray, str)):
+            self._has_text = True
+            if len(self._text) < 8:
+                text = piece if isinstance(piece, str) else bytes(piece[:4096]).decode("utf-8", "replace")
+                self._text = (self._text + text).lstrip("\ufeff\r\n\t ")[:40]
+
+    def check(self, reader: _core.UiStreamReader) -> None:
+        """Raise ValidationError if the body had no event and does not begin as a stream of them."""
+        if not self._has_text or reader.count or self._text.startswith((":", "data", "event", "id", "retry")):
+            return
+        from turntree.exceptions import ValidationError
+
+        expected = "expected the body of a response, server-sent events such as 'data: {…}'"
+        if not self._text:
+            message = f"the text is empty; {expected}"
+        else:
+            message = f"the text has no server-sent event and begins with {self._text!r}; {expected}"
+        raise ValidationError(message)
 
 
 async def _read(
     reader: _core.UiStreamReader, source: AsyncIterable[_Piece], ignored: tuple[type[BaseException], ...]
 ) -> _core.ProtocolThread:
+    beginning = _BodyBeginning()
     with suppress(*ignored):
         async for piece in source:
+            beginning.add(piece)
             reader.feed(piece)
+        beginning.check(reader)
     return reader.thread()
 
 

@@ -71,13 +71,16 @@ class SessionError(TurntreeError):
 
 
 class ApprovalRequired(TurntreeError):
-    """A run has stopped, because tool calls wait for approval.
+    """A run has stopped, because tool calls wait for a decision of the application.
 
     In a session, call `Session.approve` or `Session.deny` for each call, and then `Session.resume`, in this process or
     in another one. A run without a session cannot be continued.
 
+    `Session.resume` also raises it for calls that may have been executed before their process ended: they are in
+    `Session.in_doubt`, and `Session.resolve` takes the decision.
+
     Attributes:
-        calls: The calls that wait for approval, in order, with the arguments that the tools would receive.
+        calls: The calls that wait for a decision, in order, with the arguments that the tools would receive.
         session: The session of the run, or None.
         partial: The incomplete turn. Its last calls have no results.
 
@@ -166,7 +169,11 @@ class StoreError(TurntreeError):
 
 
 class ConflictError(StoreError):
-    """Another process changed the stored data."""
+    """Another process changed the stored data.
+
+    A store of the application can raise it from ``save``. The session then raises a `ConflictError` that names the
+    session; its ``__cause__`` is the exception of the store.
+    """
 
 
 class CorruptDataError(StoreError):

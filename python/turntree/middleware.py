@@ -290,7 +290,7 @@ def memory(
     max_turns: int | None = None,
     counter: Callable[[str], int] | None = None,
     summarize: Summarize | None = None,
-    summary_tokens: int = 500,
+    summary_tokens: int | None = None,
     summary_input_tokens: int = 8000,
     overflow: Literal["error", "send"] = "error",
     name: str = "memory",
@@ -309,23 +309,32 @@ def memory(
         summarize: Summarizes the dropped turns: an agent, an `llm()`, or a function of the conversation's text, sync
             (called in a thread) or async. The summary is sent as a user message before the remaining messages, and is
             saved with the session.
-        summary_tokens: The maximum number of tokens in the summary.
+        summary_tokens: The maximum number of tokens in the summary, less than `max_tokens`. Default: 500.
         summary_input_tokens: The maximum number of tokens in one input of `summarize`; older text is dropped.
         overflow: The behavior if the current turn exceeds the limit: "error" ends the run with `UPPError`
             CONTEXT_LENGTH_EXCEEDED, "send" sends the request anyway.
         name: The middleware's name.
 
     Raises:
-        ValueError: No limit is given, a limit is not positive, or `overflow` is unknown.
+        ValueError: No limit is given, a limit is not positive, `max_tokens` has no space beside `summary_tokens`, or
+            `overflow` is unknown.
         TypeError: `counter` or `summarize` has the wrong type.
 
     Spec: UAP-1.0 §10.4.
     """
+    reserves_summary = summarize is not None or summary_tokens is not None
+    summary_tokens = 500 if summary_tokens is None else summary_tokens
     for option, value in (("max_tokens", max_tokens), ("max_turns", max_turns), ("summary_tokens", summary_tokens)):
         _positive(option, value)
     _positive("summary_input_tokens", summary_input_tokens)
     if max_tokens is None and max_turns is None:
         message = "memory needs a limit: give max_tokens, max_turns or both"
+        raise ValueError(message)
+    if max_tokens is not None and reserves_summary and max_tokens <= summary_tokens:
+        message = (
+            f"max_tokens ({max_tokens}) must be larger than summary_tokens ({summary_tokens}), "
+            "because the summary is part of the request; give a smaller summary_tokens"
+        )
         raise ValueError(message)
     if overflow not in ("error", "send"):
         message = f'overflow must be "error" or "send", not {overflow!r}'

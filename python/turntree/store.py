@@ -1,22 +1,68 @@
 """Stores of sessions.
 
-A store is any object with the methods ``save(key, data)``, ``load(key)`` and ``delete(key)``, sync or async.
+`memory`, `file`, `sqlite`, `postgres` and `redis` create a `Store`: an append-only log for each session. A save writes
+only what is new. `encrypted` wraps one. Where a store is expected, its URL as text is one too:
+``"sqlite:///sessions.db"``.
+
+Any object with the methods ``save(key, data)``, ``load(key)`` and ``delete(key)``, sync or async, is a store too; see
+`PersistenceAdapter`. It receives the whole session as JSON.
 
 Spec: UAP-1.0 §14.2.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
+from urllib.parse import quote, unquote
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from turntree import _core
+from turntree._import.report import ImportedSession, ImportReport
+from turntree._public_names import set_public_module
+from turntree._session_id import check_id
+from turntree._store_maintenance import Maintenance, PruneResult, StoreIssue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from datetime import datetime
+    from os import PathLike
+    from types import TracebackType
 
-__all__ = ["MemoryStore", "PersistenceAdapter", "memory"]
+    from typing_extensions import Self
+
+    SessionStatus = Literal["idle", "unfinished", "waiting"]
+    RunStatus = Literal["queued", "running", "waiting", "done", "failed"]
+
+__all__ = [
+    "ImportReport",
+    "ImportedSession",
+    "PersistenceAdapter",
+    "PruneResult",
+    "Run",
+    "RunPage",
+    "SessionInfo",
+    "SessionPage",
+    "Store",
+    "StoreIssue",
+    "encrypted",
+    "file",
+    "from_url",
+    "memory",
+    "postgres",
+    "redis",
+    "sqlite",
+]
 
 
 class PersistenceAdapter(Protocol):
-    """The interface of stores. Each method may be sync or async; sync methods are called in a thread."""
+    """The interface of stores. Each method may be sync or async; sync methods are called in a thread.
+
+    A store may have a fourth method, ``compare_and_save(key, data, expected) -> bool``: it stores `data` if the text
+    under the key is `expected` (None: there is none), and returns whether it did. A session whose stored text was
+    changed by another writer then raises `ConflictError` when it is saved.
+    """
 
     def save(self, key: str, data: str, /) -> Awaitable[object] | object:
         """Store a text under a key. Replaces the previous text."""
@@ -28,33 +74,533 @@ class PersistenceAdapter(Protocol):
         """Delete the text under a key. No effect if there is none."""
 
 
-class MemoryStore:
-    """The store that `memory` creates."""
+class SessionInfo(NamedTuple):
+    """What a list of sessions shows of a session."""
 
-    __slots__ = ("_texts",)
+    id: str
+    """The session's id."""
+    agent: str
+    """The id of the agent that the session was created with."""
+    status: SessionStatus
+    """"idle"; "unfinished": `Session.resume` has a run to continue; "waiting": calls of that run wait for approval."""
+    turns: int
+    """The number of user messages of the tree."""
+    nodes: int
+    """The number of nodes of the tree."""
+    updated_at: datetime
+    """The time of the last change, in UTC."""
+    bytes: int
+    """The size of the stored data in bytes."""
 
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
 
-    async def save(self, key: str, data: str, /) -> None:
-        """Store a text under a key. Replaces the previous text."""
-        self._texts[key] = data
+class SessionPage(list[SessionInfo]):
+    """A page of sessions.
 
-    async def load(self, key: str, /) -> str | None:
-        """Return the text under a key, or None."""
-        return self._texts.get(key)
+    Attributes:
+        next: The position of the next page, for the argument `after` of `Store.sessions`; None for the last page.
+    """
 
-    async def delete(self, key: str, /) -> None:
-        """Delete the text under a key. No effect if there is none."""
-        self._texts.pop(key, None)
+    def __init__(self, sessions: Iterable[SessionInfo], next: str | None) -> None:
+        super().__init__(sessions)
+        self.next = next
 
-    def __len__(self) -> int:
-        return len(self._texts)
+
+class Run(NamedTuple):
+    """A run that was enqueued with `Store.enqueue`."""
+
+    id: str
+    """The run's id, which is also the id of its input message."""
+    session: str
+    """The session's id."""
+    status: RunStatus
+    """"queued": it waits for a worker or its next attempt; "running"; "waiting": tool calls wait for approval; "done";
+    "failed": it was given up."""
+    turn: _core.Turn | None
+    """The turn of a run that is done; None for a resumption with nothing to resume."""
+    error: str | None
+    """The error of the last attempt that failed, or what a waiting run waits for."""
+    attempts: int
+    """The number of times that a worker has started the run or taken it over since it was enqueued or waited last."""
+    agent: str | None
+    """The name or id of the agent that executes the run; None for the agent of any worker."""
+    created_at: datetime
+    """The time when the run was enqueued, in UTC."""
+    updated_at: datetime
+    """The time of the last change, in UTC."""
+
+
+class RunPage(list[Run]):
+    """A page of runs.
+
+    Attributes:
+        next: The position of the next page, for the argument `after` of `Store.runs`; None for the last page.
+    """
+
+    def __init__(self, runs: Iterable[Run], next: str | None) -> None:
+        super().__init__(runs)
+        self.next = next
+
+
+class Store(Maintenance):
+    """A store of sessions. Created by `memory` and `from_url`.
+
+    Every method has a twin that blocks, with the suffix ``_sync``; it also works inside a running event loop.
+
+    Raises:
+        StoreError: The store cannot be reached, is closed, full or read-only. Every method raises it.
+        CorruptDataError: Stored data cannot be read.
+    """
+
+    __slots__ = ("__weakref__", "_native")
+
+    def __init__(self, native: _core.StoreCore) -> None:
+        self._native = native
+
+    async def sessions(
+        self,
+        agent: str | None = None,
+        status: SessionStatus | None = None,
+        updated_after: datetime | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> SessionPage:
+        """List sessions, the most recently updated first.
+
+        Args:
+            agent: Only sessions of the agent with this id.
+            status: Only sessions with this status.
+            updated_after: Only sessions that changed after this time.
+            limit: The largest number of sessions of the page, at least 1.
+            after: The position that the page starts after: ``page.next`` of the page before it.
+
+        Raises:
+            ValueError: An argument is invalid.
+        """
+        rows = self._native.sessions(agent, status, updated_after, _positive(limit), after, blocking=False)
+        return _page(await cast("Awaitable[Any]", rows))
+
+    def sessions_sync(
+        self,
+        agent: str | None = None,
+        status: SessionStatus | None = None,
+        updated_after: datetime | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> SessionPage:
+        """Like `sessions`, but blocks."""
+        return _page(self._native.sessions(agent, status, updated_after, _positive(limit), after, blocking=True))
+
+    async def delete(self, id: str) -> bool:
+        """Delete a session with all its data. Handles of the session raise `ConflictError` when they are saved.
+
+        Args:
+            id: The session's id, or ``session:`` and the id in percent-encoding, the key of `PersistenceAdapter`.
+
+        Returns:
+            True if the store had the session.
+        """
+        return cast("bool", await self._native.delete(_id_of(id), blocking=False))
+
+    def delete_sync(self, id: str) -> bool:
+        """Like `delete`, but blocks."""
+        return cast("bool", self._native.delete(_id_of(id), blocking=True))
+
+    async def load(self, key: str) -> str | None:
+        """Return a session as JSON, or None.
+
+        Args:
+            key: The session's id or its key, as in `delete`.
+        """
+        return cast("str | None", await self._native.load(_id_of(key), blocking=False))
+
+    def load_sync(self, key: str) -> str | None:
+        """Like `load`, but blocks."""
+        return cast("str | None", self._native.load(_id_of(key), blocking=True))
+
+    async def save(self, key: str, data: str) -> None:
+        """Store a session that is given as JSON. Replaces the stored session.
+
+        Args:
+            key: The session's id or its key, as in `delete`.
+            data: The JSON of `Session.to_json`.
+
+        Raises:
+            ValidationError: `data` is not the JSON of a session.
+            ValueError: `data` is another session than that of `key`.
+        """
+        await self._native.save(_id_of(key), data, blocking=False)
+
+    def save_sync(self, key: str, data: str) -> None:
+        """Like `save`, but blocks."""
+        self._native.save(_id_of(key), data, blocking=True)
+
+    async def enqueue(
+        self,
+        session_id: str,
+        input: str | _core.UserMessage | Sequence[Any] | None,
+        agent: _Identified | str | None = None,
+        not_before: datetime | None = None,
+        priority: int = 0,
+    ) -> str:
+        """Add a run of a session to the queue of the store's workers. Only with SQLite, PostgreSQL and memory.
+
+        The runs of one session are executed in the order in which they were enqueued. When the method has returned,
+        the run is stored as durably as a saved session.
+
+        Args:
+            session_id: The session's id. A session that does not exist is created by the worker.
+            input: As `Agent.run` takes it, but one message. The id of a `UserMessage` becomes the run's id, and
+                enqueueing the message again adds nothing. None resumes the session: a waiting run goes on, otherwise
+                a run is added that resumes the unfinished run of the session.
+            agent: The agent, or its name or id: only workers with this agent execute the run. Default: all workers.
+            not_before: The time before which the run does not start. It does not block later runs of the session.
+            priority: Sessions whose next run has a higher priority are served first.
+
+        Returns:
+            The run's id, for `run`.
+
+        Raises:
+            TypeError: `input` cannot be a user message.
+            ValueError: The store has no queue, or `session_id` is not a session id.
+        """
+        arguments = _new_run(session_id, input, agent, not_before, priority)
+        return cast("str", await self._native.enqueue(*arguments, blocking=False))
+
+    def enqueue_sync(
+        self,
+        session_id: str,
+        input: str | _core.UserMessage | Sequence[Any] | None,
+        agent: _Identified | str | None = None,
+        not_before: datetime | None = None,
+        priority: int = 0,
+    ) -> str:
+        """Like `enqueue`, but blocks."""
+        arguments = _new_run(session_id, input, agent, not_before, priority)
+        return cast("str", self._native.enqueue(*arguments, blocking=True))
+
+    async def run(self, run_id: str) -> Run:
+        """Return a run.
+
+        Args:
+            run_id: The id that `enqueue` has returned.
+
+        Raises:
+            KeyError: The store has no run with this id.
+            ValueError: The store has no queue.
+        """
+        return _run(run_id, await cast("Awaitable[Any]", self._native.run(run_id, blocking=False)))
+
+    def run_sync(self, run_id: str) -> Run:
+        """Like `run`, but blocks."""
+        return _run(run_id, self._native.run(run_id, blocking=True))
+
+    async def runs(
+        self, status: RunStatus | None = None, session: str | None = None, limit: int = 100, after: str | None = None
+    ) -> RunPage:
+        """List the runs of the queue, the newest first.
+
+        Args:
+            status: Only runs with this status.
+            session: Only runs of the session with this id.
+            limit: The largest number of runs of the page, at least 1.
+            after: The position that the page starts after: ``page.next`` of the page before it.
+
+        Raises:
+            ValueError: An argument is invalid, or the store has no queue.
+        """
+        rows = self._native.runs(status, session, _positive(limit), after, blocking=False)
+        return _run_page(await cast("Awaitable[Any]", rows))
+
+    def runs_sync(
+        self, status: RunStatus | None = None, session: str | None = None, limit: int = 100, after: str | None = None
+    ) -> RunPage:
+        """Like `runs`, but blocks."""
+        return _run_page(self._native.runs(status, session, _positive(limit), after, blocking=True))
+
+    async def close(self) -> None:
+        """Close the store. Later operations raise `StoreError`."""
+        self._forget()
+        await self._native.close(blocking=False)
+
+    def close_sync(self) -> None:
+        """Like `close`, but blocks."""
+        self._forget()
+        self._native.close(blocking=True)
+
+    def _forget(self) -> None:
+        """Let `from_url` open the store anew."""
+        for url in [url for url, store in _opened.items() if store is self]:
+            del _opened[url]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close_sync()
 
     def __repr__(self) -> str:
-        return f"MemoryStore({len(self._texts)} keys)"
+        return f"<Store: {self._native.name}>"
 
 
-def memory() -> MemoryStore:
+def memory() -> Store:
     """Create a store in the memory of this process."""
-    return MemoryStore()
+    return Store(_core.StoreCore.memory())
+
+
+def sqlite(
+    path: str | PathLike[str], *, synchronous: Literal["full", "normal"] = "full", read_only: bool = False
+) -> Store:
+    """Open a store in a SQLite file, which is created if it does not exist.
+
+    Several processes may use one file; it must not be on a network file system. The file is opened at the first
+    operation.
+
+    Args:
+        path: The path of the file. Its folder must exist.
+        synchronous: When a save is durable. "full": when it has returned; it survives a power failure. "normal": a
+            crash of the process loses nothing, but a power failure may lose the last saves.
+        read_only: Whether to open the file for reading only; it must exist then.
+
+    Raises:
+        StoreError: The folder does not exist, or the path is a folder.
+        ValueError: `synchronous` is unknown.
+    """
+    return Store(_core.StoreCore.sqlite(path, synchronous, read_only))
+
+
+def file(path: str | PathLike[str]) -> Store:
+    """Open a store in a folder, with one log file for each session. The folder is created if it does not exist.
+
+    Several processes may use one folder; it must not be on a network file system. A save is on disk when it has
+    returned. For many sessions, or many processes, prefer `sqlite`.
+
+    Args:
+        path: The path of the folder. The folder above it must exist.
+
+    Raises:
+        StoreError: The folder above does not exist, or the path is a file.
+    """
+    return Store(_core.StoreCore.file(path))
+
+
+def postgres(
+    url: str,
+    *,
+    synchronous: Literal["full", "normal"] = "full",
+    max_connections: int = 8,
+    schema: str | None = None,
+) -> Store:
+    """Use a PostgreSQL database as a store. The tables are created at the first operation.
+
+    Args:
+        url: ``postgresql://user:password@host:port/database``, with the options of libpq, such as ``?sslmode=require``.
+        synchronous: When a save is durable. "full": when it has returned, as the server is configured. "normal": a
+            crash of the server may lose the last saves (``synchronous_commit=off``).
+        max_connections: The largest number of connections of this process.
+        schema: The schema of the tables, which is created if it does not exist. Default: the first one of the search
+            path.
+
+    Raises:
+        ValueError: An argument is invalid.
+    """
+    return Store(_core.StoreCore.postgres(url, synchronous, max_connections, schema))
+
+
+def redis(url: str, *, prefix: str | None = None) -> Store:
+    """Use a Redis server as a store.
+
+    A save is as durable as the server's configuration says: with ``appendonly yes`` and ``appendfsync always`` when it
+    has returned, otherwise up to a second later or at the next snapshot.
+
+    Args:
+        url: ``redis://user:password@host:port/database``, or ``rediss://`` with TLS.
+        prefix: What the names of all keys start with. Default: "turntree". Stores with different prefixes share
+            nothing.
+
+    Raises:
+        ValueError: An argument is invalid.
+    """
+    return Store(_core.StoreCore.redis(url, prefix))
+
+
+def encrypted(store: Store | str, keys: Mapping[str, bytes]) -> Store:
+    """Encrypt what a store stores, with AES-256-GCM.
+
+    Messages, metadata and all other content are encrypted. The ids of sessions and agents, times, status, counts, sizes
+    and the ids of keys stay readable. Entries that were changed, swapped or moved are refused.
+
+    Args:
+        store: The store, or its URL.
+        keys: Keys of 32 bytes by their ids. The first key encrypts, all of them decrypt; see `Store.rotate`. An id has
+            1 to 64 printable characters.
+
+    Raises:
+        TypeError: A key or an id has another type.
+        ValueError: There are no keys, or a key has another length.
+    """
+    items = keys.items() if isinstance(keys, Mapping) else None
+    if items is None:
+        message = f"keys must be a dict of ids and keys, not {type(keys).__name__}"
+        raise TypeError(message)
+    pairs: list[tuple[str, bytes]] = []
+    for id, key in items:
+        if not isinstance(id, str) or not isinstance(key, bytes):
+            message = f"keys: expected a str and bytes, not {type(id).__name__} and {type(key).__name__}"
+            raise TypeError(message)
+        pairs.append((id, key))
+    inner = from_url(store) if isinstance(store, str) else store
+    if not isinstance(inner, Store):
+        message = f"store must be a store of turntree or its URL, not {type(inner).__name__}"
+        raise TypeError(message)
+    return Store(inner._native.encrypted(pairs))
+
+
+class _Identified(Protocol):
+    """An agent."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def name(self) -> str | None: ...
+
+
+# Sessions that are opened with the same URL share a store.
+_opened: WeakValueDictionary[str, Store] = WeakValueDictionary()
+
+
+def from_url(url: str) -> Store:
+    """Return the store with a URL. Calls with the same URL in one process return the same store while it is in use.
+
+    Args:
+        url: ``sqlite:///relative/path.db``, ``sqlite:////absolute/path.db``, ``file:///absolute/folder``,
+            ``postgresql://…``, ``redis://…``, ``rediss://…`` or ``memory://``.
+
+    Raises:
+        ValueError: The URL has another scheme, or is invalid.
+        StoreError: The store cannot be opened.
+    """
+    if (known := _opened.get(url)) is not None:
+        return known
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme not in _ENGINES:
+        schemes = ", ".join(f"{name}://" for name in _ENGINES)
+        message = f"{_shown(url)!r} is not the URL of a store; it starts with one of: {schemes}"
+        raise ValueError(message)
+    store = _opened[url] = _ENGINES[scheme](url)
+    return store
+
+
+def _sqlite_from(url: str) -> Store:
+    authority, slash, path = url.partition("://")[2].partition("/")
+    if authority or not slash or not path:
+        message = f"{url!r} has no path: expected sqlite:///relative/path.db or sqlite:////absolute/path.db"
+        raise ValueError(message)
+    return sqlite(unquote(path))
+
+
+def _file_from(url: str) -> Store:
+    authority, slash, path = url.partition("://")[2].partition("/")
+    if authority or not slash or not path:
+        message = f"{url!r} has no absolute path: expected file:///folder"
+        raise ValueError(message)
+    return file("/" + unquote(path))
+
+
+def _memory_from(_url: str) -> Store:
+    return memory()
+
+
+_ENGINES: dict[str, Callable[[str], Store]] = {
+    "sqlite": _sqlite_from,
+    "file": _file_from,
+    "postgresql": postgres,
+    "postgres": postgres,
+    "redis": redis,
+    "rediss": redis,
+    "memory": _memory_from,
+}
+
+_PREFIX = "session:"
+
+
+def key_of(id: str) -> str:
+    """Return the key of a session: ``session:`` and the id in percent-encoding."""
+    return _PREFIX + quote(id, safe="")
+
+
+def _id_of(key: str) -> str:
+    if not isinstance(key, str):
+        message = f"id must be a str, not {type(key).__name__}"
+        raise TypeError(message)
+    return unquote(key[len(_PREFIX) :]) if key.startswith(_PREFIX) else key
+
+
+def _shown(url: str) -> str:
+    """Return a URL without what could be a password."""
+    return url.partition("://")[0] + "://…" if "://" in url else url
+
+
+def _positive(limit: int) -> int:
+    if limit < 1:
+        message = f"limit must be at least 1, not {limit}"
+        raise ValueError(message)
+    return limit
+
+
+def _new_run(
+    session_id: str,
+    input: str | _core.UserMessage | Sequence[Any] | None,
+    agent: _Identified | str | None,
+    not_before: datetime | None,
+    priority: int,
+) -> tuple[str, str, str | None, str | None, datetime | None, int]:
+    """Return the arguments of `StoreCore.enqueue`."""
+    check_id(session_id)
+    name = agent if agent is None or isinstance(agent, str) else agent.name or agent.id
+    if input is None:
+        return str(uuid4()), session_id, None, name, not_before, priority
+    if isinstance(input, _core.UserMessage):
+        message = input
+    elif isinstance(input, _core.Message):
+        error = f"input must be a user message, not {type(input).__name__}"
+        raise TypeError(error)
+    else:
+        content: Any = input if isinstance(input, (str, list)) else [input]
+        message = _core.UserMessage(content)
+    return message.id, session_id, message.model_dump_json(), name, not_before, priority
+
+
+def _run(id: str, row: Any) -> Run:
+    if row is None:
+        raise KeyError(id)
+    return _run_of(row)
+
+
+def _run_of(row: Any) -> Run:
+    id, session, status, turn, error, attempts, _input, agent, created_at, updated_at = row
+    parsed = None if turn is None else _core.Turn.model_validate_json(turn)
+    return Run(id, session, status, parsed, error, attempts, agent, created_at, updated_at)
+
+
+def _run_page(answer: Any) -> RunPage:
+    rows, next = answer
+    return RunPage((_run_of(row) for row in rows), next)
+
+
+def _page(answer: Any) -> SessionPage:
+    rows, next = answer
+    return SessionPage((SessionInfo(*row) for row in rows), next)
+
+
+set_public_module(__name__, globals())

@@ -1,6 +1,7 @@
 //! The methods of `turntree.Agent`: construction, runs and streams.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -9,16 +10,20 @@ use pyo3::types::{PyDict, PyList};
 use super::agent_core::AgentCore;
 use super::call_site::{CallSite, RunMode};
 use super::functions::Functions;
+use super::host_conversions::turn_to_python;
 use super::inputs::{input_from, params_from, tools_from};
 use super::middleware::hooks::middleware_from;
 use super::run::PreparedRun;
 use super::strategy::strategy_from;
 use super::stream::AgentStream;
+use super::tool_exceptions::ToolExceptions;
+use super::toolset::toolsets_from;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::gil::lock;
+use crate::bridge::gc::GcRoots;
+use crate::bridge::gil::{self, lock};
 use crate::convert::json::{json_to_python, to_raw};
 use crate::data::extract;
-use crate::error::OrRaise as _;
+use crate::error::{OrRaise as _, value_error};
 use crate::records::Turn as PyTurn;
 use crate::thread::history_from;
 use crate::upp::config::config_from;
@@ -36,8 +41,8 @@ use turntree_upp::UppError;
 impl AgentCore {
     #[new]
     #[pyo3(signature = (
-        *, model, params, config, execution, execute, max_iterations, tools, system, structure,
-        structure_repair, answer, middleware, hooks, id, name, max_sub_agent_depth
+        *, model, params, config, execution, execute, max_iterations, tools, toolsets, system, structure,
+        structure_repair, answer, middleware, hooks, id, name, max_sub_agent_depth, cleanup_timeout
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
@@ -48,6 +53,7 @@ impl AgentCore {
         execute: Option<&Bound<'_, PyAny>>,
         max_iterations: Option<u32>,
         tools: &Bound<'_, PyList>,
+        toolsets: &Bound<'_, PyList>,
         system: Option<&Bound<'_, PyAny>>,
         structure: Option<&Bound<'_, PyAny>>,
         structure_repair: bool,
@@ -57,7 +63,10 @@ impl AgentCore {
         id: Option<String>,
         name: Option<String>,
         max_sub_agent_depth: Option<u32>,
+        cleanup_timeout: Option<f64>,
     ) -> PyResult<Self> {
+        let cleanup_timeout =
+            cleanup_timeout.map(Duration::try_from_secs_f64).transpose().map_err(value_error)?;
         let (config, mut callbacks) = config_from(config)?;
         callbacks.objects.extend(model.map(|model| model.clone().into_any().unbind()));
         let (tools, bindings) = tools_from(tools)?;
@@ -66,6 +75,7 @@ impl AgentCore {
             params: params_from(params)?,
             system: system.map(system_from).transpose()?.map(Arc::new),
             tools,
+            toolsets: toolsets_from(toolsets, &mut callbacks)?,
             structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
             structure_repair,
             strategy: Some(strategy_from(execution)?),
@@ -76,6 +86,7 @@ impl AgentCore {
             max_sub_agent_depth,
         };
         let functions = Functions::new(bindings, hooks)?.with_answer(answer).with_execute(execute)?;
+        let functions = functions.with_cleanup_timeout(cleanup_timeout);
         Ok(Self::from_parts(CoreAgent::new(options, &RandomIds), functions, callbacks))
     }
 
@@ -93,15 +104,22 @@ impl AgentCore {
 
     /// Start a run on the caller's event loop and return a coroutine that returns the turn.
     ///
+    /// Args:
+    ///     history: The earlier messages.
+    ///     input: The new input.
+    ///     seed: If given, the ids of the run are computed from this text: a repeated run has the same ids.
+    ///
     /// Raises:
     ///     UPPError: The model does not support a requested feature. Raised immediately.
     ///     TypeError: An argument has the wrong type; the message names it.
+    #[pyo3(signature = (history, input, seed = None))]
     fn run(
         slf: &Bound<'_, Self>,
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
+        seed: Option<String>,
     ) -> PyResult<Coroutine> {
-        let (run, turn) = Self::start(slf, RunMode::Awaited, history, input)?;
+        let (run, turn) = Self::start(slf, RunMode::Awaited, history, input, seed)?;
         Ok(run.coroutine("run", turn))
     }
 
@@ -114,7 +132,7 @@ impl AgentCore {
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
-        let (run, turn) = Self::start(slf, RunMode::Blocking, history, input)?;
+        let (run, turn) = Self::start(slf, RunMode::Blocking, history, input, None)?;
         run.block(slf.py(), turn)
     }
 
@@ -138,9 +156,11 @@ impl AgentCore {
     ) -> PyResult<AgentStream> {
         let py = slf.py();
         let (history, input) = (earlier_messages(history)?, input_from(input)?);
-        let (run, context) = Self::prepare(slf, RunMode::Streamed { on_loop })?;
+        let (run, context) = Self::prepare(slf, RunMode::Streamed { on_loop }, None)?;
         let context = RunContext { sub_agent_events, ..context };
-        let stream = slf.get().agent().stream_with_history(history, input, context).or_raise(py)?;
+        let agent = slf.get().agent();
+        let stream =
+            gil::mark_held(py, || agent.stream_with_history(history, input, context)).or_raise(py)?;
         AgentStream::new(py, stream, run)
     }
 
@@ -172,6 +192,12 @@ impl AgentCore {
         Ok(task_of(&to_raw(arguments, "arguments")?))
     }
 
+    /// Return the turn of a run, with its data as the type of the agent's structure.
+    fn typed_turn(&self, py: Python<'_>, turn: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let exceptions = ToolExceptions::new(&GcRoots::new([]));
+        turn_to_python(py, self.functions(), &exceptions, extract::<PyTurn>(turn, "turn")?)
+    }
+
     /// Return the tool result for a turn, as plain data.
     #[staticmethod]
     fn result_of(py: Python<'_>, turn: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
@@ -180,8 +206,12 @@ impl AgentCore {
 }
 
 impl AgentCore {
-    fn prepare(slf: &Bound<'_, Self>, mode: RunMode) -> PyResult<(PreparedRun, RunContext)> {
-        let run = PreparedRun::new([slf.clone().into_any().unbind()], slf.get().functions());
+    fn prepare(
+        slf: &Bound<'_, Self>,
+        mode: RunMode,
+        seed: Option<String>,
+    ) -> PyResult<(PreparedRun, RunContext)> {
+        let run = PreparedRun::new([slf.clone().into_any().unbind()], slf.get().functions()).seeded(seed);
         let context = run.context(slf.py(), &CallSite::new(slf.py(), mode)?, Arc::default())?;
         Ok((run, context))
     }
@@ -192,10 +222,12 @@ impl AgentCore {
         mode: RunMode,
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
+        seed: Option<String>,
     ) -> PyResult<(PreparedRun, impl Future<Output = Result<Arc<Turn>, UppError>> + Send + use<>)> {
         let (history, input) = (earlier_messages(history)?, input_from(input)?);
-        let (run, context) = Self::prepare(slf, mode)?;
-        let (machine, driver) = slf.get().agent().prepare(history, input, context).or_raise(slf.py())?;
+        let (run, context) = Self::prepare(slf, mode, seed)?;
+        let (py, agent) = (slf.py(), slf.get().agent());
+        let (machine, driver) = gil::mark_held(py, || agent.prepare(history, input, context)).or_raise(py)?;
         Ok((run, driver.complete(machine)))
     }
 }

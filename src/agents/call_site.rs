@@ -40,6 +40,11 @@ impl CallSite {
         Ok(Self { mode, start })
     }
 
+    /// Returns the call site of a run that the event loop of `start` polls.
+    pub(super) const fn on_loop(start: CallerContext) -> Self {
+        Self { mode: RunMode::Awaited, start }
+    }
+
     /// Returns true if an event loop polls the run.
     pub(super) const fn is_on_loop(&self) -> bool {
         matches!(self.mode, RunMode::Awaited | RunMode::Streamed { on_loop: true })

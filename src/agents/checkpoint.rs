@@ -19,7 +19,7 @@ data_class! {
     /// A point of a run that a session can be restored to. Created by sessions.
     ///
     /// Spec: UAP-1.0 §6.4, §13.3.
-    Checkpoint as "Checkpoint" in "turntree" over CoreCheckpoint {
+    Checkpoint as "Checkpoint" in "turntree" over CoreCheckpoint, inside CHECKPOINT {
         /// The id: a UUIDv4, or any text if the session was read from JSON.
         id,
         /// The id of the session.

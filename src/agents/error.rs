@@ -14,6 +14,7 @@ use turntree_agents::SessionError;
 use turntree_agents::middleware::{BudgetError, GuardrailError, Resource};
 use turntree_agents::tree::TreeError;
 use turntree_agents::types::{ApprovalRequired, approval_required, partial_turn};
+use turntree_core::persistence::{PersistenceError, PersistenceErrorKind};
 use turntree_upp::UppError;
 
 /// The exception of an error that only runs have: of a session, an open approval, a budget, a guardrail, or with the
@@ -103,9 +104,17 @@ impl ToException for SessionError {
             Self::InvalidId { .. } => named("ValidationError"),
             Self::Metadata(host) => own(&host.payload).unwrap_or_else(|| named("ValidationError")),
             Self::Serialization(_) => named("SerializationError"),
-            Self::Store(store) => own(&store.payload).unwrap_or_else(|| named("StoreError")),
-            Self::NotSaved { turn, error: store } => {
-                let raised = named("StoreError");
+            Self::NotLoaded { error: store, .. } => named(store_class(store)),
+            Self::Store { error: store, .. } if store.kind == PersistenceErrorKind::Other => {
+                own(&store.payload).unwrap_or_else(|| named("StoreError"))
+            }
+            Self::Store { error: store, .. } => {
+                let raised = named(store_class(store));
+                raised.set_cause(py, own(&store.payload));
+                raised
+            }
+            Self::NotSaved { turn, error: store, .. } => {
+                let raised = named(store_class(store));
                 raised.set_cause(py, own(&store.payload));
                 match wrap_turn(py, Arc::clone(turn)).and_then(|turn| raised.value(py).setattr("turn", turn))
                 {
@@ -115,6 +124,15 @@ impl ToException for SessionError {
             }
             _ => named("SessionError"),
         }
+    }
+}
+
+/// The class of a store's error.
+const fn store_class(error: &PersistenceError) -> &'static str {
+    match error.kind {
+        PersistenceErrorKind::Conflict => "ConflictError",
+        PersistenceErrorKind::Corrupt => "CorruptDataError",
+        PersistenceErrorKind::Other => "StoreError",
     }
 }
 

@@ -1,6 +1,7 @@
 //! The Python functions of an agent: tools, approval handlers and hooks.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,6 +10,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::agent_core::AgentCore;
 use crate::bridge::call::{Arguments, Call, CallMode, call};
+use crate::bridge::cleanup::DEFAULT_TIMEOUT;
 use crate::bridge::context::CallerContext;
 use crate::bridge::gc::Collect;
 use crate::error::wrong_type;
@@ -28,6 +30,8 @@ pub(crate) struct ToolFunction {
 pub(super) enum Approver {
     /// A function, called before each tool call.
     Function(Function),
+    /// As [`Self::Function`], for a function that also receives the context of the call: the method `_approve` of a tool.
+    WithContext(Function),
     /// A person. The run waits for the decision.
     Person,
 }
@@ -36,6 +40,7 @@ impl Approver {
     pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
         match self {
             Self::Function(function) => Self::Function(function.clone_ref(py)),
+            Self::WithContext(function) => Self::WithContext(function.clone_ref(py)),
             Self::Person => Self::Person,
         }
     }
@@ -89,16 +94,22 @@ impl ToolFunction {
             _ => CallMode::Thread,
         };
         let approval = tool.getattr("approval")?;
+        let with_context = tool.getattr_opt("_approve")?;
+        let approval = match with_context.filter(|_| !approval.is_none()) {
+            Some(function) => Some(Approver::WithContext(Function::new(&function, "approval")?)),
+            None if approval.is_none() => None,
+            None => Some(Approver::new(&approval)?),
+        };
         Ok(Self {
             tool: tool.clone().unbind(),
             mode,
             takes_context: tool.getattr("_takes_context")?.extract()?,
-            approval: if approval.is_none() { None } else { Some(Approver::new(&approval)?) },
+            approval,
             agent: agent_of(tool)?,
         })
     }
 
-    fn clone_ref(&self, py: Python<'_>) -> Self {
+    pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
         Self {
             tool: self.tool.clone_ref(py),
             mode: self.mode,
@@ -127,6 +138,8 @@ pub(crate) struct Functions {
     pub(super) answer: Option<Py<PyAny>>,
     /// Returns the Python agent, for middleware.
     pub(super) owner: Option<Py<PyAny>>,
+    /// How long a run waits for cancelled functions; `None`: [`DEFAULT_TIMEOUT`].
+    cleanup_timeout: Option<Duration>,
 }
 
 /// The name of the function that executes a run with a strategy written in Python.
@@ -163,6 +176,17 @@ impl Functions {
             }
         }
         Ok(functions)
+    }
+
+    /// Sets how long a run waits for cancelled functions.
+    #[must_use]
+    pub(super) fn with_cleanup_timeout(self, cleanup_timeout: Option<Duration>) -> Self {
+        Self { cleanup_timeout, ..self }
+    }
+
+    /// How long a run waits for cancelled functions.
+    pub(super) fn cleanup_timeout(&self) -> Duration {
+        self.cleanup_timeout.unwrap_or(DEFAULT_TIMEOUT)
     }
 
     /// Adds the type of the structured answer, if it is more than a JSON Schema.
@@ -203,6 +227,21 @@ impl Functions {
             set,
             answer: self.answer.as_ref().map(|answer| answer.clone_ref(py)),
             owner: self.owner.as_ref().map(|owner| owner.clone_ref(py)),
+            cleanup_timeout: self.cleanup_timeout,
+        }
+    }
+}
+
+impl Functions {
+    /// Copies the functions without the type of the structured answer, for a run whose answer has another schema.
+    pub(super) fn without_answer(&self, py: Python<'_>) -> Self {
+        Self {
+            tools: self.tools.iter().map(|tool| tool.clone_ref(py)).collect(),
+            hooks: self.hooks.iter().map(|(name, hook)| (*name, hook.clone_ref(py))).collect(),
+            set: self.set - HookSet::CHECK_ANSWER,
+            answer: None,
+            owner: self.owner.as_ref().map(|owner| owner.clone_ref(py)),
+            cleanup_timeout: self.cleanup_timeout,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use futures_util::future::BoxFuture;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,7 +14,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::agent_core::AgentCore;
 use super::call_site::CallSite;
-use super::functions::{Approver, EXECUTE, Functions};
+use super::functions::{Approver, EXECUTE, Functions, ToolFunction};
 use super::host_conversions::{
     after_call_from, approval_from, before_call_from, exception_of, host_error, is_cancellation,
     optional_turn_from, turn_to_python, value_of, with_python,
@@ -22,13 +23,16 @@ use super::run_metadata::RunMetadata;
 use super::state::PyExecutionState;
 use super::strategy::{Lease, StrategyContext, strategy_outcome_from};
 use super::tool_context::ToolContext;
+use super::tool_exceptions::ToolExceptions;
+use super::toolset::function_of_toolset;
 use super::tracing::PyTracer;
 use crate::bridge::call::{Arguments, Call, call};
+use crate::bridge::cleanup::{CleanupScope, Waits};
 use crate::bridge::context::CallerContext;
+use crate::bridge::gc::GcRoots;
 use crate::bridge::gil::{self, lock};
 use crate::convert::json::{json_to_python, to_raw};
 use crate::error::ToException as _;
-use crate::records::wrap_turn;
 use crate::to_python::ToPython;
 use turntree_agents::host::{
     Approval, BeforeCall, CustomStrategy, HookSet, Host, HostError, HostErrorKind, HostFuture, StepResult,
@@ -36,7 +40,7 @@ use turntree_agents::host::{
 };
 use turntree_agents::types::{ExecutionState, StrategyOutcome};
 use turntree_agents::{Tool as CoreTool, Violation};
-use turntree_core::ids::{IdSource, RandomIds};
+use turntree_core::ids::{DerivedIds, IdSource, RandomIds};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{ToolCall, ToolResult, Turn};
 use turntree_core::telemetry::{Span, Tracer};
@@ -56,13 +60,23 @@ pub(crate) struct PyHost {
     metadata: RunMetadata,
     /// The tracer of the run, set when the run begins.
     tracer: OnceLock<Arc<PyTracer>>,
+    exceptions: ToolExceptions,
     /// The index of the middleware context in the run's roots, once it is created.
     middleware_context: Mutex<Option<usize>>,
+    /// The cancelled calls of earlier runs of the session.
+    earlier_calls: Option<CleanupScope>,
+    /// The ids of a run that can be repeated; `None`: random ids.
+    ids: Option<DerivedIds>,
 }
 
 impl PyHost {
     /// Creates the host of a run. The functions are locked for lookups only, never during a call.
-    pub(crate) fn new(functions: &Arc<Mutex<Functions>>, call_site: CallSite, metadata: RunMetadata) -> Self {
+    pub(super) fn new(
+        functions: &Arc<Mutex<Functions>>,
+        call_site: CallSite,
+        metadata: RunMetadata,
+        exceptions: ToolExceptions,
+    ) -> Self {
         let hooks = lock(functions).set | HookSet::METADATA;
         Self {
             functions: Arc::clone(functions),
@@ -71,8 +85,26 @@ impl PyHost {
             hooks,
             metadata,
             tracer: OnceLock::new(),
+            exceptions,
             middleware_context: Mutex::default(),
+            earlier_calls: None,
+            ids: None,
         }
+    }
+
+    /// The same host. Its run starts after the calls of `earlier_calls` have ended.
+    pub(super) fn after(self, earlier_calls: Option<CleanupScope>) -> Self {
+        Self { earlier_calls, ..self }
+    }
+
+    /// The same host. Its run has these ids.
+    pub(super) fn with_ids(self, ids: Option<DerivedIds>) -> Self {
+        Self { ids, ..self }
+    }
+
+    /// The ids of a sub-agent's run. They do not depend on the order of concurrent calls.
+    fn ids_of(&self, invocation: &ToolInvocation) -> Option<DerivedIds> {
+        self.ids.as_ref().map(|ids| ids.nested(&invocation.idempotency_key().to_string()))
     }
 
     /// Returns the context that functions are called in.
@@ -108,18 +140,27 @@ impl PyHost {
         invocation: &ToolInvocation,
         metadata: &Arc<RawObject>,
     ) -> PyResult<Self> {
-        let agent = self.look(|functions| {
-            let tool = functions.tools.get(invocation.tool)?;
-            tool.agent.as_ref().map(|agent| agent.clone_ref(py))
-        })?;
+        let agent = self.tool_function(py, invocation)?.agent.ok_or_else(no_function)?;
         let metadata = RunMetadata::new(py, self.metadata.roots(), Arc::clone(metadata))?;
         let start = self.within(py, invocation.span.as_ref(), self.call_site.start().clone());
-        Ok(Self::new(agent.get().functions(), self.call_site.with_start(start), metadata))
+        let exceptions = ToolExceptions::new(metadata.roots());
+        let host = Self::new(agent.get().functions(), self.call_site.with_start(start), metadata, exceptions);
+        Ok(host.with_ids(self.ids_of(invocation)))
     }
 
     /// Returns where the functions of the run are called.
     pub(super) const fn call_site(&self) -> &CallSite {
         &self.call_site
+    }
+
+    /// Returns the objects that the run keeps alive.
+    pub(super) const fn roots(&self) -> &GcRoots {
+        self.metadata.roots()
+    }
+
+    /// Returns the metadata dict of the run.
+    pub(super) fn metadata(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        self.metadata.dict(py)
     }
 
     /// Returns the Python agent of the run.
@@ -150,7 +191,7 @@ impl PyHost {
 
     /// Converts a turn of this run.
     pub(super) fn turn_to_python(&self, py: Python<'_>, turn: Arc<Turn>) -> PyResult<Py<PyAny>> {
-        turn_to_python(py, &self.functions, turn)
+        turn_to_python(py, &self.functions, &self.exceptions, turn)
     }
 
     /// Converts the state for hooks.
@@ -161,14 +202,24 @@ impl PyHost {
     /// Looks up one of the agent's functions.
     fn look<T>(&self, find: impl FnOnce(&Functions) -> Option<T>) -> PyResult<T> {
         let function = find(&lock(&self.functions));
-        function.ok_or_else(|| PyTypeError::new_err("the agent no longer has this function"))
+        function.ok_or_else(no_function)
+    }
+
+    /// Returns the function of the called tool: one of the agent's, or one of a toolset.
+    fn tool_function(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<ToolFunction> {
+        match function_of_toolset(py, invocation)? {
+            Some(tool) => Ok(tool),
+            None => {
+                self.look(|functions| functions.tools.get(invocation.tool).map(|tool| tool.clone_ref(py)))
+            }
+        }
     }
 
     /// Starts a hook with the arguments that `arguments` returns.
     fn start_hook(&self, name: &'static str, arguments: impl HookArguments) -> PyResult<Call> {
         gil::require_held(|py| {
             let hook = self.look(|functions| functions.hooks.get(name).map(|hook| hook.clone_ref(py)))?;
-            Ok(hook.call(arguments(py)?, &self.caller(py, None)?))
+            Ok(hook.call(arguments(py)?, &self.caller(py, None)?).named(name))
         })
     }
 
@@ -190,35 +241,36 @@ impl PyHost {
     /// Starts `_call` of a tool.
     fn tool_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Call> {
         gil::require_held(|py| {
-            let (tool, mode, takes_context) = self.look(|functions| {
-                functions
-                    .tools
-                    .get(invocation.tool)
-                    .map(|tool| (tool.tool.clone_ref(py), tool.mode, tool.takes_context))
-            })?;
+            let ToolFunction { tool, mode, takes_context, .. } = self.tool_function(py, invocation)?;
             let arguments = json_to_python(py, invocation.call.arguments.get())?;
-            let context = if takes_context {
-                Py::new(py, ToolContext::new(Arc::clone(invocation), self.metadata.dict(py)?))?.into_any()
-            } else {
-                py.None()
-            };
+            let context = if takes_context { self.tool_context(py, invocation)? } else { py.None() };
             let positional = PyTuple::new(py, [arguments, context])?.unbind();
             let callable = tool.getattr(py, intern!(py, "_call"))?;
             let caller = self.inside(py, invocation)?;
-            Ok(call(callable, Arguments { positional, keywords: None }, mode, &caller))
+            let name = format!("tool '{}'", invocation.call.tool_name);
+            Ok(call(callable, Arguments { positional, keywords: None }, mode, &caller).named(name))
         })
+    }
+
+    /// Creates the context that a tool receives.
+    fn tool_context(&self, py: Python<'_>, invocation: &Arc<ToolInvocation>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, ToolContext::new(Arc::clone(invocation), self.metadata.dict(py)?))?.into_any())
     }
 
     /// Starts the approval handler of a tool. Returns `None` if a person decides.
     fn approval_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Option<Call>> {
         gil::require_held(|py| {
-            let approver = self.look(|functions| {
-                let approval = functions.tools.get(invocation.tool)?.approval.as_ref();
-                approval.map(|approver| approver.clone_ref(py))
-            })?;
-            let Approver::Function(handler) = approver else { return Ok(None) };
-            let arguments = PyTuple::new(py, [json_to_python(py, invocation.call.arguments.get())?])?;
-            Ok(Some(handler.call(arguments, &self.caller(py, invocation.span.as_ref())?)))
+            let approver = self.tool_function(py, invocation)?.approval.ok_or_else(no_function)?;
+            let arguments = json_to_python(py, invocation.call.arguments.get())?;
+            let (handler, arguments) = match approver {
+                Approver::Person => return Ok(None),
+                Approver::Function(handler) => (handler, PyTuple::new(py, [arguments])?),
+                Approver::WithContext(handler) => {
+                    (handler, PyTuple::new(py, [arguments, self.tool_context(py, invocation)?])?)
+                }
+            };
+            let name = format!("the approval handler of tool '{}'", invocation.call.tool_name);
+            Ok(Some(handler.call(arguments, &self.caller(py, invocation.span.as_ref())?).named(name)))
         })
     }
 
@@ -228,10 +280,13 @@ impl PyHost {
         py: Python<'_>,
         invocation: &ToolInvocation,
     ) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
-        let tool =
-            self.look(|functions| functions.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
+        let tool = self.tool_function(py, invocation)?.tool;
         Ok((tool, json_to_python(py, invocation.call.arguments.get())?))
     }
+}
+
+fn no_function() -> PyErr {
+    PyTypeError::new_err("the agent no longer has this function")
 }
 
 /// Builds the arguments of a hook.
@@ -253,12 +308,22 @@ impl Host for PyHost {
     }
 
     fn ids(&self) -> &dyn IdSource {
-        &RandomIds
+        self.ids.as_ref().map_or(&RandomIds, |ids| ids)
+    }
+
+    fn sub_run_id(&self, invocation: &ToolInvocation) -> String {
+        self.ids_of(invocation).map_or_else(|| RandomIds.string(), |ids| ids.nested("run").string())
     }
 
     fn tracer(&self) -> Option<Arc<dyn Tracer>> {
         let tracer = gil::if_held(|py| PyTracer::of(py, Some(self.call_site.start()))).flatten()?;
         Some(Arc::clone(self.tracer.get_or_init(|| tracer)) as _)
+    }
+
+    fn earlier_calls(&self, is_resumed: bool) -> Option<BoxFuture<'static, ()>> {
+        let calls = self.earlier_calls.as_ref().filter(|calls| !calls.is_settled())?;
+        let waits = if is_resumed { Waits::AllCalls } else { Waits::Tasks };
+        Some(Box::pin(calls.settled(waits)))
     }
 
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {
@@ -267,11 +332,11 @@ impl Host for PyHost {
             let result = value_of(started, |value| to_raw(value, "result")).await;
             // A cancelled run drops this future. A tool that raises `CancelledError` was not cancelled by the run: for
             // example, it awaits a task that other code cancels.
-            result.map_err(|error| match error.kind {
-                HostErrorKind::Fatal if is_cancellation(&error) => {
-                    HostError { kind: HostErrorKind::Raised, ..error }
-                }
-                _ => error,
+            result.map_err(|error| {
+                let is_raised = error.kind == HostErrorKind::Fatal && is_cancellation(&error);
+                let error =
+                    if is_raised { HostError { kind: HostErrorKind::Raised, ..error } } else { error };
+                self.exceptions.record(&invocation.call.tool_name, &invocation.call.tool_call_id, error)
             })
         })
     }
@@ -367,10 +432,10 @@ impl Host for PyHost {
 
     fn on_step_end(&self, step: u32, result: StepResult) -> HostFuture<'_, ()> {
         self.notify("on_step_end", |py| {
-            let data = PyDict::new(py);
-            data.set_item("turn", wrap_turn(py, Arc::clone(&result.turn))?)?;
-            data.set_item("state", self.state_of(py, &result.state)?)?;
-            (step, data).into_pyobject(py)
+            let parts = (self.turn_to_python(py, result.turn)?, self.state_of(py, &result.state)?);
+            let class =
+                py.import(intern!(py, "turntree._agent_hooks"))?.getattr(intern!(py, "StepResult"))?;
+            (step, class.call1(parts)?).into_pyobject(py)
         })
     }
 

@@ -8,13 +8,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use super::functions::{ASK, Functions};
+use super::tool_exceptions::ToolExceptions;
 use crate::bridge::call::Call;
 use crate::bridge::gil::{self, lock};
 use crate::bridge::imports::cancelled_error;
 use crate::convert::json::to_raw;
 use crate::data::extract;
 use crate::python_exception::Raised;
-use crate::records::{Turn as PyTurn, wrap_turn};
+use crate::records::Turn as PyTurn;
 use turntree_agents::host::{Approval, BeforeCall, HostError, HostErrorKind};
 use turntree_core::json::RawJson;
 use turntree_core::message::Turn;
@@ -56,17 +57,20 @@ pub(super) fn is_cancellation(error: &HostError) -> bool {
     gil::require_held(|py| raised.value(py).is_instance(cancelled_error(py)?)).unwrap_or(false)
 }
 
-/// Converts a turn, with its data as the requested type.
+/// Converts a turn, with its data as the requested type and the exceptions of its tools.
 pub(super) fn turn_to_python(
     py: Python<'_>,
     functions: &Mutex<Functions>,
+    exceptions: &ToolExceptions,
     turn: Arc<Turn>,
 ) -> PyResult<Py<PyAny>> {
     let answer = lock(functions).answer.as_ref().map(|answer| answer.clone_ref(py));
-    let (Some(answer), Some(data)) = (answer, &turn.data) else { return wrap_turn(py, turn) };
     // Unchecked data, such as that of a turn from `on_error`, may not fit the type.
-    let built = answer.call_method1(py, intern!(py, "build"), (data.get(),)).ok();
-    PyTurn::with_data(py, turn, built)
+    let build = |(answer, data): (Py<PyAny>, &RawJson)| {
+        answer.call_method1(py, intern!(py, "build"), (data.get(),)).ok()
+    };
+    let data = answer.zip(turn.data.as_ref()).and_then(build);
+    PyTurn::of_run(py, turn, data, exceptions.by_call(py))
 }
 
 /// Converts the result of an approval handler. Text other than "ask" is an error, so that it does not count as approval.

@@ -8,10 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyDict, PyList, PyString, PyTuple};
 
 use super::functions::ToolFunction;
+use crate::bridge::gil;
 use crate::content::{block_from, content_from};
 use crate::convert::json::{to_raw, to_raw_object};
 use crate::error::ToException as _;
-use crate::message::{Message, message_from};
+use crate::message::{Message, check_not_foreign, message_from};
 use crate::thread::history_from;
 use turntree_agents::Tool as CoreTool;
 use turntree_core::ids::RandomIds;
@@ -51,13 +52,14 @@ pub(super) fn params_from(params: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<Raw
 
 /// Returns the definitions and the functions of tools, in the same order.
 pub(super) fn tools_from(tools: &Bound<'_, PyList>) -> PyResult<(Vec<CoreTool>, Vec<ToolFunction>)> {
+    gil::protect_thread();
     let functions = tools.iter().map(|tool| ToolFunction::new(&tool)).collect::<PyResult<Vec<_>>>()?;
     let tools = tools.iter().zip(&functions).map(|(tool, function)| core_tool(&tool, function));
     Ok((tools.collect::<PyResult<_>>()?, functions))
 }
 
 /// Returns the definition of a tool.
-fn core_tool(tool: &Bound<'_, PyAny>, function: &ToolFunction) -> PyResult<CoreTool> {
+pub(super) fn core_tool(tool: &Bound<'_, PyAny>, function: &ToolFunction) -> PyResult<CoreTool> {
     let parameters = to_raw(&tool.getattr("parameters")?, "parameters")?;
     if !parameters.is_object() {
         return Err(PyTypeError::new_err("parameters of a tool must be a JSON Schema, a dict"));
@@ -70,12 +72,26 @@ fn core_tool(tool: &Bound<'_, PyAny>, function: &ToolFunction) -> PyResult<CoreT
         metadata: if metadata.is_none() { None } else { Some(to_raw_object(&metadata, "metadata")?) },
         extra: Extra::new(),
     };
-    let tool = CoreTool::new(definition);
-    let tool = match &function.agent {
-        Some(agent) => tool.with_agent(agent.get().agent().clone()),
-        None => tool,
+    let core = CoreTool::new(definition);
+    let core = match &function.agent {
+        Some(agent) => core.with_agent(agent.get().agent().clone()),
+        None if has_custom_schema(tool)? => core.with_validated_arguments(),
+        None => core,
     };
-    Ok(if function.approval.is_some() { tool.with_approval() } else { tool })
+    let core = if is_idempotent(tool)? { core.with_idempotence() } else { core };
+    Ok(if function.approval.is_some() { core.with_approval() } else { core })
+}
+
+/// True if calls of the tool can be repeated. Tools of vendors do not say it.
+fn is_idempotent(tool: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let idempotent = tool.getattr_opt(intern!(tool.py(), "idempotent"))?;
+    idempotent.map_or(Ok(false), |idempotent| idempotent.extract())
+}
+
+/// True if the author of the tool wrote its schema. Tools of vendors have none.
+fn has_custom_schema(tool: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let known = tool.getattr_opt(intern!(tool.py(), "_has_custom_schema"))?;
+    known.map_or(Ok(false), |known| known.is_truthy())
 }
 
 /// The history and the inputs of a call.
@@ -130,6 +146,9 @@ fn history_of(first: &Bound<'_, PyAny>) -> PyResult<Option<History>> {
     match first.try_iter()?.next().transpose()? {
         None => Ok(Some(History::new())),
         Some(element) if looks_like_message(&element)? => history_from(first, "history").map(Some),
+        Some(element) if check_not_foreign(&element, "history[0]").is_err() => {
+            history_from(first, "history").map(Some)
+        }
         Some(_) => Err(PyTypeError::new_err(
             "a list is a history and must hold messages; give texts and blocks one by one, as generate(*blocks)",
         )),

@@ -3,6 +3,7 @@
 //! Spec: UPP-1.2 §10.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -16,9 +17,9 @@ use super::stream::AgentStream;
 use crate::bridge::callbacks::Callbacks;
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::garbage_collected;
-use crate::bridge::gil::lock;
+use crate::bridge::gil::{self, lock};
 use crate::convert::json::to_raw;
-use crate::error::OrRaise as _;
+use crate::error::{OrRaise as _, value_error};
 use crate::upp::config::config_from;
 use crate::upp::middleware::chain::MiddlewareChain;
 use crate::upp::model::ModelReference;
@@ -43,7 +44,8 @@ pub(crate) struct LlmCore {
 impl LlmCore {
     #[new]
     #[pyo3(signature = (
-        *, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, middleware
+        *, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, middleware,
+        cleanup_timeout
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
@@ -58,7 +60,10 @@ impl LlmCore {
         answer: Option<Py<PyAny>>,
         hooks: &Bound<'_, PyDict>,
         middleware: Py<MiddlewareChain>,
+        cleanup_timeout: Option<f64>,
     ) -> PyResult<Self> {
+        let cleanup_timeout =
+            cleanup_timeout.map(Duration::try_from_secs_f64).transpose().map_err(value_error)?;
         let (config, mut callbacks) = config_from(config)?;
         callbacks.objects.push(model.clone().into_any().unbind());
         let (tools, bindings) = tools_from(tools)?;
@@ -71,7 +76,9 @@ impl LlmCore {
             structure_repair,
             ..LlmOptions::new(model.get().bind(&config))
         };
-        let functions = Arc::new(Mutex::new(Functions::new(bindings, hooks)?.with_answer(answer)));
+        let functions =
+            Functions::new(bindings, hooks)?.with_answer(answer).with_cleanup_timeout(cleanup_timeout);
+        let functions = Arc::new(Mutex::new(functions));
         let llm = Llm::new(options, &RandomIds).or_raise(model.py())?;
         Ok(Self { llm, functions, callbacks, middleware })
     }
@@ -107,8 +114,9 @@ impl LlmCore {
     fn stream(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>, on_loop: bool) -> PyResult<AgentStream> {
         let mode = RunMode::Streamed { on_loop };
         let (run, context, CallInput { history, inputs }) = Self::prepare(slf, mode, arguments)?;
-        let stream = slf.get().llm.stream(history, inputs, context).or_raise(slf.py())?;
-        AgentStream::new(slf.py(), stream, run)
+        let (py, llm) = (slf.py(), &slf.get().llm);
+        let stream = gil::mark_held(py, || llm.stream(history, inputs, context)).or_raise(py)?;
+        AgentStream::new(py, stream, run)
     }
 }
 
@@ -151,7 +159,8 @@ impl LlmCore {
         arguments: &Bound<'_, PyTuple>,
     ) -> PyResult<(PreparedRun, impl Future<Output = Result<Arc<Turn>, UppError>> + Send + use<>)> {
         let (run, context, CallInput { history, inputs }) = Self::prepare(slf, mode, arguments)?;
-        let (machine, driver) = slf.get().llm.start(history, inputs, context).or_raise(slf.py())?;
+        let (py, llm) = (slf.py(), &slf.get().llm);
+        let (machine, driver) = gil::mark_held(py, || llm.start(history, inputs, context)).or_raise(py)?;
         Ok((run, driver.complete(machine)))
     }
 }

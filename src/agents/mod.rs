@@ -8,8 +8,10 @@
 //! | [`tree`] | `ThreadTree`, `ThreadNode` |
 //! | [`stream`] | `AgentStream`, `AgentStreamEvent` |
 //! | [`run`] | runs a machine to its end |
+//! | [`served_run`] | a run that a server starts |
 //! | [`host`], [`host_conversions`], [`functions`] | calls the application's tools, approval handlers and hooks |
 //! | [`call_site`], [`parent_run`], [`run_metadata`] | the event loop, context variables and metadata of a run |
+//! | [`toolset`], [`toolset_context`] | tools that can change between steps |
 //! | [`strategy`] | execution strategies, and their context in Python |
 //! | [`state`], [`tool_context`] | what hooks and tools receive |
 //! | [`middleware`] | middleware of agents |
@@ -32,10 +34,14 @@ pub(crate) mod parent_run;
 pub(crate) mod persistence;
 pub(crate) mod run;
 pub(crate) mod run_metadata;
+pub(crate) mod served_run;
 pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod strategy;
 pub(crate) mod stream;
 pub(crate) mod tool_context;
+mod tool_exceptions;
+mod toolset;
+pub(crate) mod toolset_context;
 pub(crate) mod tracing;
 pub(crate) mod tree;

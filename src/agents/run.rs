@@ -10,11 +10,15 @@ use super::host::PyHost;
 use super::host_conversions::turn_to_python;
 use super::parent_run::run_context;
 use super::run_metadata::RunMetadata;
+use super::tool_exceptions::ToolExceptions;
+use crate::bridge::cleanup::{CleanupScope, Waits};
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::GcRoots;
+use crate::bridge::gil::lock;
 use crate::bridge::{gil, sync};
 use crate::error::{OrRaise as _, ToException};
 use turntree_agents::host::RunContext;
+use turntree_core::ids::DerivedIds;
 use turntree_core::json::RawObject;
 use turntree_core::message::Turn;
 
@@ -22,6 +26,13 @@ use turntree_core::message::Turn;
 pub(super) struct PreparedRun {
     pub(super) roots: GcRoots,
     pub(super) functions: Arc<Mutex<Functions>>,
+    pub(super) exceptions: ToolExceptions,
+    /// The cancelled calls of the run.
+    pub(super) cleanup: CleanupScope,
+    /// The cancelled calls of all runs of the session.
+    session_calls: Option<CleanupScope>,
+    /// The name that the ids of the run are computed from; `None`: random ids.
+    seed: Option<String>,
 }
 
 impl PreparedRun {
@@ -30,7 +41,21 @@ impl PreparedRun {
         owners: impl IntoIterator<Item = Py<PyAny>>,
         functions: &Arc<Mutex<Functions>>,
     ) -> Self {
-        Self { roots: GcRoots::new(owners), functions: Arc::clone(functions) }
+        let cleanup = CleanupScope::new(lock(functions).cleanup_timeout());
+        let roots = GcRoots::new(owners);
+        let exceptions = ToolExceptions::new(&roots);
+        Self { roots, functions: Arc::clone(functions), exceptions, cleanup, session_calls: None, seed: None }
+    }
+
+    /// The same run as a part of a session, which counts the cancelled calls of its runs in `session_calls`.
+    pub(super) fn in_session(self, session_calls: &CleanupScope) -> Self {
+        let cleanup = session_calls.nested(lock(&self.functions).cleanup_timeout());
+        Self { cleanup, session_calls: Some(session_calls.clone()), ..self }
+    }
+
+    /// The same run with ids that are computed from this name, if there is one.
+    pub(super) fn seeded(self, seed: Option<String>) -> Self {
+        Self { seed, ..self }
     }
 
     /// Creates the context of the run, with the metadata that it starts with.
@@ -43,19 +68,42 @@ impl PreparedRun {
         site: &CallSite,
         metadata: Arc<RawObject>,
     ) -> PyResult<RunContext> {
-        let shared = RunMetadata::new(py, &self.roots, Arc::clone(&metadata))?;
-        let host = PyHost::new(&self.functions, site.clone(), shared);
+        let host = self.host(py, site, &metadata)?;
         Ok(RunContext { metadata, ..run_context(py, Arc::new(host), !site.is_on_loop())? })
     }
 
-    /// Returns a coroutine that runs and returns the turn.
+    /// As [`Self::context`], for a run that no other run contains, whatever runs here.
+    ///
+    /// # Errors
+    /// As [`Self::context`].
+    pub(super) fn detached_context(
+        &self,
+        py: Python<'_>,
+        site: &CallSite,
+        metadata: Arc<RawObject>,
+    ) -> PyResult<RunContext> {
+        let host = self.host(py, site, &metadata)?;
+        Ok(RunContext { metadata, ..RunContext::new(Arc::new(host)) })
+    }
+
+    fn host(&self, py: Python<'_>, site: &CallSite, metadata: &Arc<RawObject>) -> PyResult<PyHost> {
+        let shared = RunMetadata::new(py, &self.roots, Arc::clone(metadata))?;
+        let host = PyHost::new(&self.functions, site.clone(), shared, self.exceptions.clone());
+        Ok(host.after(self.session_calls.clone()).with_ids(self.seed.as_deref().map(DerivedIds::new)))
+    }
+
+    /// Returns a coroutine that runs and returns the turn, after cancelled calls have ended.
     pub(super) fn coroutine<E: ToException + Send + 'static>(
         self,
         name: &'static str,
         turn: impl Future<Output = Result<Arc<Turn>, E>> + Send + 'static,
     ) -> Coroutine {
-        let Self { roots, functions } = self;
-        Coroutine::new(name, roots, async move { outcome_to_python(turn.await, &functions) })
+        let Self { roots, functions, exceptions, cleanup, .. } = self;
+        let scope = cleanup.clone();
+        // Boxed: each layer around the run stores it again, and all of it is copied when it moves.
+        let turn = Box::pin(turn);
+        let turn = async move { outcome_to_python(scope.run(turn).await, &functions, &exceptions) };
+        Coroutine::new(name, roots, turn).with_cleanup(cleanup)
     }
 
     /// Runs on this thread and returns the turn.
@@ -67,7 +115,19 @@ impl PreparedRun {
         py: Python<'_>,
         turn: impl Future<Output = Result<Arc<Turn>, E>> + Send,
     ) -> PyResult<Py<PyAny>> {
-        sync::run_sync(py, async { outcome_to_python(turn.await, &self.functions) })
+        let Self { functions, exceptions, cleanup, .. } = &self;
+        let ended = async { outcome_to_python(cleanup.run(turn).await, functions, exceptions) };
+        let outcome = sync::run_sync(py, ended);
+        if cleanup.is_settled() {
+            return outcome;
+        }
+        // A signal handler has raised an exception, which dropped the run. A second one ends this wait.
+        let settled = cleanup.settled(Waits::AllCalls);
+        let waited = sync::run_sync(py, async move {
+            settled.await;
+            Ok(())
+        });
+        outcome.and_then(|turn| waited.map(|()| turn))
     }
 }
 
@@ -75,6 +135,7 @@ impl PreparedRun {
 pub(super) fn outcome_to_python<E: ToException>(
     outcome: Result<Arc<Turn>, E>,
     functions: &Mutex<Functions>,
+    exceptions: &ToolExceptions,
 ) -> PyResult<Py<PyAny>> {
-    gil::require_held(|py| turn_to_python(py, functions, outcome.or_raise(py)?))
+    gil::require_held(|py| turn_to_python(py, functions, exceptions, outcome.or_raise(py)?))
 }

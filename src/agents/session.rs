@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::PyReferenceError;
+use pyo3::exceptions::{PyReferenceError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
@@ -13,14 +13,15 @@ use super::agent_core::AgentCore;
 use super::call_site::{CallSite, RunMode};
 use super::checkpoint::sub_agents;
 use super::inputs::input_from;
-use super::persistence::PyPersistence;
+use super::persistence::{PyPersistence, native_store};
 use super::run::PreparedRun;
 use super::stream::AgentStream;
 use super::tree::wrap_tree;
+use crate::bridge::cleanup::{CleanupScope, DEFAULT_TIMEOUT};
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{Collect, GcRoots, garbage_collected};
 use crate::bridge::gil::{self, lock};
-use crate::convert::json::{document_text, limits, to_raw_object};
+use crate::convert::json::{document_text, limits, to_raw, to_raw_object};
 use crate::data::DataClass;
 use crate::error::OrRaise as _;
 use crate::python_exception::Raised;
@@ -29,7 +30,7 @@ use crate::thread::Thread;
 use crate::to_python::{ToPython, attributes};
 use turntree_agents::host::{HostError, RunContext};
 use turntree_agents::session::{CheckpointInterval, SaveInterval, SessionMetadata, SessionSnapshot};
-use turntree_agents::types::Verdict;
+use turntree_agents::types::{Resolution, Verdict};
 use turntree_agents::{Session as CoreSession, SessionError, SessionOptions};
 use turntree_core::json::{self, RawJson, RawObject};
 use turntree_core::message::message::History;
@@ -41,6 +42,8 @@ pub(crate) struct SessionCore {
     objects: Arc<SessionObjects>,
     /// When runs are saved; `None` if only `save` saves.
     saves: Option<SaveInterval>,
+    /// The cancelled calls of its runs.
+    calls: CleanupScope,
 }
 
 /// Python objects of a session. One `SessionCore` owns them and shows them to the garbage collector.
@@ -122,7 +125,7 @@ impl SessionCore {
             ..SessionOptions::default()
         };
         let session = gil::mark_held(py, || session(options)).or_raise(py)?;
-        Ok(Self { session, objects, saves })
+        Ok(Self { session, objects, saves, calls: CleanupScope::new(DEFAULT_TIMEOUT) })
     }
 
     fn restored_messages(&self) -> History {
@@ -138,7 +141,7 @@ impl SessionCore {
         inside: bool,
         metadata: Arc<RawObject>,
     ) -> PyResult<(PreparedRun, CoreSession, RunContext)> {
-        let (py, Self { session, objects, saves }) = (slf.py(), slf.get());
+        let (py, Self { session, objects, saves, calls }) = (slf.py(), slf.get());
         let site = CallSite::new(py, mode)?;
         if !site.is_on_loop() && !inside {
             // A thread must not block on a run that its own event loop polls.
@@ -147,11 +150,12 @@ impl SessionCore {
         let (agent, store) =
             objects.get(|objects| (objects.agent.clone_ref(py), objects.store.clone_ref(py)))?;
         let owners = [agent.clone_ref(py).into_any(), slf.clone().into_any().unbind()];
-        let run = PreparedRun::new(owners, agent.get().functions());
+        let run = PreparedRun::new(owners, agent.get().functions()).in_session(calls);
         let mut context = run.context(py, &site, metadata)?;
         context.session_id = inside.then(|| Arc::clone(session.id()));
         let session = session.with_ticket(ticket, site.is_on_loop());
-        let persistence = saves.map(|_| PyPersistence::shared(&run.roots, store, site));
+        let persistence =
+            saves.map(|_| PyPersistence::session_store(&run.roots, store.bind(py), site)).transpose()?;
         Ok((run, session.with_persistence(persistence), context))
     }
 
@@ -183,6 +187,9 @@ attributes! { SessionCore(slf) {
 
     /// Messages of a restored checkpoint that are not in the tree. The next run sees them after the history.
     restored = slf.get().restored_messages();
+
+    /// Whether `resume` has a run to continue.
+    is_unfinished = slf.get().session.is_resumable();
 
     /// The state of the unfinished run, or None.
     state = slf.get().session.unfinished().and_then(|unfinished| unfinished.state());
@@ -243,6 +250,66 @@ impl SessionCore {
         })
     }
 
+    /// Load a session from a store of turntree. Returns a coroutine that returns the session, or None.
+    ///
+    /// Raises:
+    ///     CorruptDataError: The stored session is invalid.
+    ///     StoreError: The store cannot be read.
+    #[staticmethod]
+    fn load(
+        store: &Bound<'_, PyAny>,
+        id: String,
+        agent: &Bound<'_, AgentCore>,
+        saves: String,
+    ) -> PyResult<Coroutine> {
+        let wrong = || PyTypeError::new_err("store must be a store of turntree");
+        let sessions = native_store(store)?.ok_or_else(wrong)?.get().session_store();
+        let roots = GcRoots::new([store.clone().unbind(), agent.clone().into_any().unbind()]);
+        let objects = roots.clone();
+        let loaded = async move {
+            let loaded = sessions
+                .load(&id)
+                .await
+                .map_err(|error| SessionError::NotLoaded { id: id.as_str().into(), error });
+            let Some(loaded) = loaded.or_raise_held()? else { return Ok(None) };
+            gil::require_held(|py| {
+                let agent = objects.get(py, 1)?.cast_into::<AgentCore>()?;
+                let metadata = loaded.snapshot.metadata.to_python(py)?.cast_into::<PyDict>()?;
+                let core = agent.get().agent().clone();
+                let store = objects.get(py, 0)?;
+                Self::create(py, &agent, &metadata, &store, Some(&saves), |options| {
+                    let options = SessionOptions { saved: loaded.saved, ..options };
+                    Ok(CoreSession::from_snapshot(loaded.snapshot, core, options))
+                })
+                .map(Some)
+            })
+        };
+        Ok(Coroutine::new("load", roots, loaded))
+    }
+
+    /// Take the state of the store; `rebase` adds the changes of this session to it. Returns a coroutine.
+    fn reload(slf: &Bound<'_, Self>, rebase: bool) -> PyResult<Coroutine> {
+        let py = slf.py();
+        let (metadata, store) =
+            slf.get().objects.get(|objects| (objects.metadata.clone_ref(py), objects.store.clone_ref(py)))?;
+        let roots = GcRoots::new([slf.clone().into_any().unbind(), metadata.into_any()]);
+        let site = CallSite::new(py, RunMode::Awaited)?;
+        let persistence = PyPersistence::session_store(&roots, store.bind(py), site)?;
+        let session = slf.get().session.with_persistence(Some(persistence));
+        let objects = roots.clone();
+        let reloaded = async move {
+            let stored = if rebase { session.rebase().await } else { session.reload().await };
+            let stored = stored.or_raise_held()?;
+            gil::require_held(|py| {
+                let metadata = objects.get(py, 1)?.cast_into::<PyDict>()?;
+                let stored = stored.to_python(py)?.cast_into::<PyDict>()?;
+                metadata.clear();
+                metadata.update(stored.as_mapping())
+            })
+        };
+        Ok(Coroutine::new("reload", roots, reloaded))
+    }
+
     /// The conversation.
     #[getter]
     fn tree(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -280,6 +347,23 @@ impl SessionCore {
     #[pyo3(signature = (call_id, reason))]
     fn deny(&self, py: Python<'_>, call_id: &str, reason: Option<String>) -> PyResult<()> {
         self.session.decide(call_id, Verdict::Denied { reason }, None).or_raise(py)
+    }
+
+    /// The calls that may have been executed before their process ended.
+    #[getter]
+    fn in_doubt(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        self.session.in_doubt().into_iter().map(|call| ToolCall::wrap(py, call)).collect()
+    }
+
+    /// Resolve a call in doubt: `kind` is "result", "error" or "retry", `value` the result or the error's text.
+    #[pyo3(signature = (call_id, kind, value))]
+    fn resolve(&self, py: Python<'_>, call_id: &str, kind: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let resolution = match kind {
+            "result" => Resolution::Result(to_raw(value, "result")?),
+            "error" => Resolution::Error(value.extract()?),
+            _ => Resolution::Retry,
+        };
+        self.session.resolve(call_id, resolution).or_raise(py)
     }
 
     /// Discard the unfinished run. Return whether there was one.
@@ -338,7 +422,8 @@ impl SessionCore {
         let input = input_from(input)?;
         let mode = RunMode::Streamed { on_loop };
         let (run, session, context) = Self::prepare(slf, mode, ticket, inside, Arc::default())?;
-        let stream = session.stream(input, RunContext { sub_agent_events, ..context });
+        let context = RunContext { sub_agent_events, ..context };
+        let stream = gil::mark_held(slf.py(), || session.stream(input, context));
         AgentStream::new(slf.py(), stream.or_raise(slf.py())?, run)
     }
 
@@ -351,7 +436,8 @@ impl SessionCore {
     ) -> PyResult<AgentStream> {
         let mode = RunMode::Streamed { on_loop };
         let (run, session, context) = Self::prepare_resume(slf, mode, ticket, inside)?;
-        AgentStream::new(slf.py(), session.resume_stream(context).or_raise(slf.py())?, run)
+        let stream = gil::mark_held(slf.py(), || session.resume_stream(context));
+        AgentStream::new(slf.py(), stream.or_raise(slf.py())?, run)
     }
 
     /// Resume the unfinished run and return a coroutine that returns the turn.
@@ -391,7 +477,8 @@ impl SessionCore {
         let py = slf.py();
         let store = slf.get().objects.get(|objects| objects.store.clone_ref(py))?;
         let roots = GcRoots::new([slf.clone().into_any().unbind()]);
-        let persistence = PyPersistence::shared(&roots, store, CallSite::new(py, RunMode::Awaited)?);
+        let persistence =
+            PyPersistence::session_store(&roots, store.bind(py), CallSite::new(py, RunMode::Awaited)?)?;
         let session = slf.get().session.with_persistence(Some(persistence));
         Ok(Coroutine::new("save", roots, async move { session.save().await.or_raise_held() }))
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 
 use crate::bridge::gc::garbage_collected;
-use crate::data::{Data, DataClass, value_of};
+use crate::data::{Data, DataClass, levels, value_of};
 use crate::to_python::{ToPython, attributes, data_class};
 use turntree_agents::types::{ExecutionState, PlanStatus, PlanStep as CoreStep};
 use turntree_core::json::Extra;
@@ -75,6 +75,7 @@ pub(crate) struct PyExecutionState {
 
 impl DataClass for PyExecutionState {
     type Value = ExecutionState;
+    const OUTER_LEVELS: usize = levels::RUN_STATE;
     fn wrap(py: Python<'_>, value: Arc<ExecutionState>) -> PyResult<Py<PyAny>> {
         let class = Self { metadata: None };
         Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(class))?.into_any())
@@ -106,9 +107,6 @@ attributes! { PyExecutionState(slf) {
     /// The current step, from 1.
     step = Self::of(slf)?.step;
 
-    /// The input, followed by all new messages, in order.
-    messages = Self::of(slf)?.messages;
-
     /// The reasoning of the model, one text per step; None if the strategy has no reasoning phase.
     reasoning = Self::of(slf)?.reasoning;
 
@@ -118,6 +116,19 @@ attributes! { PyExecutionState(slf) {
 
 #[pymethods]
 impl PyExecutionState {
+    /// The input, followed by all new messages, in order.
+    ///
+    /// A hook receives a tuple, because it cannot change the messages of an active run; a checkpoint returns a new
+    /// list.
+    #[getter]
+    fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let messages = Self::of(slf)?.messages.to_python(slf.py())?;
+        match &slf.get().metadata {
+            Some(_) => Ok(messages.cast_into::<PyList>()?.to_tuple().into_any()),
+            None => Ok(messages),
+        }
+    }
+
     /// The metadata of the run, JSON data.
     ///
     /// A hook receives the run's own dict: values that hooks and tools add are present in all later steps, in

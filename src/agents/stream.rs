@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use futures_util::Stream;
+use futures_util::{Stream, ready};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -15,11 +15,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::functions::Functions;
 use super::run::{PreparedRun, outcome_to_python};
+use super::tool_exceptions::ToolExceptions;
+use crate::bridge::cleanup::{CleanupScope, Settled, Waits};
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{GcRoots, garbage_collected};
-use crate::bridge::gil::{self, lock};
-use crate::bridge::stream::{BlockingEvents, PyEventStream};
-use crate::bridge::sync::{self, run_in_background};
+use crate::bridge::gil::lock;
+use crate::bridge::stream::{BlockingEvents, Leaving, PyEventStream};
+use crate::bridge::sync;
 use crate::data::DataClass as _;
 use crate::error::OrRaise;
 use crate::records::StreamEvent as PyStreamEvent;
@@ -48,14 +50,20 @@ pub(super) trait Run: Stream<Item = Result<Self::Event, UppError>> + Send + Unpi
     /// Returns the token that aborts the run.
     fn abort_token(&self) -> &CancellationToken;
 
+    /// True if a run that is left ends with an error that has the partial turn. Otherwise it is dropped, and a session
+    /// can resume it.
+    const ABORTS_WHEN_LEFT: bool;
+
     /// Converts an event.
     fn event_to_python(py: Python<'_>, event: Self::Event) -> PyResult<Py<PyAny>>;
 }
 
 macro_rules! run_stream {
-    ($stream:ty => $event:ty, $convert:expr) => {
+    ($stream:ty => $event:ty, $aborts_when_left:literal, $convert:expr) => {
         impl Run for $stream {
             type Event = $event;
+
+            const ABORTS_WHEN_LEFT: bool = $aborts_when_left;
 
             fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
                 self.outcome()
@@ -76,8 +84,8 @@ macro_rules! run_stream {
     };
 }
 
-run_stream!(CoreStream => CoreEvent, |py, event| Ok(Py::new(py, AgentStreamEvent(event))?.into_any()));
-run_stream!(LlmStream => StreamEvent, |py, event| PyStreamEvent::wrap(py, Arc::new(event)));
+run_stream!(CoreStream => CoreEvent, false, |py, event| Ok(Py::new(py, AgentStreamEvent(event))?.into_any()));
+run_stream!(LlmStream => StreamEvent, true, |py, event| PyStreamEvent::wrap(py, Arc::new(event)));
 
 /// The native half of ``turntree.AgentStream`` and ``turntree.upp.StreamResult``.
 #[pyclass(frozen, name = "AgentStreamCore", module = "turntree._core")]
@@ -87,26 +95,63 @@ pub(crate) struct AgentStream {
     answer: Arc<PartialOutput>,
     abort: CancellationToken,
     functions: Arc<Mutex<Functions>>,
+    exceptions: ToolExceptions,
 }
 
-/// A stream that stores its outcome for `turn`.
-struct Source<R> {
-    stream: R,
+/// The item that ends a stream: an error or nothing.
+type LastItem<R> = Option<Result<<R as Run>::Event, UppError>>;
+
+/// A stream that stores its outcome for `turn`. Its end waits for cancelled calls.
+struct Source<R: Run> {
+    /// `None` when it is dropped.
+    stream: Option<R>,
     outcome: Outcome,
+    cleanup: CleanupScope,
+    /// The last item, and the wait before it is returned.
+    end: Option<(LastItem<R>, Settled)>,
 }
+
+impl<R: Run> Source<R> {
+    /// Stores the outcome if the run is over.
+    fn publish(&self) {
+        if let Some(outcome) = self.stream.as_ref().and_then(Run::outcome)
+            && self.cleanup.is_settled()
+        {
+            lock(&self.outcome).get_or_insert_with(|| outcome.clone());
+        }
+    }
+}
+
+impl<R: Run> Drop for Source<R> {
+    fn drop(&mut self) {
+        let stream = self.stream.take();
+        self.cleanup.enter(|| drop(stream));
+    }
+}
+
+impl<R: Run> Unpin for Source<R> {}
 
 impl<R: Run> Stream for Source<R> {
     type Item = PyResult<R::Event>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = Pin::new(&mut self.stream).poll_next(context);
-        if let Some(outcome) = self.stream.outcome() {
-            let mut slot = lock(&self.outcome);
-            if slot.is_none() {
-                *slot = Some(outcome.clone());
+        let this = &mut *self;
+        if this.end.is_none() {
+            let Some(stream) = &mut this.stream else { return Poll::Ready(None) };
+            match ready!(this.cleanup.enter(|| Pin::new(stream).poll_next(context))) {
+                Some(Ok(event)) => {
+                    this.publish();
+                    return Poll::Ready(Some(Ok(event)));
+                }
+                last => this.end = Some((last, this.cleanup.settled(Waits::AllCalls))),
             }
         }
-        polled.map(|item| item.map(OrRaise::or_raise_held))
+        if let Some((_, settled)) = &mut this.end {
+            ready!(Pin::new(settled).poll(context));
+        }
+        this.publish();
+        let last = this.end.take().and_then(|(last, _)| last);
+        Poll::Ready(last.map(OrRaise::or_raise_held))
     }
 }
 
@@ -116,26 +161,35 @@ impl AgentStream {
     /// # Errors
     /// `MemoryError` only.
     pub(super) fn new<R: Run>(py: Python<'_>, stream: R, run: PreparedRun) -> PyResult<Self> {
-        let PreparedRun { roots, functions } = run;
+        let PreparedRun { roots, functions, exceptions, cleanup, .. } = run;
         let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
         let answer = Arc::clone(stream.answer());
-        let source = Source { stream, outcome: Arc::clone(&outcome) };
-        let events = Py::new(py, PyEventStream::new(py, source, R::event_to_python, roots)?)?;
-        Ok(Self { events, outcome, answer, abort, functions })
+        let source = Source {
+            stream: Some(stream),
+            outcome: Arc::clone(&outcome),
+            cleanup: cleanup.clone(),
+            end: None,
+        };
+        let leaving = if R::ABORTS_WHEN_LEFT { Leaving::Aborts(abort.clone()) } else { Leaving::Drops };
+        let events = PyEventStream::new(py, source, R::event_to_python, roots)?
+            .stopped_by_leaving(leaving)
+            .with_cleanup(cleanup);
+        Ok(Self { events: Py::new(py, events)?, outcome, answer, abort, functions, exceptions })
     }
 
     /// Waits for the end of the run and returns its turn.
     fn turn_of(&self, py: Python<'_>) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
-        let finished = self.events.bind(py).get().finished();
+        let settled = self.events.bind(py).get().settled();
         let (outcome, functions) = (Arc::clone(&self.outcome), Arc::clone(&self.functions));
+        let exceptions = self.exceptions.clone();
         async move {
             if lock(&outcome).is_none() {
-                finished.await?;
+                settled.await?;
             }
             let ended = lock(&outcome).clone();
             // A stream that was closed before its end has no outcome.
             let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("")));
-            outcome_to_python(ended, &functions)
+            outcome_to_python(ended, &functions, &exceptions)
         }
     }
 }
@@ -173,25 +227,10 @@ impl AgentStream {
         sync::run_sync(py, self.turn_of(py))
     }
 
-    /// Stop the run. The turn is partial.
+    /// Stop the run and release its connection immediately, even if nothing awaits the run. The turn is partial.
     fn abort(&self, py: Python<'_>) {
-        // Cancelling drops tool calls, which then call Python.
-        gil::mark_held(py, || self.abort.cancel());
-    }
-
-    /// Stop a run that is not over and release its connection immediately, even if nothing awaits the run.
-    fn leave(&self, py: Python<'_>) {
         if lock(&self.outcome).is_none() {
-            gil::mark_held(py, || self.abort.cancel());
-            self.events.get().settle(py);
-            // Let waiting middleware finish in the background.
-            if lock(&self.outcome).is_none() {
-                let finished = self.events.get().finished();
-                let rest = async move { drop(finished.await) };
-                if let Err(error) = run_in_background(py, "leave", Box::pin(rest)) {
-                    error.write_unraisable(py, None);
-                }
-            }
+            self.events.get().abort(py, &self.abort);
         }
     }
 }

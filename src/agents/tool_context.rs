@@ -3,6 +3,7 @@
 //! Spec: UAP-1.0 §8.4.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -11,6 +12,7 @@ use crate::bridge::gc::garbage_collected;
 use crate::convert::json::to_raw;
 use crate::to_python::attributes;
 use turntree_agents::host::ToolInvocation;
+use turntree_core::json::RawJson;
 use turntree_core::time::{Clock, SystemClock};
 
 /// The context of one tool call.
@@ -21,41 +23,97 @@ use turntree_core::time::{Clock, SystemClock};
 /// Spec: UAP-1.0 §8.4.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct ToolContext {
-    invocation: Arc<ToolInvocation>,
+    call: ContextOf,
     metadata: Py<PyDict>,
+}
+
+/// What is called.
+enum ContextOf {
+    /// A tool, by the run of an agent.
+    Run(Arc<ToolInvocation>),
+    /// A task of a workflow, by a request.
+    Request(RequestedTask),
+}
+
+/// The call of a task of a workflow.
+pub(crate) struct RequestedTask {
+    /// Who has sent the request.
+    pub(crate) principal: Option<Arc<str>>,
+    /// The id of the workflow's session.
+    pub(crate) session_id: Arc<str>,
+    /// The key that the request had, or the id of the call.
+    pub(crate) idempotency_key: Arc<str>,
+    /// The id of the call in the log.
+    pub(crate) call_id: Arc<str>,
+    /// Set when the request was dropped.
+    pub(crate) is_cancelled: Arc<AtomicBool>,
+    /// Receives reports.
+    pub(crate) report: Box<dyn Fn(RawJson) + Send + Sync>,
 }
 
 impl ToolContext {
     /// Creates the context of a call. `metadata` is that of the run.
     pub(crate) const fn new(invocation: Arc<ToolInvocation>, metadata: Py<PyDict>) -> Self {
-        Self { invocation, metadata }
+        Self { call: ContextOf::Run(invocation), metadata }
+    }
+
+    /// Creates the context of a task. `metadata` has the workflow and the stage.
+    pub(crate) const fn of_request(task: RequestedTask, metadata: Py<PyDict>) -> Self {
+        Self { call: ContextOf::Request(task), metadata }
+    }
+
+    /// Reads one of two values: of the run of an agent, or of a request.
+    fn read<'a, T>(
+        &'a self,
+        of_run: impl FnOnce(&'a ToolInvocation) -> T,
+        of_request: impl FnOnce(&'a RequestedTask) -> T,
+    ) -> T {
+        match &self.call {
+            ContextOf::Run(invocation) => of_run(invocation),
+            ContextOf::Request(task) => of_request(task),
+        }
     }
 }
 
 attributes! { ToolContext(slf) {
-    /// The id of the agent that runs, a UUIDv4.
-    agent_id = slf.get().invocation.identity.agent_id;
+    /// The id of the agent that runs, a UUIDv4; the principal of the request in a task of a workflow.
+    agent_id = slf.get().read(
+        |run| Arc::clone(&run.identity.agent_id),
+        |task| task.principal.clone().unwrap_or_default(),
+    );
 
-    /// The id of the run, a UUIDv4.
-    turn_id = slf.get().invocation.identity.turn_id;
+    /// The id of the run, a UUIDv4. In a task of a workflow, the id of the call.
+    turn_id = slf.get().read(|run| Arc::clone(&run.identity.turn_id), |task| Arc::clone(&task.call_id));
 
     /// The id of the agent that called this agent as a tool, or None.
-    parent_agent_id = slf.get().invocation.identity.parent.as_ref().map(|parent| Arc::clone(&parent.agent_id));
+    parent_agent_id = slf.get().read(
+        |run| run.identity.parent.as_ref().map(|parent| Arc::clone(&parent.agent_id)),
+        |_| None,
+    );
 
     /// The id of the run that called this agent as a tool, or None.
-    parent_turn_id = slf.get().invocation.identity.parent.as_ref().map(|parent| Arc::clone(&parent.turn_id));
+    parent_turn_id = slf.get().read(
+        |run| run.identity.parent.as_ref().map(|parent| Arc::clone(&parent.turn_id)),
+        |_| None,
+    );
 
-    /// The id of the call, as the model assigned it.
-    tool_call_id = slf.get().invocation.call.tool_call_id;
+    /// The id of the call, as the model assigned it. In a task of a workflow, the id of the call in the log.
+    tool_call_id = slf.get().read(|run| run.call.tool_call_id.clone(), |task| task.call_id.to_string());
 
-    /// The id of the session, or None.
-    session_id = slf.get().invocation.identity.session_id;
+    /// A UUID as text that identifies the call among all calls of all runs.
+    ///
+    /// A call that `resume` repeats, in this process or in another one, has the same key: send it to services that know
+    /// idempotency keys. In a task of a workflow, the key of the request if it has one.
+    idempotency_key = slf.get().read(|run| run.idempotency_key().to_string(), |task| task.idempotency_key.to_string());
+
+    /// The id of the session, or None. That of a workflow is a secret: do not log it.
+    session_id = slf.get().read(|run| run.identity.session_id.clone(), |task| Some(Arc::clone(&task.session_id)));
 
     /// Whether the run was aborted. Work that continues in a thread should stop.
-    cancelled = slf.get().invocation.cancellation.is_cancelled();
+    cancelled = slf.get().read(|run| run.cancellation.is_cancelled(), |task| task.is_cancelled.load(Ordering::Relaxed));
 
     /// The number of runs that contain this run. 0 if no agent started it.
-    depth = slf.get().invocation.identity.depth;
+    depth = slf.get().read(|run| run.identity.depth, |_| 0);
 } }
 
 #[pymethods]
@@ -64,7 +122,8 @@ impl ToolContext {
     ///
     /// The stream yields a ``tool_execution_progress`` event between the start and the end of the call. Its `delta`
     /// has ``toolCallId``, ``toolName``, ``progress`` and ``timestamp``. Without a stream, or after the call,
-    /// nothing happens. May be called from any thread.
+    /// nothing happens. May be called from any thread. In a task of a workflow, the client that asked for a stream
+    /// receives it as a ``progress`` event.
     ///
     /// Args:
     ///     progress: JSON data such as ``{"done": 3, "of": 10}``.
@@ -72,7 +131,11 @@ impl ToolContext {
     /// Raises:
     ///     TypeError: The value is not JSON data; the message names the path.
     fn report(&self, progress: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.invocation.report(to_raw(progress, "progress")?, SystemClock.now());
+        let progress = to_raw(progress, "progress")?;
+        match &self.call {
+            ContextOf::Run(invocation) => invocation.report(progress, SystemClock.now()),
+            ContextOf::Request(task) => (task.report)(progress),
+        }
         Ok(())
     }
 
@@ -83,7 +146,8 @@ impl ToolContext {
     }
 
     fn __repr__(&self) -> String {
-        format!("ToolContext(tool_call_id=\"{}\")", self.invocation.call.tool_call_id)
+        let id = self.read(|run| run.call.tool_call_id.clone(), |task| task.call_id.to_string());
+        format!("ToolContext(tool_call_id={id:?})")
     }
 }
 

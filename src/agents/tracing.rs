@@ -15,9 +15,6 @@ use turntree_core::telemetry::{
     AttributeValue, Attributes, Exception, Operation, Outcome, Span, SpanKind, Tracer,
 };
 
-/// Modules whose import means that tracing may be enabled.
-const TRACING_MODULES: [&str; 3] = ["opentelemetry.trace", "opentelemetry.metrics", "turntree.tracing"];
-
 /// The log level of span records.
 const DEBUG: u8 = 10;
 
@@ -175,7 +172,13 @@ fn may_trace(py: Python<'_>) -> PyResult<bool> {
         Ok::<_, PyErr>(py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind())
     })?;
     let modules = modules.bind(py);
-    for module in TRACING_MODULES {
+    // Modules whose import means that tracing may be enabled.
+    let tracing_modules = [
+        intern!(py, "opentelemetry.trace"),
+        intern!(py, "opentelemetry.metrics"),
+        intern!(py, "turntree.tracing"),
+    ];
+    for module in tracing_modules {
         if modules.contains(module)? {
             return Ok(true);
         }

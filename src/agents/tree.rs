@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::convert::json::to_raw_object;
-use crate::data::{Data, DataClass, extract, value_of};
+use crate::data::{Data, DataClass, extract, levels, value_of};
 use crate::records::Turn;
 use crate::thread::{NodeThread, SharedThread, Thread, history_from};
 use crate::time::from_python;
@@ -156,9 +156,10 @@ data_class! {
 }
 
 macro_rules! handle_class {
-    ($class:ident over $value:ty) => {
+    ($class:ident over $value:ty, inside $levels:ident) => {
         impl DataClass for $class {
             type Value = Validated<$value>;
+            const OUTER_LEVELS: usize = levels::$levels;
             const FROZEN: bool = false;
             fn wrap(py: Python<'_>, value: Arc<Self::Value>) -> PyResult<Py<PyAny>> {
                 Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
@@ -177,8 +178,8 @@ macro_rules! handle_class {
     };
 }
 
-handle_class!(ThreadTree over SharedTree);
-handle_class!(ThreadNode over NodeHandle);
+handle_class!(ThreadTree over SharedTree, inside TREE);
+handle_class!(ThreadNode over NodeHandle, inside NODE);
 
 impl ThreadTree {
     fn node<'py>(slf: &Bound<'py, Self>, id: &NodeId) -> PyResult<Bound<'py, PyAny>> {

@@ -10,6 +10,7 @@
 //! the tool refer to the tool. An exception is returned as the same object. If a synchronous call returns an awaitable
 //! (a lambda around an async function), the awaitable is awaited.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub(crate) enum CallMode {
 impl CallMode {
     /// The mode of `callable`: a task if it is declared async, otherwise inline or in a thread.
     pub(crate) fn of(callable: &Bound<'_, PyAny>, inline: bool) -> PyResult<Self> {
+        gil::protect_thread();
         let py = callable.py();
         let is_async = |object: &Bound<'_, PyAny>| -> PyResult<bool> {
             imports::is_coroutine_function(py)?.call1((object,))?.is_truthy()
@@ -62,7 +64,8 @@ pub(crate) struct Arguments {
 /// Any thread may poll it. Inside our coroutines and `run_sync` it calls directly, elsewhere on the caller's loop.
 ///
 /// # Cancel safety
-/// Dropping it cancels the tool; see the table in the module documentation.
+/// Dropping it cancels the tool; see the table in the module documentation. The [`super::cleanup::CleanupScope`] in which
+/// `call` was called counts the tool until it has ended.
 pub(crate) fn call(
     callable: Py<PyAny>,
     arguments: Arguments,
@@ -71,6 +74,16 @@ pub(crate) fn call(
 ) -> Call {
     let invocation = Some(Invocation { callable, arguments, mode });
     Call { pending: PendingCall::new(caller.clone()), invocation }
+}
+
+impl Call {
+    /// Sets the name of the call for the warning about a cleanup that takes too long.
+    pub(crate) fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        if let Some(pending) = Arc::get_mut(&mut self.pending) {
+            pending.set_name(name.into());
+        }
+        self
+    }
 }
 
 /// The future of [`call`].

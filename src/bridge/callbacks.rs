@@ -13,7 +13,7 @@ use pyo3::types::PyTuple;
 
 use super::call::{Arguments, Call, CallMode, call};
 use super::context::CallerContext;
-use super::gc::Collect;
+use super::gc::{Collect, GcRoots};
 use super::gil::{self, lock};
 
 /// A Python function and how to call it. Empty after the garbage collector cleared it.
@@ -95,6 +95,8 @@ pub(crate) struct Callbacks {
     pub(crate) functions: Vec<Arc<PyCallback>>,
     /// Objects that hold their own functions.
     pub(crate) objects: Vec<Py<PyAny>>,
+    /// Objects that a server's application shares with this object.
+    pub(crate) roots: GcRoots,
 }
 
 impl Collect for PyCallback {
@@ -110,10 +112,12 @@ impl Collect for PyCallback {
 impl Collect for Callbacks {
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.functions.traverse(visit)?;
-        self.objects.traverse(visit)
+        self.objects.traverse(visit)?;
+        self.roots.traverse(visit)
     }
 
     fn clear(&self) {
         self.functions.clear();
+        self.roots.clear();
     }
 }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3_async_runtimes::TaskLocals;
 
 use super::loop_waker::LoopWaker;
-use super::{imports, sync};
+use super::{gil, imports, sync};
 
 /// The caller's event loop and a snapshot of its context variables, taken when the run is started.
 ///
@@ -27,6 +27,7 @@ impl CallerContext {
     /// # Errors
     /// The exceptions of creating the loop's waker.
     pub(crate) fn capture(py: Python<'_>) -> PyResult<Self> {
+        gil::protect_thread();
         // A loop that is blocked by `run_sync` would never run the tools.
         let running = if sync::is_blocking_loop(py)? { None } else { LoopWaker::current(py)? };
         let Some((event_loop, loop_waker)) = running else { return Self::without_loop(py) };
@@ -36,8 +37,23 @@ impl CallerContext {
 
     /// For `run_sync`: async tools run on the background loop, even if a loop is running on this thread.
     pub(crate) fn without_loop(py: Python<'_>) -> PyResult<Self> {
+        gil::protect_thread();
         let context = imports::copy_context(py)?.call0()?;
         Ok(Self { locals: TaskLocals::new(py.None().into_bound(py)).with_context(context), loop_waker: None })
+    }
+
+    /// The running loop, if there is one, without context variables.
+    ///
+    /// # Errors
+    /// The exceptions of creating the loop's waker.
+    pub(crate) fn without_variables(py: Python<'_>) -> PyResult<Self> {
+        gil::protect_thread();
+        let context = py.import(intern!(py, "contextvars"))?.getattr(intern!(py, "Context"))?.call0()?;
+        let (event_loop, loop_waker) = match LoopWaker::current(py)? {
+            Some((event_loop, loop_waker)) => (event_loop, Some(loop_waker)),
+            None => (py.None().into_bound(py), None),
+        };
+        Ok(Self { locals: TaskLocals::new(event_loop).with_context(context), loop_waker })
     }
 
     /// The same context variables with the running loop; unchanged if no loop is running.

@@ -2,10 +2,12 @@
 //!
 //! `send` polls. A ready value becomes `StopIteration(value)` without an iteration of the loop (0.5 µs for the whole
 //! await). A pending future suspends the task on an asyncio future, which the waker completes. `throw` and `close` drop the
-//! Rust future before they return, so all its work has stopped when the task sees its `CancelledError`.
+//! Rust future before they return. After `throw`, a coroutine with a [`CleanupScope`] waits until the Python calls of the
+//! future have ended, so all its work has stopped when the task sees its `CancelledError`.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -14,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::{BoundObject, IntoPyObject};
 
+use super::cleanup::{CleanupScope, Waits};
 use super::gc::{Collect as _, GcRoots};
 use super::gil::{self, lock};
 use super::task_waker::TaskWaker;
@@ -32,6 +35,10 @@ pub(crate) struct Coroutine {
     task_waker: Arc<TaskWaker>,
     waker: Waker,
     roots: GcRoots,
+    /// The cancelled calls of the future, if an interrupted coroutine waits for them.
+    cleanup: Option<CleanupScope>,
+    /// Whether an exception was thrown in.
+    is_interrupted: AtomicBool,
 }
 
 enum Run {
@@ -65,7 +72,22 @@ impl Coroutine {
     pub(crate) fn from_boxed(name: &'static str, roots: GcRoots, run: BoxedRun) -> Self {
         let task_waker = TaskWaker::new();
         let waker = task_waker.waker();
-        Self { name, run: Mutex::new(Run::Suspended(run)), task_waker, waker, roots }
+        Self {
+            name,
+            run: Mutex::new(Run::Suspended(run)),
+            task_waker,
+            waker,
+            roots,
+            cleanup: None,
+            is_interrupted: AtomicBool::new(false),
+        }
+    }
+
+    /// The same coroutine. If it is interrupted, it waits for the cancelled calls of `cleanup`. A second interruption ends
+    /// the wait.
+    pub(crate) fn with_cleanup(mut self, cleanup: CleanupScope) -> Self {
+        self.cleanup = Some(cleanup);
+        self
     }
 
     /// Polls once.
@@ -106,14 +128,41 @@ impl Coroutine {
     /// Drops the future and the suspended task's asyncio future.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let polling = self.check_out()?;
-        gil::mark_held(py, || drop(polling));
+        gil::mark_held(py, || self.in_scope(|| drop(polling)));
         self.task_waker.clear();
         Ok(())
     }
 
+    /// Stops the future, waits for its cancelled calls and raises `error`.
+    fn interrupt(&self, py: Python<'_>, error: PyErr) -> PyResult<Py<PyAny>> {
+        self.stop(py)?;
+        let is_first = !self.is_interrupted.swap(true, Ordering::Relaxed);
+        let Some(scope) = self.cleanup.as_ref().filter(|scope| is_first && !scope.is_settled()) else {
+            return Err(error);
+        };
+        let settled = scope.settled(Waits::AllCalls);
+        let wait = async move {
+            settled.await;
+            Err(error)
+        };
+        *lock(&self.run) = Run::Suspended(Box::pin(wait));
+        match self.resume(py)? {
+            Resumed::Suspended(suspension) => Ok(suspension),
+            Resumed::Done(value) => Err(PyStopIteration::new_err((value,))),
+        }
+    }
+
+    /// Runs `work` in the scope of the run.
+    fn in_scope<R>(&self, work: impl FnOnce() -> R) -> R {
+        match &self.cleanup {
+            Some(scope) => scope.enter(work),
+            None => work(),
+        }
+    }
+
     fn end(&self) {
         let run = std::mem::replace(&mut *lock(&self.run), Run::Over);
-        drop(run);
+        self.in_scope(|| drop(run));
         self.task_waker.clear();
         self.roots.clear();
     }
@@ -182,7 +231,7 @@ macro_rules! awaitable {
                 }
             }
 
-            /// Stops waiting and raises the exception.
+            /// Stops waiting and raises the exception, after cancelled functions have ended.
             #[pyo3(signature = (kind, value=None, traceback=None))]
             fn throw(
                 &self,
@@ -191,8 +240,7 @@ macro_rules! awaitable {
                 value: Option<Bound<'_, PyAny>>,
                 traceback: Option<Bound<'_, PyAny>>,
             ) -> PyResult<Py<PyAny>> {
-                self.stop(py)?;
-                Err($crate::bridge::coroutine::thrown(kind, value, traceback))
+                self.interrupt(py, $crate::bridge::coroutine::thrown(kind, value, traceback))
             }
         }
     };

@@ -3,7 +3,7 @@
 //! [`Collect`] says how a field is visited and cleared; [`garbage_collected`] gives a class `__traverse__` and
 //! `__clear__` from the names of its fields. [`GcRoots`] holds the Python objects that a running future needs.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use pyo3::exceptions::PyReferenceError;
 use pyo3::prelude::*;
@@ -102,19 +102,46 @@ pub(crate) use garbage_collected;
 ///
 /// Clones share the objects. Give each `GcRoots` to one coroutine or stream only.
 #[derive(Clone, Default)]
-pub(crate) struct GcRoots(Arc<Mutex<Vec<Py<PyAny>>>>);
+pub(crate) struct GcRoots(Arc<Mutex<Vec<Option<Py<PyAny>>>>>);
+
+/// A reference to [`GcRoots`] that does not keep them alive.
+pub(crate) struct WeakGcRoots(Weak<Mutex<Vec<Option<Py<PyAny>>>>>);
+
+impl WeakGcRoots {
+    /// The roots, if their coroutine or stream still exists.
+    pub(crate) fn upgrade(&self) -> Option<GcRoots> {
+        self.0.upgrade().map(GcRoots)
+    }
+}
 
 impl GcRoots {
     /// Holds `objects`, in this order.
     pub(crate) fn new(objects: impl IntoIterator<Item = Py<PyAny>>) -> Self {
-        Self(Arc::new(Mutex::new(objects.into_iter().collect())))
+        Self(Arc::new(Mutex::new(objects.into_iter().map(Some).collect())))
     }
 
     /// Adds an object and returns its index.
     pub(crate) fn add(&self, object: Py<PyAny>) -> usize {
         let mut objects = lock(&self.0);
-        objects.push(object);
+        if let Some(free) = objects.iter().position(Option::is_none)
+            && let Some(slot) = objects.get_mut(free)
+        {
+            *slot = Some(object);
+            return free;
+        }
+        objects.push(Some(object));
         objects.len() - 1
+    }
+
+    /// Removes the object at `index`. A later [`Self::add`] can return this index again.
+    pub(crate) fn remove(&self, index: usize) {
+        let removed = lock(&self.0).get_mut(index).and_then(Option::take);
+        drop(removed);
+    }
+
+    /// A reference that does not keep the objects alive.
+    pub(crate) fn downgrade(&self) -> WeakGcRoots {
+        WeakGcRoots(Arc::downgrade(&self.0))
     }
 
     /// The object at `index`.
@@ -122,7 +149,7 @@ impl GcRoots {
     /// # Errors
     /// `ReferenceError` if the collector has cleared the objects, or if the index is unknown.
     pub(crate) fn get<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
-        let object = lock(&self.0).get(index).map(|object| object.clone_ref(py));
+        let object = lock(&self.0).get(index).and_then(|object| Some(object.as_ref()?.clone_ref(py)));
         object
             .map(|object| object.into_bound(py))
             .ok_or_else(|| PyReferenceError::new_err("the run that owned this object has been collected"))

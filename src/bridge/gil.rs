@@ -8,53 +8,60 @@
 //!   loop's thread instead of taking the GIL.
 
 use std::cell::Cell;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+/// Protects this thread's frames from the exit of the process; see [`super::thread_exit`].
+///
+/// [`mark_held`] calls it. Functions outside of the bridge that run Python code of the application call it themselves, or
+/// convert values, which calls it. Costs a few nanoseconds after the first call in a thread.
+pub(crate) use super::thread_exit::protect as protect_thread;
+
 /// How long the exit handler waits for attached threads. Each runs our code for a few microseconds; the limit is for event
 /// loops that block in `call_soon_threadsafe`.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often the exit handler checks whether threads are attached.
+const EXIT_POLL: Duration = Duration::from_millis(1);
 
 thread_local! {
     static HELD_DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-static EXIT_GATE: ExitGate =
-    ExitGate { state: Mutex::new(ExitGateState { inside: 0, closed: false }), left: Condvar::new() };
+/// The exit gate: the number of attached threads, and [`CLOSED`] once the process exits.
+///
+/// An atomic number, because a lock could be held by another thread when the process forks, and the child would wait for
+/// it.
+static EXIT_GATE: AtomicU32 = AtomicU32::new(0);
 
-struct ExitGate {
-    state: Mutex<ExitGateState>,
-    left: Condvar,
-}
-
-struct ExitGateState {
-    inside: usize,
-    closed: bool,
-}
+/// The flag of a closed gate. The other bits count threads.
+const CLOSED: u32 = 1 << 31;
 
 /// Counts one thread that is attached to the interpreter.
 struct AttachedThread;
 
 impl AttachedThread {
     fn begin() -> Option<Self> {
-        let mut state = lock(&EXIT_GATE.state);
-        if state.closed {
-            return None;
-        }
-        state.inside += 1;
-        Some(Self)
+        let enter = |gate| (gate & CLOSED == 0).then_some(gate + 1);
+        EXIT_GATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter).is_ok().then_some(Self)
     }
 }
 
 impl Drop for AttachedThread {
     fn drop(&mut self) {
-        let mut state = lock(&EXIT_GATE.state);
-        state.inside = state.inside.saturating_sub(1);
-        EXIT_GATE.left.notify_all();
+        // Zero in a child that forked in this thread: `reopen_after_fork` counts from zero.
+        let leave = |gate| (gate & !CLOSED > 0).then(|| gate - 1);
+        let _ = EXIT_GATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave);
     }
+}
+
+/// Whether the exit handlers have run. Needs no GIL.
+pub(super) fn is_exiting() -> bool {
+    EXIT_GATE.load(Ordering::Acquire) & CLOSED != 0
 }
 
 /// Locks a mutex and ignores poisoning: the values behind the bridge's mutexes are valid after each single assignment.
@@ -68,6 +75,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// waits for the GIL polls no socket.
 pub(crate) fn attach<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     let visit = AttachedThread::begin()?;
+    protect_thread();
     let result = Python::try_attach(work);
     drop(visit);
     result
@@ -81,9 +89,28 @@ pub(crate) fn mark_held<R>(_py: Python<'_>, work: impl FnOnce() -> R) -> R {
             HELD_DEPTH.with(|depth| depth.set(depth.get().saturating_sub(1)));
         }
     }
-    HELD_DEPTH.with(|depth| depth.set(depth.get().saturating_add(1)));
+    HELD_DEPTH.with(|depth| {
+        if depth.get() == 0 {
+            protect_thread();
+        }
+        depth.set(depth.get().saturating_add(1));
+    });
     let _restore = Restore;
     work()
+}
+
+/// Runs a long computation, without the GIL if this thread is inside [`mark_held`].
+pub(crate) fn compute_detached(work: &mut (dyn FnMut() + Send)) {
+    let mut is_done = false;
+    let _ = if_held(|py| {
+        py.detach(|| {
+            work();
+            is_done = true;
+        });
+    });
+    if !is_done {
+        work();
+    }
 }
 
 /// Runs `work` with the interpreter if this thread is inside [`mark_held`]; `None` otherwise.
@@ -131,6 +158,7 @@ pub(crate) fn in_destructor(work: impl FnOnce()) {
 /// # Errors
 /// The exceptions of `atexit` and `os`.
 pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
+    turntree_core::computation::set_runner(compute_detached);
     let close = pyo3::wrap_pyfunction!(close_at_exit, py)?;
     py.import("atexit")?.call_method1("register", (close,))?;
     let os = py.import("os")?;
@@ -148,16 +176,12 @@ pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 fn close_at_exit(py: Python<'_>) {
     super::background_loop::stop_all(py);
+    super::thread_exit::begin_exit();
+    EXIT_GATE.fetch_or(CLOSED, Ordering::AcqRel);
     py.detach(|| {
         let deadline = Instant::now() + PATIENCE;
-        let mut state = lock(&EXIT_GATE.state);
-        state.closed = true;
-        while state.inside > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            state = EXIT_GATE.left.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        while EXIT_GATE.load(Ordering::Acquire) != CLOSED && Instant::now() < deadline {
+            std::thread::sleep(EXIT_POLL);
         }
     });
 }
@@ -165,6 +189,5 @@ fn close_at_exit(py: Python<'_>) {
 /// `fork` handler in the child: the attached threads of the parent do not exist here.
 #[pyfunction]
 fn reopen_after_fork() {
-    let mut state = lock(&EXIT_GATE.state);
-    state.inside = 0;
+    EXIT_GATE.fetch_and(CLOSED, Ordering::AcqRel);
 }

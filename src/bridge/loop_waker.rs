@@ -142,6 +142,11 @@ impl LoopWaker {
         });
     }
 
+    /// Whether the loop is closed or collected.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     /// Drops all messages and refuses new ones: the loop is closed or collected.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);

@@ -15,16 +15,20 @@
 //! 4. A future or stream that is taken out to be polled is dropped, not put back, if the poll panics or its owner was
 //!    closed in the meantime.
 //! 5. Nothing is shared across a fork: wakers, threads and pools belong to the process that created them.
-//! 6. Importing turntree does not import asyncio; the first use does.
+//! 6. Code that runs Python is protected from the unwinding of `pthread_exit` (`thread_exit`).
+//! 7. Importing turntree does not import asyncio; the first use does.
 
-mod background_loop;
+pub(crate) mod background_loop;
 pub(crate) mod call;
 pub(crate) mod callbacks;
+pub(crate) mod cleanup;
 pub(crate) mod context;
 pub(crate) mod coroutine;
 pub(crate) mod gc;
 pub(crate) mod gil;
 pub(crate) mod imports;
+mod iteration;
+mod log_thread;
 pub(crate) mod loop_waker;
 mod pending_call;
 #[cfg(feature = "bridge-selftest")]
@@ -34,7 +38,18 @@ mod source;
 pub(crate) mod stream;
 pub(crate) mod sync;
 pub(crate) mod task_waker;
+mod thread_exit;
 mod thread_pool;
 mod waker_thread;
 
-pub(crate) use gil::install;
+use pyo3::prelude::*;
+
+/// Installs what the bridge needs in a process: the handlers of its exit and of forks, and the logger of the crates.
+///
+/// # Errors
+/// The exceptions of registering the handlers.
+pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
+    gil::install(py)?;
+    log_thread::install();
+    Ok(())
+}

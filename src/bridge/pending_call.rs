@@ -1,5 +1,6 @@
 //! [`PendingCall`]: a running Python call that a Rust future waits for.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Poll, Waker};
 
@@ -9,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::call::{CallMode, Invocation};
+use super::cleanup::{CancelledCallGuard, CleanupScope};
 use super::context::CallerContext;
 use super::gil::{self, lock};
 use super::loop_waker::{self, LoopWaker};
@@ -23,6 +25,10 @@ pub(super) enum TaskSource {
 /// Shared by the Rust future and the done-callback of the Python future.
 pub(super) struct PendingCall {
     caller: CallerContext,
+    /// The name of the call for warnings; `None`: that of the coroutine.
+    name: Option<Cow<'static, str>>,
+    /// The scope that counts the call if it is abandoned.
+    scope: Option<CleanupScope>,
     /// The loop of the task, once it is started.
     loop_waker: OnceLock<Arc<LoopWaker>>,
     state: Mutex<State>,
@@ -35,6 +41,8 @@ struct State {
     outcome: Option<PyResult<Py<PyAny>>>,
     waker: Option<Waker>,
     abandoned: bool,
+    /// Held by an abandoned call until it has ended.
+    cancelled: Option<CancelledCallGuard>,
 }
 
 /// The Python future of the call, which can be cancelled.
@@ -47,7 +55,12 @@ enum Handle {
 
 impl PendingCall {
     pub(super) fn new(caller: CallerContext) -> Arc<Self> {
-        Arc::new(Self { caller, loop_waker: OnceLock::new(), state: Mutex::default() })
+        let scope = CleanupScope::current();
+        Arc::new(Self { caller, name: None, scope, loop_waker: OnceLock::new(), state: Mutex::default() })
+    }
+
+    pub(super) fn set_name(&mut self, name: Cow<'static, str>) {
+        self.name = Some(name);
     }
 
     pub(super) fn caller(&self) -> &CallerContext {
@@ -87,6 +100,9 @@ impl PendingCall {
 
     /// Calls in a thread of the pool.
     pub(super) fn start_in_thread(self: &Arc<Self>, py: Python<'_>, invocation: &Invocation) -> PyResult<()> {
+        if lock(&self.state).abandoned {
+            return Ok(());
+        }
         let run = self.caller.context_copy(py)?.getattr(intern!(py, "run"))?;
         let arguments = invocation.positional(py, Some(run))?;
         let future = thread_pool::executor(py)?.call_method(
@@ -149,13 +165,15 @@ impl PendingCall {
     }
 
     pub(super) fn complete(&self, outcome: PyResult<Py<PyAny>>) {
-        let (handle, unwanted, waker) = {
+        let (handle, unwanted, waker, cancelled) = {
             let mut state = lock(&self.state);
             let unwanted = if state.abandoned { Some(outcome) } else { state.outcome.replace(outcome) };
-            (state.handle.take(), unwanted, state.waker.take())
+            (state.handle.take(), unwanted, state.waker.take(), state.cancelled.take())
         };
         drop(handle);
         drop(unwanted);
+        // Wakes the run that waits for the end of the call.
+        drop(cancelled);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -201,8 +219,10 @@ impl PendingCall {
             (state.handle.take(), state.waker.take())
         };
         drop(waker);
-        if handle.is_none() {
-            return;
+        match &handle {
+            // Before the cancellation, which can end the call at once.
+            Some(handle) => self.count(handle),
+            None => return,
         }
         let loop_waker = self.loop_waker.get();
         gil::if_held(|py| {
@@ -219,9 +239,27 @@ impl PendingCall {
             loop_waker.call_soon(move |py| handle.cancel(py));
         }
     }
+
+    /// Counts the call in its scope until it has ended.
+    fn count(&self, handle: &Handle) {
+        let Some(scope) = &self.scope else { return };
+        let is_in_thread = matches!(handle, Handle::Pooled(_));
+        let name = self.name.clone().or_else(|| gil::if_held(|py| handle.name(py)).flatten());
+        let name = name.unwrap_or(Cow::Borrowed("a function"));
+        let guard = scope.count(name, is_in_thread, self.loop_waker.get().cloned());
+        lock(&self.state).cancelled = Some(guard);
+    }
 }
 
 impl Handle {
+    /// The name of the function that a task runs.
+    fn name(&self, py: Python<'_>) -> Option<Cow<'static, str>> {
+        let Self::Task(task) = self else { return None };
+        let coroutine = task.call_method0(py, intern!(py, "get_coro")).ok()?;
+        let name = coroutine.getattr(py, intern!(py, "__qualname__")).ok()?;
+        name.extract::<String>(py).ok().map(Cow::Owned)
+    }
+
     fn cancel(&self, py: Python<'_>) {
         let (Self::Task(future) | Self::Pooled(future)) = self;
         if let Err(error) = future.call_method0(py, intern!(py, "cancel")) {

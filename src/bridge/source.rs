@@ -18,6 +18,8 @@ use super::gil::{self, lock};
 trait Source: Send {
     /// Polls for one more item.
     fn advance(&mut self, context: &mut Context<'_>) -> Poll<Advance>;
+    /// Whether the source has ended. Items and an error may still be ready.
+    fn is_over(&self) -> bool;
     /// Number of items that are ready.
     fn ready(&self) -> usize;
     /// Converts the oldest ready item.
@@ -62,6 +64,10 @@ where
                 Poll::Ready(Advance::End)
             }
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stream.is_none()
     }
 
     fn ready(&self) -> usize {
@@ -253,6 +259,15 @@ impl EventSource {
             self.waiters.wake_others(context.waker());
         }
         ended.map(Ok)
+    }
+
+    /// Whether the source has ended or is closed.
+    pub(super) fn is_over(&self) -> bool {
+        match &*lock(&self.state) {
+            SourceState::Idle(source) => source.is_over(),
+            SourceState::CheckedOut(closed) => *closed,
+            SourceState::Closed => true,
+        }
     }
 
     /// For `__traverse__` of the Python object that owns the stream.

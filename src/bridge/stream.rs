@@ -6,6 +6,9 @@
 //!
 //! One reader can wait at a time, and any number of tasks can wait for the end ([`PyEventStream::finished`]). Those drive
 //! the source too and leave its events to the reader.
+//!
+//! A loop over a stream holds an iteration of its own ([`super::iteration`]). Dropping it before the end calls
+//! [`PyEventStream::leave`], so `break`, an exception and a cancellation stop the source although the stream lives.
 
 use std::future::{Future, poll_fn};
 use std::num::NonZeroUsize;
@@ -17,13 +20,27 @@ use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration};
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyTuple;
+use tokio_util::sync::CancellationToken;
 
+use super::cleanup::{CleanupScope, Waits};
 use super::coroutine::{Coroutine, Resumed, awaitable, no_stop_iteration};
 use super::gc::{Collect as _, GcRoots, garbage_collected};
 use super::gil;
+use super::iteration::{EventIteration, SyncEventIteration};
 use super::source::{EventSource, Next};
-use super::sync::block_on;
+use super::sync::{block_on, run_in_background, run_sync};
 use super::task_waker::TaskWaker;
+
+/// How a source stops when a loop over its stream is left.
+#[derive(Clone)]
+pub(crate) enum Leaving {
+    /// It continues: another loop reads on.
+    Continues,
+    /// It is dropped.
+    Drops,
+    /// Its token is cancelled, and it ends with an outcome.
+    Aborts(CancellationToken),
+}
 
 /// An asynchronous iterator of events, for one reader at a time.
 ///
@@ -36,10 +53,13 @@ pub(crate) struct PyEventStream {
     /// The awaitable that `__anext__` returns, the same each time.
     next: Py<NextEvents>,
     roots: GcRoots,
+    leaving: Leaving,
+    /// The cancelled calls of the source.
+    cleanup: Option<CleanupScope>,
 }
 
 /// The waker of the reader.
-struct Reader {
+pub(super) struct Reader {
     task_waker: Arc<TaskWaker>,
     waker: Waker,
 }
@@ -58,8 +78,30 @@ impl PyEventStream {
         let task_waker = TaskWaker::new();
         let waker = task_waker.waker();
         let reader = Arc::new(Reader { task_waker, waker });
-        let next = NextEvents { shared: Arc::clone(&shared), reader: Arc::clone(&reader), batch: None };
-        Ok(Self { next: Py::new(py, next)?, shared, reader, roots })
+        let next = NextEvents {
+            shared: Arc::clone(&shared),
+            reader: Arc::clone(&reader),
+            batch: None,
+            left_by_drop: None,
+        };
+        Ok(Self {
+            next: Py::new(py, next)?,
+            shared,
+            reader,
+            roots,
+            leaving: Leaving::Continues,
+            cleanup: None,
+        })
+    }
+
+    /// The same stream. Whoever waits for its end also waits for the cancelled calls of `cleanup`.
+    pub(crate) fn with_cleanup(self, cleanup: CleanupScope) -> Self {
+        Self { cleanup: Some(cleanup), ..self }
+    }
+
+    /// The same stream, whose source stops when a loop over it is left.
+    pub(crate) fn stopped_by_leaving(self, leaving: Leaving) -> Self {
+        Self { leaving, ..self }
     }
 
     /// Ready when the source has ended or the stream is closed. Drives the source and leaves its events and its error to
@@ -72,10 +114,16 @@ impl PyEventStream {
         poll_fn(move |context| shared.poll_finished(context))
     }
 
-    /// Polls the source once after an abort, so that it ends even if no task waits for it. Needs the GIL.
-    pub(crate) fn settle(&self, py: Python<'_>) {
-        // A source that is being polled sees the abort in that poll.
-        let _reached = gil::mark_held(py, || self.shared.poll_finished(&Context::from_waker(Waker::noop())));
+    /// As [`Self::finished`], and the cancelled calls of a closed stream have ended.
+    pub(crate) fn settled(&self) -> impl Future<Output = PyResult<()>> + Send + use<> {
+        let (finished, cleanup) = (self.finished(), self.cleanup.clone());
+        async move {
+            finished.await?;
+            if let Some(cleanup) = cleanup {
+                cleanup.settled(Waits::AllCalls).await;
+            }
+            Ok(())
+        }
     }
 
     /// A synchronous iterator: each `next` drives the source on the calling thread.
@@ -83,18 +131,85 @@ impl PyEventStream {
         BlockingEvents { stream: slf }
     }
 
-    /// Drops the source. Readers see the end of the stream. Needs the GIL.
-    pub(crate) fn stop(&self, py: Python<'_>) {
-        gil::mark_held(py, || self.shared.close());
+    /// Stops a source that has not ended: a loop over the stream was left. Work that has to wait continues in the
+    /// background.
+    pub(crate) fn leave(&self, py: Python<'_>) {
+        if !matches!(self.leaving, Leaving::Continues) {
+            self.stop_early(py);
+            self.finish_in_background(py);
+        }
+    }
+
+    /// Cancels `token`, which ends the source. Work that has to wait continues in the background.
+    pub(crate) fn abort(&self, py: Python<'_>, token: &CancellationToken) {
+        if !self.shared.is_over() {
+            self.cancel(py, token);
+            self.finish_in_background(py);
+        }
+    }
+
+    /// Stops the source unless it has ended.
+    fn stop_early(&self, py: Python<'_>) {
+        match &self.leaving {
+            _ if self.shared.is_over() => {}
+            Leaving::Aborts(token) => self.cancel(py, token),
+            Leaving::Continues | Leaving::Drops => gil::mark_held(py, || self.shared.close()),
+        }
+    }
+
+    /// Cancels the token of the source. Polls the source once, so that it ends even if no task waits for it.
+    fn cancel(&self, py: Python<'_>, token: &CancellationToken) {
+        gil::mark_held(py, || {
+            // Cancelling drops tool calls, which then call Python.
+            token.cancel();
+            // A source that is being polled sees the cancellation in that poll.
+            let _reached = self.shared.poll_finished(&Context::from_waker(Waker::noop()));
+        });
+    }
+
+    /// Drives a source that ends, but has to wait for that, without a reader.
+    fn finish_in_background(&self, py: Python<'_>) {
+        if self.shared.is_over() && self.cleanup.as_ref().is_none_or(CleanupScope::is_settled) {
+            return;
+        }
+        let settled = self.settled();
+        let rest = async move { drop(settled.await) };
+        let home = self.reader.task_waker.loop_waker();
+        if let Err(error) = run_in_background(py, "leave", home.as_ref(), Box::pin(rest)) {
+            error.write_unraisable(py, None);
+        }
     }
 
     fn closing(slf: &Bound<'_, Self>, name: &'static str) -> Coroutine {
-        let shared = Arc::clone(&slf.get().shared);
+        let (roots, stream) = (GcRoots::new([slf.clone().into_any().unbind()]), slf.clone().unbind());
+        let settled = slf.get().settled();
         let close = async move {
-            shared.close();
+            gil::require_held(|py| {
+                stream.get().stop_early(py);
+                Ok(())
+            })?;
+            settled.await?;
             gil::require_held(|py| Ok(py.None()))
         };
-        Coroutine::from_boxed(name, GcRoots::default(), Box::pin(close))
+        Coroutine::from_boxed(name, roots, Box::pin(close))
+    }
+
+    /// The awaitable of one loop. Dropping it leaves the stream.
+    fn next_of_loop(slf: Py<Self>, py: Python<'_>, batch: Option<NonZeroUsize>) -> PyResult<Py<NextEvents>> {
+        let (shared, reader) = (Arc::clone(&slf.get().shared), Arc::clone(&slf.get().reader));
+        Py::new(py, NextEvents { shared, reader, batch, left_by_drop: Some(slf) })
+    }
+
+    /// The next event, waiting on this thread; `None` at the end.
+    ///
+    /// # Errors
+    /// The exception that ends the stream.
+    pub(super) fn wait_for_event(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let answer = block_on(py, |context| self.shared.poll_events(py, None, context.waker()));
+        match answer.map_err(|error| no_stop_iteration(py, error))? {
+            Next::Value(value) => Ok(Some(value)),
+            Next::End => Ok(None),
+        }
     }
 }
 
@@ -109,24 +224,29 @@ impl PyEventStream {
         Ok(self.next.clone_ref(py))
     }
 
-    /// Return an asynchronous iterator of lists of the events that are ready.
+    /// Return the iterator of one loop over the events. Dropping it before the end stops the source.
+    fn iterate(slf: Py<Self>, py: Python<'_>) -> PyResult<EventIteration> {
+        Ok(EventIteration::new(Self::next_of_loop(slf, py, None)?))
+    }
+
+    /// Return the iterator of one loop over lists of the events that are ready.
     #[pyo3(signature = (limit=NonZeroUsize::MIN.saturating_add(255)))]
-    fn batches(slf: Py<Self>, py: Python<'_>, limit: NonZeroUsize) -> PyResult<Batches> {
-        let stream = slf.get();
-        let next = NextEvents {
-            shared: Arc::clone(&stream.shared),
-            reader: Arc::clone(&stream.reader),
-            batch: Some(limit),
-        };
-        Ok(Batches { next: Py::new(py, next)?, stream: slf })
+    fn batches(slf: Py<Self>, py: Python<'_>, limit: NonZeroUsize) -> PyResult<EventIteration> {
+        Ok(EventIteration::new(Self::next_of_loop(slf, py, Some(limit))?))
     }
 
-    /// Stops the source. Readers see the end of the stream.
-    fn close(&self, py: Python<'_>) {
-        self.stop(py);
+    /// Return the iterator of one loop on this thread. Dropping it before the end stops the source.
+    fn iterate_sync(slf: Py<Self>) -> SyncEventIteration {
+        SyncEventIteration::new(slf)
     }
 
-    /// A coroutine that closes the stream.
+    /// Stops the source and waits on this thread until it has ended. Readers see the end of the stream.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.stop_early(py);
+        run_sync(py, self.settled())
+    }
+
+    /// A coroutine that stops the source and waits until it has ended.
     fn aclose(slf: &Bound<'_, Self>) -> Coroutine {
         Self::closing(slf, "aclose")
     }
@@ -162,7 +282,7 @@ impl PyEventStream {
 
 impl Reader {
     /// Refuses a second reader, which would take events from the first.
-    fn check_free(&self) -> PyResult<()> {
+    pub(super) fn check_free(&self) -> PyResult<()> {
         if self.task_waker.is_suspended() {
             return Err(PyRuntimeError::new_err(
                 "another task is waiting for the next event of this stream; iterate a stream in one task",
@@ -174,13 +294,38 @@ impl Reader {
 
 /// The awaitable of `__anext__`. It can be awaited repeatedly.
 #[pyclass(frozen, name = "_NextEvents", module = "turntree._core")]
-struct NextEvents {
+pub(super) struct NextEvents {
     shared: Arc<EventSource>,
     reader: Arc<Reader>,
     batch: Option<NonZeroUsize>,
+    /// The stream, if this is the awaitable of one loop.
+    left_by_drop: Option<Py<PyEventStream>>,
+}
+
+impl Drop for NextEvents {
+    fn drop(&mut self) {
+        if let Some(stream) = &self.left_by_drop {
+            leave(stream);
+        }
+    }
+}
+
+garbage_collected!(NextEvents: left_by_drop);
+
+/// Leaves the stream in the destructor of an iterator.
+pub(super) fn leave(stream: &Py<PyEventStream>) {
+    gil::in_destructor(|| {
+        // `None` while the interpreter shuts down: the source is dropped with the stream.
+        let _left = gil::if_held(|py| stream.get().leave(py));
+    });
 }
 
 impl NextEvents {
+    /// Refuses a second reader.
+    pub(super) fn check_free(&self) -> PyResult<()> {
+        self.reader.check_free()
+    }
+
     /// Polls once.
     fn resume(&self, py: Python<'_>) -> PyResult<Resumed> {
         self.reader.check_free()?;
@@ -193,11 +338,10 @@ impl NextEvents {
         }
     }
 
-    /// Ends the wait. No event is lost.
-    #[expect(clippy::unnecessary_wraps, reason = "the signature that `awaitable` calls")]
-    fn stop(&self, py: Python<'_>) -> PyResult<()> {
-        self.reader.task_waker.abandon(py);
-        Ok(())
+    /// Ends the wait and raises `error`. No event is lost.
+    fn interrupt(&self, py: Python<'_>, error: PyErr) -> PyResult<Py<PyAny>> {
+        self.close(py);
+        Err(error)
     }
 }
 
@@ -206,32 +350,10 @@ awaitable!(NextEvents);
 #[pymethods]
 impl NextEvents {
     /// Stops waiting.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.stop(py)
+    fn close(&self, py: Python<'_>) {
+        self.reader.task_waker.abandon(py);
     }
 }
-
-/// Asynchronous iterator of lists of events.
-#[pyclass(frozen, name = "_Batches", module = "turntree._core")]
-struct Batches {
-    next: Py<NextEvents>,
-    /// Keeps the stream alive.
-    stream: Py<PyEventStream>,
-}
-
-#[pymethods]
-impl Batches {
-    fn __aiter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __anext__(&self, py: Python<'_>) -> PyResult<Py<NextEvents>> {
-        self.stream.get().reader.check_free()?;
-        Ok(self.next.clone_ref(py))
-    }
-}
-
-garbage_collected!(Batches: next, stream);
 
 /// Synchronous iterator of events. The calling thread drives the source and releases the GIL while it waits.
 #[pyclass(frozen, weakref, name = "BlockingEvents", module = "turntree._core")]
@@ -247,17 +369,12 @@ impl BlockingEvents {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let shared = &self.stream.get().shared;
-        let answer = block_on(py, |context| shared.poll_events(py, None, context.waker()));
-        match answer.map_err(|error| no_stop_iteration(py, error))? {
-            Next::Value(value) => Ok(Some(value)),
-            Next::End => Ok(None),
-        }
+        self.stream.get().wait_for_event(py)
     }
 
-    /// Stops the source.
-    fn close(&self, py: Python<'_>) {
-        self.stream.get().stop(py);
+    /// Stops the source and waits on this thread until it has ended.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.stream.get().close(py)
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -265,8 +382,8 @@ impl BlockingEvents {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
-        self.close(py);
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
     }
 }
 

@@ -5,18 +5,21 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PySet;
 
 use super::coroutine::Coroutine;
 use super::gc::GcRoots;
 use super::gil::{self, lock};
 use super::imports;
+use super::loop_waker::LoopWaker;
 
 /// How often the main thread checks for signals such as Ctrl-C, which do not end a wait on a condition variable.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -63,7 +66,8 @@ where
 {
     // The future's destructors may call Python, so it is dropped in here too.
     gil::mark_held(py, || {
-        let mut future = pin!(future);
+        // On the heap: timers refer to the future, and the thread may be ended without unwinding (see `thread_exit`).
+        let mut future = Box::pin(future);
         block_on(py, |context| future.as_mut().poll(context))
     })
 }
@@ -94,25 +98,48 @@ pub(crate) fn block_on<T>(
     }
 }
 
-/// Runs `rest` to its end without a caller that waits for it: as a task of the running event loop, with this `name`, or on
-/// this thread if no loop is running.
+/// Runs `rest` to its end without a caller that waits for it: as a task of the running event loop, with this `name`. If no
+/// loop is running here, as a task of `home`; without it, on this thread.
 ///
 /// # Errors
 /// The exception of starting the task.
 pub(crate) fn run_in_background(
     py: Python<'_>,
     name: &'static str,
+    home: Option<&Arc<LoopWaker>>,
     rest: Pin<Box<dyn Future<Output = ()> + Send>>,
 ) -> PyResult<()> {
     let rest = async move {
         rest.await;
         gil::require_held(|py| Ok(py.None()))
     };
-    if address_of_running_loop(py)? == 0 || is_blocking_loop(py)? {
-        return run_sync(py, rest).map(drop);
+    let is_on_loop = address_of_running_loop(py)? != 0 && !is_blocking_loop(py)?;
+    let home = home.filter(|home| !home.is_closed());
+    if !is_on_loop && home.is_none() {
+        return if gil::is_exiting() { Ok(()) } else { run_sync(py, rest).map(drop) };
     }
     let coroutine = Coroutine::from_boxed(name, GcRoots::default(), Box::pin(rest));
-    imports::ensure_future(py)?.call1((coroutine,)).map(drop)
+    if is_on_loop {
+        return start_task(py, coroutine);
+    }
+    if let Some(home) = home {
+        home.call_soon(move |py| {
+            if let Err(error) = start_task(py, coroutine) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Starts a task of the running loop. asyncio holds tasks weakly, so they are kept until they are done.
+fn start_task(py: Python<'_>, coroutine: Coroutine) -> PyResult<()> {
+    static TASKS: PyOnceLock<Py<PySet>> = PyOnceLock::new();
+    let tasks = TASKS.get_or_try_init(py, || PySet::empty(py).map(Bound::unbind))?.bind(py);
+    let task = imports::ensure_future(py)?.call1((coroutine,))?;
+    tasks.add(&task)?;
+    let forget = tasks.getattr(intern!(py, "discard"))?;
+    task.call_method1(intern!(py, "add_done_callback"), (forget,)).map(drop)
 }
 
 thread_local! {

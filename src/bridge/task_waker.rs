@@ -22,6 +22,9 @@ const NOTIFIED: u8 = 1;
 /// The Python task awaits the asyncio future in the slot.
 const SUSPENDED: u8 = 2;
 
+/// The references of the Python object that owns a task waker: to the object itself and as a [`Waker`].
+const OWN_REFERENCES: usize = 2;
+
 /// Wakes one Python task; see the module documentation.
 pub(crate) struct TaskWaker {
     state: AtomicU8,
@@ -54,6 +57,11 @@ impl TaskWaker {
     /// Whether a task is suspended and has not been woken.
     pub(crate) fn is_suspended(&self) -> bool {
         lock(&self.slot).future.is_some()
+    }
+
+    /// The loop of the last task that was suspended.
+    pub(crate) fn loop_waker(&self) -> Option<Arc<LoopWaker>> {
+        lock(&self.slot).loop_waker.clone()
     }
 
     /// Suspends the task after a pending poll: returns the object that the coroutine yields to asyncio.
@@ -116,7 +124,13 @@ impl TaskWaker {
     }
 
     /// For `__traverse__` of the Python object that owns this waker.
-    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    ///
+    /// The future is not visited while others can wake the task. The collector cannot see them, and would take a task that
+    /// waits for them, and that nothing else refers to, for garbage.
+    pub(crate) fn traverse(self: &Arc<Self>, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if Arc::strong_count(self) > OWN_REFERENCES {
+            return Ok(());
+        }
         // The collector must not wait for a lock. Its holder is about to change the slot, so the future is not garbage yet.
         match self.slot.try_lock() {
             Ok(slot) => visit.call(&slot.future),

@@ -2,39 +2,40 @@
 //!
 //! That call needs the GIL, which a network thread must not take: it puts the waker into this thread's queue.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 
 use pyo3::intern;
 use pyo3::prelude::*;
+use turntree_core::runtime::PerProcess;
 
-use super::gil::{self, lock};
+use super::gil;
 use super::loop_waker::{LoopWaker, WakeHandler};
 
-/// The queue of the thread of this process; a forked child starts its own.
-static QUEUE: Mutex<Option<(u32, Sender<Arc<LoopWaker>>)>> = Mutex::new(None);
+/// The queue of the thread of this process. Without a lock: a network thread could hold it while the process forks, and
+/// the child would wait for it.
+static QUEUE: PerProcess<Sender<Arc<LoopWaker>>> = PerProcess::new();
 
 /// Calls `call_soon_threadsafe` on the waker's loop, in the thread. Needs no GIL.
 pub(crate) fn wake_loop(loop_waker: Arc<LoopWaker>) {
-    let process = std::process::id();
-    let mut queue = lock(&QUEUE);
-    let unsent = match queue.as_ref() {
-        Some((owner, sender)) if *owner == process => sender.send(loop_waker).err().map(|refused| refused.0),
-        _ => Some(loop_waker),
-    };
-    let Some(loop_waker) = unsent else { return };
+    // An error means that the system has no thread left, or that the process is exiting.
+    if let Ok(queue) = QUEUE.get_or_try_create(start) {
+        let _ = queue.send(loop_waker);
+    }
+}
+
+/// Starts the thread. It ends when its queue is dropped or the process exits.
+fn start() -> std::io::Result<Sender<Arc<LoopWaker>>> {
     let (sender, receiver) = channel::<Arc<LoopWaker>>();
-    let started = std::thread::Builder::new().name("turntree-waker".to_owned()).spawn(move || {
+    std::thread::Builder::new().name("turntree-waker".to_owned()).spawn(move || {
         for loop_waker in receiver {
             if gil::attach(|py| deliver(py, &loop_waker)).is_none() {
                 // The process is exiting.
                 return;
             }
         }
-    });
-    if started.is_ok() && sender.send(loop_waker).is_ok() {
-        *queue = Some((process, sender));
-    }
+    })?;
+    Ok(sender)
 }
 
 fn deliver(py: Python<'_>, loop_waker: &Arc<LoopWaker>) {

@@ -8,12 +8,14 @@ use std::borrow::Cow;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::iter::{BoundDictIterator, BoundListIterator, BoundTupleIterator};
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet,
     PyString, PyTuple,
 };
 use serde::de::DeserializeOwned;
 
+use crate::bridge::gil;
 use crate::convert::error::argument;
 use crate::data::Data;
 use crate::error::{OrRaise as _, value_error, wrong_type};
@@ -41,6 +43,7 @@ pub(crate) fn browser_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJ
 }
 
 fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, lossy: bool) -> PyResult<RawJson> {
+    gil::protect_thread();
     let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth, lossy };
     writer.value(value)?;
     RawJson::from_text(writer.text).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
@@ -75,12 +78,12 @@ impl Writer<'_> {
     }
 
     /// Opens an object or an array.
-    fn open(&mut self, bracket: char) -> PyResult<()> {
+    fn open<'py>(&mut self, bracket: char, items: Items<'py>) -> PyResult<Option<OpenContainer<'py>>> {
         if self.room() == 0 {
             return Err(self.too_deep());
         }
         self.text.push(bracket);
-        Ok(())
+        Ok(Some(OpenContainer { items, written: 0, has_items: false }))
     }
 
     fn too_deep(&self) -> PyErr {
@@ -99,29 +102,77 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Writes a value and everything in it. Not recursive: the depth of the data does not depend on the thread's stack.
     fn value(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        if value.is_none() {
-            self.text.push_str("null");
-        } else if let Ok(text) = value.cast::<PyString>() {
-            self.string(text)?;
-        } else if let Ok(truth) = value.cast::<PyBool>() {
-            self.text.push_str(if truth.is_true() { "true" } else { "false" });
-        } else if value.is_exact_instance_of::<PyInt>() {
-            self.text.push_str(value.str()?.to_str()?);
-        } else if value.is_exact_instance_of::<PyFloat>() {
-            self.float(value.extract()?)?;
-        } else if let Ok(dict) = value.cast::<PyDict>() {
-            self.object(dict)?;
-        } else if let Ok(list) = value.cast::<PyList>() {
-            self.array(list.iter())?;
-        } else if let Ok(tuple) = value.cast::<PyTuple>() {
-            self.array(tuple.iter())?;
-        } else if let Ok(data) = value.cast::<Data>() {
-            self.written(&data.get().to_json(data.py())?)?;
-        } else {
-            self.other(value)?;
+        let mut open: Vec<OpenContainer<'_>> = self.begin(value.clone())?.into_iter().collect();
+        while let Some(container) = open.last_mut() {
+            if std::mem::replace(&mut container.has_items, true) {
+                self.path.pop();
+            }
+            let Some((key, item)) = container.items.next() else {
+                self.text.push(container.items.closing());
+                open.pop();
+                continue;
+            };
+            self.item(key, container.written)?;
+            container.written += 1;
+            open.extend(self.begin(item)?);
         }
         Ok(())
+    }
+
+    /// Writes what precedes an item: a comma, a key.
+    fn item(&mut self, key: Option<Bound<'_, PyAny>>, index: usize) -> PyResult<()> {
+        if index > 0 {
+            self.text.push(',');
+        }
+        let Some(key) = key else {
+            self.path.push(PathSegment::Index(index));
+            return Ok(());
+        };
+        let key = match key.cast::<PyString>() {
+            Ok(key) => key.clone(),
+            Err(_) if key.is_exact_instance_of::<PyInt>() => key.str()?,
+            Err(_) => {
+                let found = key.get_type().name()?;
+                let message = format!("{}: keys of a JSON object are strings, not {found}", self.location());
+                return Err(PyTypeError::new_err(message));
+            }
+        };
+        self.string(&key)?;
+        self.text.push(':');
+        self.path.push(PathSegment::Key(key.to_string_lossy().into_owned()));
+        Ok(())
+    }
+
+    /// Writes a value without items. Of a container, writes the opening bracket and returns the items.
+    fn begin<'py>(&mut self, mut value: Bound<'py, PyAny>) -> PyResult<Option<OpenContainer<'py>>> {
+        for _ in 0..REPLACEMENTS {
+            if value.is_none() {
+                self.text.push_str("null");
+            } else if let Ok(text) = value.cast::<PyString>() {
+                self.string(text)?;
+            } else if let Ok(truth) = value.cast::<PyBool>() {
+                self.text.push_str(if truth.is_true() { "true" } else { "false" });
+            } else if value.is_exact_instance_of::<PyInt>() {
+                self.text.push_str(value.str()?.to_str()?);
+            } else if value.is_exact_instance_of::<PyFloat>() {
+                self.float(value.extract()?)?;
+            } else if let Ok(dict) = value.cast::<PyDict>() {
+                return self.open('{', Items::Object(dict.iter()));
+            } else if let Ok(list) = value.cast::<PyList>() {
+                return self.open('[', Items::List(list.iter()));
+            } else if let Ok(tuple) = value.cast::<PyTuple>() {
+                return self.open('[', Items::Tuple(tuple.iter()));
+            } else if let Ok(data) = value.cast::<Data>() {
+                self.written(&data.get().to_json(data.py())?)?;
+            } else if let Some(replacement) = self.other(&value)? {
+                value = replacement;
+                continue;
+            }
+            return Ok(None);
+        }
+        Err(self.no_json_form(&value)?)
     }
 
     fn string(&mut self, text: &Bound<'_, PyString>) -> PyResult<()> {
@@ -149,84 +200,77 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn object(&mut self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
-        self.open('{')?;
-        for (index, (key, value)) in dict.iter().enumerate() {
-            if index > 0 {
-                self.text.push(',');
-            }
-            let key = match key.cast::<PyString>() {
-                Ok(key) => key.clone(),
-                Err(_) if key.is_exact_instance_of::<PyInt>() => key.str()?,
-                Err(_) => {
-                    let found = key.get_type().name()?;
-                    let message =
-                        format!("{}: keys of a JSON object are strings, not {found}", self.location());
-                    return Err(PyTypeError::new_err(message));
-                }
-            };
-            self.string(&key)?;
-            self.text.push(':');
-            self.path.push(PathSegment::Key(key.to_string_lossy().into_owned()));
-            self.value(&value)?;
-            self.path.pop();
-        }
-        self.text.push('}');
-        Ok(())
-    }
-
-    fn array<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<()> {
-        self.open('[')?;
-        for (index, item) in items.enumerate() {
-            if index > 0 {
-                self.text.push(',');
-            }
-            self.path.push(PathSegment::Index(index));
-            self.value(&item)?;
-            self.path.pop();
-        }
-        self.text.push(']');
-        Ok(())
-    }
-
-    /// Values with one natural JSON form.
-    fn other(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Writes a value with one natural JSON form, or returns a value to write in its place.
+    fn other<'py>(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = value.py();
         if let Some(bytes) = text_or_bytes(value)? {
             let base64 = Binary::new(bytes.into_owned()).to_base64();
-            return self.value(PyString::new(py, &base64).as_any());
+            return Ok(Some(PyString::new(py, &base64).into_any()));
         }
         if value.is_instance_of::<PyDateTime>() || value.is_instance_of::<PyDate>() {
-            return self.value(&value.call_method0(intern!(py, "isoformat"))?);
+            return value.call_method0(intern!(py, "isoformat")).map(Some);
         }
         if value.is_instance_of::<PyFloat>() {
-            return self.float(value.extract()?);
+            return self.float(value.extract()?).map(|()| None);
         }
         if value.is_instance_of::<PyInt>() {
             let number = py.get_type::<PyInt>().call1((value,))?;
             self.text.push_str(number.str()?.to_str()?);
-            return Ok(());
+            return Ok(None);
         }
         if value.is_instance_of::<PySet>() || value.is_instance_of::<PyFrozenSet>() {
-            let items = value.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-            return self.array(items.into_iter());
+            return py.get_type::<PyList>().call1((value,)).map(Some);
         }
         // Pydantic models, then dataclasses, enums, UUIDs, decimals, paths and named mappings.
         if let Ok(dump) = value.getattr(intern!(py, "model_dump_json")) {
             let kwargs = PyDict::new(py);
             kwargs.set_item(intern!(py, "by_alias"), true)?;
-            return self.written(dump.call((), Some(&kwargs))?.extract::<&str>()?);
+            return self.written(dump.call((), Some(&kwargs))?.extract::<&str>()?).map(|()| None);
         }
         let plain = py
             .import(intern!(py, "turntree._jsonable"))?
             .getattr(intern!(py, "to_jsonable"))?
             .call1((value,))?;
-        if plain.is(value) {
-            let found = value.get_type().fully_qualified_name()?;
-            let message = format!("{}: a {found} has no JSON form; give plain data", self.location());
-            return Err(PyTypeError::new_err(message));
+        if plain.is(value) { Err(self.no_json_form(value)?) } else { Ok(Some(plain)) }
+    }
+
+    fn no_json_form(&self, value: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+        let found = value.get_type().fully_qualified_name()?;
+        let message = format!("{}: a {found} has no JSON form; give plain data", self.location());
+        Ok(PyTypeError::new_err(message))
+    }
+}
+
+/// Maximum number of values that replace each other, as the value of an enum replaces the enum. No type needs more.
+const REPLACEMENTS: usize = 8;
+
+/// A container whose items are being written.
+struct OpenContainer<'py> {
+    items: Items<'py>,
+    /// The number of items that were begun.
+    written: usize,
+    /// True if the path ends with an item of this container.
+    has_items: bool,
+}
+
+enum Items<'py> {
+    Object(BoundDictIterator<'py>),
+    List(BoundListIterator<'py>),
+    Tuple(BoundTupleIterator<'py>),
+}
+
+impl<'py> Items<'py> {
+    /// The next item, of an object with its key.
+    fn next(&mut self) -> Option<(Option<Bound<'py, PyAny>>, Bound<'py, PyAny>)> {
+        match self {
+            Self::Object(members) => members.next().map(|(key, value)| (Some(key), value)),
+            Self::List(items) => items.next().map(|item| (None, item)),
+            Self::Tuple(items) => items.next().map(|item| (None, item)),
         }
-        self.value(&plain)
+    }
+
+    const fn closing(&self) -> char {
+        if matches!(self, Self::Object(_)) { '}' } else { ']' }
     }
 }
 
@@ -289,51 +333,74 @@ pub(crate) fn build_value<'py, R: BuildRules<'py>>(
     text: &str,
     rules: R,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut builder = Builder { py, reader: Reader::new(text), rules };
-    let first = builder.reader.next().unwrap_or(Token::Null);
-    builder.build(first, 0)
+    gil::protect_thread();
+    Builder { py, rules }.build(Reader::new(text))
 }
 
-struct Builder<'py, 'a, R> {
+struct Builder<'py, R> {
     py: Python<'py>,
-    reader: Reader<'a>,
     rules: R,
 }
 
-impl<'py, R: BuildRules<'py>> Builder<'py, '_, R> {
-    fn build(&mut self, token: Token<'_>, depth: usize) -> PyResult<Bound<'py, PyAny>> {
+/// A container whose items are being read.
+enum Unfinished<'py> {
+    List(Bound<'py, PyList>),
+    /// With the key of the next value.
+    Dict(Bound<'py, PyDict>, Option<Bound<'py, PyString>>),
+}
+
+impl<'py, R: BuildRules<'py>> Builder<'py, R> {
+    /// Not recursive: the depth of the text does not depend on the thread's stack.
+    fn build(&mut self, tokens: Reader<'_>) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
-        if depth > R::DEPTH {
-            return Err(PyValueError::new_err("the value is nested too deeply"));
-        }
-        Ok(match token {
-            Token::Null | Token::ObjectEnd | Token::ArrayEnd | Token::Key(_) => py.None().into_bound(py),
-            Token::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
-            Token::String(text) => PyString::new(py, &text.decode()).into_any(),
-            Token::Number(digits) => self.number(digits)?,
-            Token::ArrayStart => {
-                let list = PyList::empty(py);
-                while let Some(token) = self.reader.next() {
-                    if token == Token::ArrayEnd {
-                        break;
+        let mut open: Vec<Unfinished<'py>> = Vec::new();
+        for token in tokens {
+            if open.len() > R::DEPTH && !matches!(token, Token::ObjectEnd | Token::ArrayEnd) {
+                return Err(PyValueError::new_err("the value is nested too deeply"));
+            }
+            let value = match token {
+                Token::Null => py.None().into_bound(py),
+                Token::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
+                Token::String(text) => PyString::new(py, &text.decode()).into_any(),
+                Token::Number(digits) => self.number(digits)?,
+                Token::Key(key) => {
+                    if let Some(Unfinished::Dict(_, next)) = open.last_mut() {
+                        *next = Some(self.rules.key(py, &key.decode()));
                     }
-                    list.append(self.build(token, depth + 1)?)?;
+                    continue;
                 }
-                list.into_any()
+                Token::ArrayStart => {
+                    open.push(Unfinished::List(PyList::empty(py)));
+                    continue;
+                }
+                Token::ObjectStart => {
+                    open.push(Unfinished::Dict(PyDict::new(py), None));
+                    continue;
+                }
+                Token::ObjectEnd | Token::ArrayEnd => match open.pop() {
+                    Some(container) => self.finished(container)?,
+                    None => break,
+                },
+            };
+            match open.last_mut() {
+                Some(Unfinished::List(list)) => list.append(value)?,
+                Some(Unfinished::Dict(dict, key)) => {
+                    if let Some(key) = key.take() {
+                        dict.set_item(key, value)?;
+                    }
+                }
+                None => return Ok(value),
             }
-            Token::ObjectStart => {
-                let dict = PyDict::new(py);
-                while let Some(Token::Key(key)) = self.reader.next() {
-                    let token = self.reader.next().unwrap_or(Token::Null);
-                    let value = self.build(token, depth + 1)?;
-                    dict.set_item(self.rules.key(py, &key.decode()), value)?;
-                }
-                if !self.rules.accepts(&dict)? {
-                    return Err(PyValueError::new_err("the object is refused"));
-                }
-                dict.into_any()
-            }
-        })
+        }
+        Ok(py.None().into_bound(py))
+    }
+
+    fn finished(&self, container: Unfinished<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match container {
+            Unfinished::List(list) => Ok(list.into_any()),
+            Unfinished::Dict(dict, _) if self.rules.accepts(&dict)? => Ok(dict.into_any()),
+            Unfinished::Dict(..) => Err(PyValueError::new_err("the object is refused")),
+        }
     }
 
     fn number(&self, digits: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -388,13 +455,17 @@ pub(crate) fn document_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<St
     }
 }
 
-/// A value of a crate from plain data.
+/// A value of a crate from plain data, `outer` levels below the root of a document.
 ///
 /// # Errors
 /// As [`to_raw`]; `turntree.ValidationError`, whose message names the argument.
-pub(crate) fn read_argument<T: DeserializeOwned>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<T> {
+pub(crate) fn read_argument<T: DeserializeOwned>(
+    value: &Bound<'_, PyAny>,
+    what: &str,
+    outer: usize,
+) -> PyResult<T> {
     let raw = document_raw(value, what)?;
-    turntree_core::json::parse(raw.get(), &limits())
+    turntree_core::json::parse(raw.get(), &Limits::of_part(outer))
         .map_err(|error| argument(value.py(), &error, what, raw.get()))
 }
 

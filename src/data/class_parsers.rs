@@ -9,21 +9,24 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use super::handle::{Data, DataClass};
+use crate::bridge::gil;
 use crate::convert::error::argument;
-use crate::convert::json::{document_raw, limits};
+use crate::convert::json::document_raw;
 use crate::error::OrRaise as _;
 use turntree_core::json::ParseError;
+use turntree_core::limits::Limits;
 
 /// Reads a value from JSON text.
 ///
 /// # Errors
 /// `turntree.ValidationError`.
 pub(crate) fn parse<C: DataClass>(py: Python<'_>, text: &str) -> PyResult<C::Value> {
+    gil::protect_thread();
     parse_checked::<C>(text).or_raise_in(py, text)
 }
 
 fn parse_checked<C: DataClass>(text: &str) -> Result<C::Value, ParseError> {
-    let value = turntree_core::json::parse::<C::Value>(text, &limits())?;
+    let value = turntree_core::json::parse::<C::Value>(text, &Limits::of_part(C::OUTER_LEVELS))?;
     C::accept(&value).map(|()| value)
 }
 

@@ -94,6 +94,9 @@ pub(crate) trait DataClass: PyClass {
     /// Whether values are immutable, and so hashable.
     const FROZEN: bool = true;
 
+    /// The levels around a value in the documents that can contain it. A value read on its own leaves room for them.
+    const OUTER_LEVELS: usize = 0;
+
     /// A handle on a value.
     fn wrap(py: Python<'_>, value: Arc<Self::Value>) -> PyResult<Py<PyAny>>;
 

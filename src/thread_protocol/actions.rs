@@ -10,12 +10,13 @@ use pyo3::types::{PyDict, PyString};
 
 use super::content::{Attachment, content_from};
 use super::options::owned;
-use crate::convert::json::{document_raw, limits, to_raw, to_raw_object};
-use crate::data::{Data, DataClass, value_of};
+use crate::convert::json::{document_raw, to_raw, to_raw_object};
+use crate::data::{Data, DataClass, levels, value_of};
 use crate::error::{OrRaise as _, wrong_type};
 use crate::time::from_python;
 use crate::to_python::{ToPython, data_class};
 use turntree_core::json::{self, Extra, ParseError, RawJson};
+use turntree_core::limits::Limits;
 use turntree_core::time::{Clock, SystemClock};
 use turntree_thread_protocol::action::{self as core, Action};
 
@@ -63,7 +64,7 @@ pub(super) fn action_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<
         dict.set_item("timestamp", now())?;
     }
     let raw = document_raw(&dict, what)?;
-    json::parse(raw.get(), &limits()).map(Arc::new).or_raise_in(value.py(), raw.get())
+    json::parse(raw.get(), &Limits::of_part(levels::ACTION)).map(Arc::new).or_raise_in(value.py(), raw.get())
 }
 
 /// The current time as a timestamp.
@@ -105,6 +106,7 @@ macro_rules! action_class {
 
         impl DataClass for $class {
             type Value = Action;
+            const OUTER_LEVELS: usize = levels::ACTION;
 
             fn wrap(py: Python<'_>, value: Arc<Action>) -> PyResult<Py<PyAny>> {
                 wrap(py, value)
@@ -370,7 +372,7 @@ data_class! {
     /// Tokens of a model's answer.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Core Actions".
-    Usage as "Usage" in "turntree.thread_protocol" over core::Usage {
+    Usage as "Usage" in "turntree.thread_protocol" over core::Usage, inside ACTION_USAGE {
         /// Input tokens.
         input_tokens,
         /// Output tokens.
@@ -390,7 +392,7 @@ data_class! {
     /// Tokens of reasoning.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Core Actions".
-    ThinkingUsage as "ThinkingUsage" in "turntree.thread_protocol" over core::ThinkingUsage {
+    ThinkingUsage as "ThinkingUsage" in "turntree.thread_protocol" over core::ThinkingUsage, inside ACTION_USAGE {
         /// Reasoning tokens, if the provider counts them separately.
         thinking_tokens,
     }

@@ -15,7 +15,7 @@ data_class! {
     /// One agent of a thread.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Agent Configuration".
-    AgentConfig as "AgentConfig" in "turntree.thread_protocol" over core::AgentConfig {
+    AgentConfig as "AgentConfig" in "turntree.thread_protocol" over core::AgentConfig, inside ACTION {
         /// Id of the agent, the same as its key in the thread.
         agent_id,
         /// Identifier, unique in the thread, such as `fred_v1`.

@@ -218,17 +218,43 @@ unsafe fn borrowed<'a>(
     Ok((BorrowedColumn { rows, first, validity, offsets, data }, format))
 }
 
-/// The structure in a capsule of this name.
-fn structure<'a, T>(capsule: &'a Bound<'_, PyAny>, name: &CStr) -> PyResult<&'a T> {
+/// A structure of the Arrow C data interface, which its owner releases.
+trait Released: Sized {
+    /// Marks the structure as moved away, so that nobody releases it here.
+    fn forget_release(&mut self);
+}
+
+impl Released for ArrowSchema {
+    fn forget_release(&mut self) {
+        self.release = None;
+    }
+}
+
+impl Released for ArrowArray {
+    fn forget_release(&mut self) {
+        self.release = None;
+    }
+}
+
+/// Moves the structure out of a capsule of this name. The capsule then holds a released structure.
+///
+/// Another consumer that gets the capsule, for example in a callback during the conversion, can thus neither take nor
+/// release what is being read.
+fn take<T: Released>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<T> {
     let capsule = capsule.cast::<PyCapsule>().map_err(|_| {
         PyTypeError::new_err("schema and array must be the capsules that __arrow_c_array__() returns")
     })?;
     let pointer: NonNull<T> = capsule.pointer_checked(Some(name))?.cast();
-    // SAFETY: the name says what the capsule holds, and the structure lives as long as the capsule does.
-    Ok(unsafe { pointer.as_ref() })
+    // SAFETY: the name says what the capsule holds. The GIL is held, so that no other consumer moves the structure now;
+    // a structure is moved by copying it and marking the origin as released.
+    unsafe {
+        let structure = ptr::read(pointer.as_ptr());
+        (*pointer.as_ptr()).forget_release();
+        Ok(structure)
+    }
 }
 
-/// Convert an Arrow array of texts, passed as capsules of the Arrow C data interface.
+/// Convert an Arrow array of texts, passed as capsules of the Arrow C data interface, which it takes over.
 #[pyfunction]
 #[pyo3(signature = (schema, array, *, from_, to, jobs, on_error, profile, first_row))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -243,11 +269,13 @@ pub(super) fn _convert_column<'py>(
     profile: &str,
     first_row: u64,
 ) -> PyResult<(ArrowColumn, Bound<'py, PyAny>)> {
+    // Owned before code of the application can run.
+    let (schema, array) = (take::<ArrowSchema>(schema, SCHEMA)?, take::<ArrowArray>(array, ARRAY)?);
     let mut options = Arguments { from_, to: Some(to), jobs, profile }.options()?;
     options.first_row = first_row;
     let mut callbacks = Callbacks::new(on_error, None)?;
-    // SAFETY: the caller has the capsules until this function returns.
-    let (column, format) = unsafe { borrowed(structure(schema, SCHEMA)?, structure(array, ARRAY)?)? };
+    // SAFETY: both are owned by this function and are released at its end.
+    let (column, format) = unsafe { borrowed(&schema, &array)? };
     let (written, report) = released(py, || values(&column, &options, &mut callbacks))?;
     let small = match format.to_bytes() {
         b"u" | b"z" => Some(Arc::new(written.small_offsets().ok_or_else(|| {

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::convert::json::{document_raw, json_to_python, limits};
-use crate::data::Data;
+use crate::convert::json::{document_raw, json_to_python};
+use crate::data::{Data, levels};
 use crate::error::{OrRaise as _, wrong_type};
 use crate::to_python::{ToPython, data_class};
 use turntree_core::json::{self, Extra};
+use turntree_core::limits::Limits;
 use turntree_core::message::media::Binary;
 use turntree_thread_protocol::{ContentPart, MessageContent, content as core};
 
@@ -19,7 +20,7 @@ data_class! {
     /// A text.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Content Types".
-    TextContent as "TextContent" in "turntree.thread_protocol" over core::TextContent {
+    TextContent as "TextContent" in "turntree.thread_protocol" over core::TextContent, inside CONTENT {
         /// The text.
         text,
     }
@@ -42,7 +43,7 @@ macro_rules! media_class {
     ) => {
         data_class! {
             $(#[doc = $doc])*
-            $class as $name in "turntree.thread_protocol" over core::$class {
+            $class as $name in "turntree.thread_protocol" over core::$class, inside CONTENT {
         /// Id of the file at the provider.
         file_id,
         /// The provider that stores the file, such as `openai`.
@@ -122,7 +123,7 @@ data_class! {
     /// An attachment of a user message.
     ///
     /// Spec: ThreadProtocol 1.0.0, "Content Types".
-    Attachment as "Attachment" in "turntree.thread_protocol" over core::Attachment {
+    Attachment as "Attachment" in "turntree.thread_protocol" over core::Attachment, inside CONTENT {
         /// File name.
         name,
         /// URL of the data.
@@ -194,7 +195,7 @@ pub(super) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Mes
     }
     let items = super::lists::items_of(value, what)
         .map_err(|_| wrong_type(value, what, "a str or a list of content parts"))?;
-    let parts = items.iter().enumerate().map(|(index, item)| part_from(item, &format!("{what}[{index}]")));
+    let parts = items.enumerate().map(|(index, item)| part_from(&item?, &format!("{what}[{index}]")));
     parts.collect::<PyResult<Vec<_>>>().map(MessageContent::Parts)
 }
 
@@ -216,5 +217,5 @@ fn part_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentPart> {
         return Err(refuse());
     }
     let raw = document_raw(value, what)?;
-    json::parse(raw.get(), &limits()).or_raise_in(value.py(), raw.get())
+    json::parse(raw.get(), &Limits::of_part(levels::CONTENT)).or_raise_in(value.py(), raw.get())
 }

@@ -18,6 +18,7 @@ use crate::error::{OrRaise as _, value_error};
 use crate::to_python::ToPython;
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::canonical::CanonicalForm;
+use turntree_thread_protocol::convert::vercel_ui::ExportOptions;
 use turntree_thread_protocol::document::{self as core, Actions};
 use turntree_thread_protocol::{IssueRecord, ThreadError};
 
@@ -130,8 +131,9 @@ macro_rules! view_methods {
                 $(#[doc = $doc])*
                 #[pyo3(signature = (
                     agent_id = None, others = "prefix", tool_visibility = "hide", *,
-                    others_role = "user", attribution = "{agent:NAME}: " $(, $option = None)?
+                    others_role = "user", attribution = "{agent:NAME}: ", system_prompts = "include" $(, $option = None)?
                 ))]
+                #[allow(clippy::allow_attributes, clippy::too_many_arguments, reason = "keyword arguments of Python")]
                 fn $name<'py>(
                     $slf: &Bound<'py, Self>,
                     agent_id: Option<String>,
@@ -139,9 +141,11 @@ macro_rules! view_methods {
                     tool_visibility: &str,
                     others_role: &str,
                     attribution: &str,
+                    system_prompts: &str,
                     $($option: $type,)?
                 ) -> PyResult<Bound<'py, $result>> {
-                    let $view = view(agent_id, others, tool_visibility, others_role, attribution)?;
+                    let $view =
+                        view(agent_id, others, tool_visibility, others_role, attribution, system_prompts)?;
                     $export
                 }
             )+
@@ -195,9 +199,8 @@ impl Thread {
         metadata: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let actions = actions.map(|actions| super::lists::items_of(actions, "actions")).transpose()?;
-        let actions = actions.unwrap_or_default().into_iter().enumerate();
-        let actions: Vec<_> = actions
-            .map(|(index, action)| action_from(&action, &format!("actions[{index}]")))
+        let actions: Vec<_> = (actions.into_iter().flatten().enumerate())
+            .map(|(index, action)| action_from(&action?, &format!("actions[{index}]")))
             .collect::<PyResult<_>>()?;
         let created_at = match (created_at, actions.first()) {
             (None, Some(first)) => first.timestamp().to_owned(),
@@ -299,6 +302,12 @@ impl Thread {
         Self::derive(slf, |thread| thread.with_hoisted_metadata())
     }
 
+    /// Return the system prompt of an agent: its system prompts and latest instructions, or None.
+    #[pyo3(signature = (agent_id = None))]
+    fn system_prompt(slf: &Bound<'_, Self>, agent_id: Option<&str>) -> PyResult<Option<String>> {
+        Self::compute(slf, |thread| thread.system_prompt(agent_id))
+    }
+
     /// Return the token usage of the thread.
     fn usage<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.now().usage().to_python(slf.py())
@@ -340,16 +349,18 @@ impl Thread {
 
     /// Return the conversation as chat messages of the Vercel AI SDK.
     ///
-    /// Messages of clients are unchanged. Attachments of users become files after the text. Numbers beyond
-    /// the range of doubles become None, as in a browser.
-    #[pyo3(signature = (sdk = 6, *, sidecar = "portable", dynamic_tools = false))]
+    /// With `sdk`, all parts are those that this major of the SDK accepts; parts that it does not have become
+    /// data parts. Without it, messages of clients are unchanged. Attachments of users become files after the
+    /// text. Numbers beyond the range of doubles become None, as in a browser.
+    #[pyo3(signature = (sdk = None, *, sidecar = "portable", dynamic_tools = false))]
     fn to_ui_messages<'py>(
         slf: &Bound<'py, Self>,
-        sdk: u32,
+        sdk: Option<u32>,
         sidecar: &str,
         dynamic_tools: bool,
     ) -> PyResult<Bound<'py, PyList>> {
-        let options = ui_export(sdk, sidecar, "all", dynamic_tools)?;
+        let options = ui_export(sdk.unwrap_or(6), sidecar, "all", dynamic_tools)?;
+        let options = ExportOptions { adapt: sdk.is_some(), ..options };
         vercel_ui::to_messages(slf.py(), &Self::of(slf)?.now(), options)
     }
 

@@ -29,6 +29,7 @@ pub(super) fn sequences(thread: &Thread, which: &Bound<'_, PyAny>) -> PyResult<H
     let known: HashSet<u64> = thread.actions.iter().map(|action| action.sequence()).collect();
     let mut chosen = HashSet::new();
     for number in super::lists::items_of(which, "which")? {
+        let number = number?;
         let Ok(number) = number.extract::<u64>() else {
             let found = number.get_type().name()?;
             return Err(PyTypeError::new_err(format!("which must hold sequence numbers, not {found}")));

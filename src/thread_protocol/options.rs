@@ -10,7 +10,7 @@ use super::agents::AgentConfig;
 use crate::data::{DataClass, extract};
 use turntree_thread_protocol::bulk::{Framing, OnFailure};
 use turntree_thread_protocol::convert::pydantic_ai::{
-    CombineText, Others, OthersRole, ProfileKind, ToolVisibility, ViewOptions,
+    CombineText, Others, OthersRole, ProfileKind, SystemPrompts, ToolVisibility, ViewOptions,
 };
 use turntree_thread_protocol::convert::vercel_ui::{
     ExportOptions, LIMITS, Sdk, SidecarLevel, Turns, UiImportOptions,
@@ -36,6 +36,7 @@ named_options! {
     CombineText { "adjacent" => Adjacent, "response" => Response }
     Others { "prefix" => Prefix, "hide" => Hide }
     OthersRole { "user" => User, "assistant" => Assistant }
+    SystemPrompts { "include" => Include, "config" => Config, "omit" => Omit }
     ToolVisibility { "hide" => Hide, "summarize" => Summarize, "show" => Show }
     SidecarLevel { "none" => None, "portable" => Portable, "full" => Full }
     Turns { "all" => All, "last" => Last }
@@ -77,6 +78,7 @@ pub(super) fn view(
     tool_visibility: &str,
     others_role: &str,
     attribution: &str,
+    system_prompts: &str,
 ) -> PyResult<ViewOptions> {
     Ok(ViewOptions {
         agent_id,
@@ -84,6 +86,7 @@ pub(super) fn view(
         others_role: choose("others_role", others_role)?,
         attribution: attribution.to_owned(),
         tool_visibility: choose("tool_visibility", tool_visibility)?,
+        system_prompts: choose("system_prompts", system_prompts)?,
         ..ViewOptions::default()
     })
 }
@@ -130,5 +133,5 @@ pub(super) fn ui_export(
         other => return Err(PyValueError::new_err(format!("sdk must be 5, 6 or 7, not {other}"))),
     };
     let (sidecar, turns) = (choose("sidecar", sidecar)?, choose("turns", turns)?);
-    Ok(ExportOptions { sdk, sidecar, turns, dynamic_tools })
+    Ok(ExportOptions { sdk, sidecar, turns, dynamic_tools, adapt: false })
 }

@@ -1,6 +1,7 @@
 //! Conversions from and to histories of Pydantic AI: Python objects, or their JSON.
 
 use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -75,11 +76,14 @@ fn agents_from(agent: &Bound<'_, PyAny>) -> PyResult<AgentSource> {
 /// # Errors
 /// `TypeError` if the value is not a list.
 pub(super) fn list_from<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    super::lists::items_of(messages, "messages").map_err(|_| {
+    let items = super::lists::items_of(messages, "messages").map_err(|_| {
         let found = messages.get_type().name().map(|name| name.to_string()).unwrap_or_default();
         PyTypeError::new_err(format!(
             "messages must be a list of ModelMessage, or its JSON as str or bytes, not {found}; \
              pass result.all_messages() or result.all_messages_json()"
         ))
+    })?;
+    super::lists::items_while(items, |item| {
+        Ok(item.is_instance_of::<PyDict>() || item.hasattr(intern!(item.py(), "parts"))?)
     })
 }

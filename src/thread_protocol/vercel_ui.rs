@@ -29,7 +29,19 @@ fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMes
     if let Some(bytes) = browser_text_or_bytes(value)? {
         return read(&bytes);
     }
-    let list = PyList::new(py, super::lists::items_of(value, "messages")?)?;
+    // Dicts, Pydantic models, dataclasses and mappings.
+    let members = ["model_dump_json", "__dataclass_fields__", "keys"];
+    let items = super::lists::items_while(super::lists::items_of(value, "messages")?, |item| {
+        if item.is_instance_of::<PyDict>() {
+            return Ok(true);
+        }
+        members
+            .iter()
+            .map(|name| item.hasattr(*name))
+            .find(|found| !matches!(found, Ok(false)))
+            .unwrap_or(Ok(false))
+    })?;
+    let list = PyList::new(py, items)?;
     read(browser_raw(&list, "messages")?.get().as_bytes())
 }
 

@@ -153,7 +153,7 @@ impl Function {
 }
 
 /// An exception of a function as an error of the provider, which raises the same object again.
-fn error_of(provider: &str, raised: PyErr) -> UppError {
+pub(super) fn error_of(provider: &str, raised: PyErr) -> UppError {
     let mut raised = Some(raised);
     let converted = gil::if_held(|py| {
         let raised = raised.take()?;

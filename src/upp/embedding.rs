@@ -165,7 +165,7 @@ fn input_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<EmbeddingInput> 
     }
     match block_from(value, what)? {
         ContentBlock::Text(block) => Ok(block.text.into()),
-        ContentBlock::Image(block) => Ok(EmbeddingInput::Image(Box::new(block))),
+        ContentBlock::Image(block) => Ok(EmbeddingInput::Image(block)),
         other => Err(PyTypeError::new_err(format!(
             "{what} must be a text or an image, not a block of type {}",
             other.kind()

@@ -11,10 +11,11 @@ use pyo3::types::{PyDict, PyTuple};
 use super::config::{config_from, text, warn_of_plain_http};
 use super::custom::CustomModels;
 use super::prices::rows_from;
+use super::recorded::RecordedModel;
 use super::replay::ActiveRecording;
 use super::request::ModelRequest;
 use super::scripted::script_from;
-use crate::bridge::callbacks::Callbacks;
+use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::error::value_error;
 use turntree_core::http::EnvironmentKey;
@@ -35,6 +36,8 @@ pub(crate) enum Source {
     Scripted(Scripted),
     /// A provider that is written in Python.
     Custom(CustomModels),
+    /// A model whose responses a function of the application records.
+    Recorded { model: Py<ModelReference>, record: Arc<PyCallback> },
 }
 
 /// A reference to a model: provider, model id and configuration.
@@ -60,6 +63,7 @@ impl ModelReference {
             Source::Http { .. } => "",
             Source::Scripted(script) => script.model_id(),
             Source::Custom(models) => models.llm.model_id(),
+            Source::Recorded { model, .. } => &*model.get().model_id,
         };
         Self {
             model_id: model_id.into(),
@@ -90,6 +94,9 @@ impl ModelReference {
             }
             Source::Scripted(script) => Arc::new(script.clone()),
             Source::Custom(models) => Arc::new(models.llm.clone()),
+            Source::Recorded { model, record } => {
+                Arc::new(RecordedModel::new(model.get().bind(config), Arc::clone(record)))
+            }
         }
     }
 
@@ -133,6 +140,7 @@ impl ModelReference {
             Source::Http { dialect, .. } => dialect.provider(),
             Source::Scripted(script) => script.provider(),
             Source::Custom(models) => models.llm.provider(),
+            Source::Recorded { model, .. } => model.get().provider_name(),
         }
     }
 
@@ -141,6 +149,9 @@ impl ModelReference {
             Source::Http { dialect, .. } => dialect.capabilities(),
             Source::Scripted(script) => script.capabilities(),
             Source::Custom(models) => models.llm.capabilities(),
+            Source::Recorded { model, .. } => {
+                Capabilities { streaming: false, ..model.get().capabilities_() }
+            }
         }
     }
 }
@@ -205,7 +216,7 @@ impl ModelReference {
                 providers::embedding_dialect(provider).is_some(),
                 providers::image_dialect(provider).is_some(),
             ],
-            Source::Scripted(_) => [true, false, false],
+            Source::Scripted(_) | Source::Recorded { .. } => [true, false, false],
             Source::Custom(models) => {
                 [models.llm.is_llm(), models.embedding.is_some(), models.image.is_some()]
             }
@@ -233,12 +244,13 @@ impl ModelReference {
     fn requests(&self) -> Vec<ModelRequest> {
         match &self.source {
             Source::Scripted(script) => script.requests().into_iter().map(ModelRequest).collect(),
+            Source::Recorded { model, .. } => model.get().requests(),
             Source::Http { .. } | Source::Custom(_) => Vec::new(),
         }
     }
 
     fn __repr__(&self) -> String {
-        format!("ModelReference(provider=\"{}\", model_id=\"{}\")", self.provider_name(), self.model_id)
+        format!("ModelReference(provider={:?}, model_id={:?})", self.provider_name(), self.model_id)
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -276,4 +288,16 @@ pub(crate) fn custom_model(
     let (model, callbacks) =
         CustomModels::from_python(provider, model_id, capabilities, generate, stream, media)?;
     Ok(ModelReference::with_source(Source::Custom(model), callbacks))
+}
+
+/// Return a model that calls another one through a function, which can record the response or return a recorded one.
+#[pyfunction]
+pub(crate) fn recorded_model(
+    model: &Bound<'_, ModelReference>,
+    record: &Bound<'_, PyAny>,
+) -> PyResult<ModelReference> {
+    let record = PyCallback::patient(record)?;
+    let objects = vec![model.clone().into_any().unbind()];
+    let held = Callbacks { functions: vec![Arc::clone(&record)], objects, ..Callbacks::default() };
+    Ok(ModelReference::with_source(Source::Recorded { model: model.clone().unbind(), record }, held))
 }

@@ -2,6 +2,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use crate::bridge::gil;
@@ -34,12 +35,17 @@ impl OmissionObserver for Logger {
 }
 
 /// The logger; an error if `logging` is not imported, because then it has no handlers.
-fn logger(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.cast_into::<PyDict>()?;
-    let logging = modules.get_item(intern!(py, "logging"))?;
-    let logging =
-        logging.ok_or_else(|| pyo3::exceptions::PyLookupError::new_err("logging is not imported"))?;
-    logging.call_method1(intern!(py, "getLogger"), (LOGGER,))
+fn logger(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    // Stored: every request asks whether it is enabled, and an import takes longer than the rest of the question.
+    static LOGGER_OBJECT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let logger = LOGGER_OBJECT.get_or_try_init(py, || {
+        let modules = py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?;
+        let logging = modules
+            .get_item("logging")?
+            .ok_or_else(|| pyo3::exceptions::PyLookupError::new_err("logging is not imported"))?;
+        Ok::<_, PyErr>(logging.call_method1("getLogger", (LOGGER,))?.unbind())
+    })?;
+    Ok(logger.bind(py))
 }
 
 /// Registers the observer of omitted parts, for the lifetime of the process.

@@ -9,7 +9,7 @@ use crate::convert::json::to_raw;
 use crate::data::extract;
 use crate::records::TokenUsage;
 use crate::to_python::ToPython;
-use turntree_core::json::RawJson;
+use turntree_core::json::{RawJson, describe_part};
 use turntree_core::message;
 use turntree_upp::pricing::{Price, Prices};
 
@@ -19,7 +19,7 @@ use turntree_upp::pricing::{Price, Prices};
 /// `ValueError` for an invalid row.
 pub(crate) fn rows_from(rows: &Bound<'_, PyAny>) -> PyResult<Vec<Price>> {
     let raw = to_raw(rows, "prices")?;
-    raw.to().map_err(|error| PyValueError::new_err(format!("prices: {error}")))
+    raw.to().map_err(|error| PyValueError::new_err(format!("prices: {}", describe_part(&error))))
 }
 
 /// Return the price rows in use; the first matching row applies.

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
+use super::request_guard;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil::{self, lock};
@@ -20,6 +21,7 @@ use turntree_core::http::cassette::{
     Cassette, CassetteError, CassetteMode, CassetteOptions, RedactionHook, UnusedExchange,
 };
 use turntree_core::http::{HostFailure, Transport, TransportLayer};
+use turntree_core::json::describe_part;
 
 /// Whether a recording has been entered in this process. Requests look for an active recording only after that.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -78,7 +80,7 @@ fn hook(function: Arc<PyCallback>) -> RedactionHook {
             let exchange = tree_to_python(py, &exchange)?;
             let changed = function.bound(py)?.call1((exchange,))?;
             let raw = to_raw(&changed, "the redaction hook's exchange")?;
-            serde_json::from_str(raw.get()).map_err(|error| PyValueError::new_err(error.to_string()))
+            serde_json::from_str(raw.get()).map_err(|error| PyValueError::new_err(describe_part(&error)))
         };
         let call = |py: Python<'_>| change(py).map_err(|error| HostFailure::new(Raised::new(py, error)));
         let exiting = || HostFailure::new(std::io::Error::other("the interpreter is exiting"));
@@ -216,7 +218,7 @@ fn active_recording() -> Option<Cassette> {
     entered.flatten()
 }
 
-/// Applies the active recording to the requests of a model that has no other transport.
+/// Applies the active recording, or else the guard of tests, to the requests of a model that has no other transport.
 #[derive(Debug)]
 pub(crate) struct ActiveRecording;
 
@@ -224,11 +226,11 @@ impl TransportLayer for ActiveRecording {
     fn layer(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
         match active_recording() {
             Some(recording) => recording.layer(inner),
-            None => inner,
+            None => request_guard::guarded(inner),
         }
     }
 
     fn is_active(&self) -> bool {
-        active_recording().is_some()
+        request_guard::is_guarded() || active_recording().is_some()
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::{self, lock};
-use crate::bridge::stream::{BlockingEvents, PyEventStream};
+use crate::bridge::stream::{BlockingEvents, Leaving, PyEventStream};
 use crate::bridge::sync;
 use crate::data::DataClass;
 use crate::error::OrRaise;
@@ -65,7 +65,8 @@ impl ResultStream {
         let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
         let source = Source::<E::Value, R> { stream, outcome: Arc::clone(&outcome) };
         let show = |py: Python<'_>, event: E::Value| E::wrap(py, Arc::new(event));
-        let events = PyEventStream::new(py, source, show, kept)?;
+        let leaving = Leaving::Aborts(abort.clone());
+        let events = PyEventStream::new(py, source, show, kept)?.stopped_by_leaving(leaving);
         Ok(Self { events: Py::new(py, events)?, outcome, abort, modality })
     }
 
@@ -113,7 +114,7 @@ impl ResultStream {
 
     /// Aborts the call, which ends with CANCELLED.
     fn abort(&self, py: Python<'_>) {
-        gil::mark_held(py, || self.abort.cancel());
+        self.events.get().abort(py, &self.abort);
     }
 }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from cases import PROMPT, TOOL_PROMPT, add
+from cases import DONE, PROMPT, STEPS, TOOL_PROMPT, add, read
+from saved import Saved, sqlite_file, sqlite_size
 
-PACKAGES = ["agno", "openai"]
+PACKAGES = ["agno", "openai", "sqlalchemy[asyncio]"]
 VERSIONS = ["agno", "openai"]
 IMPORT = "from agno.agent import Agent; from agno.models.openai import OpenAIChat"
-UNSUPPORTED: dict[str, str] = {}
+_ONCE = "a session is saved at the end of a run only"
+UNSUPPORTED = {"saved_sqlite": _ONCE, "saved_sqlite_tool": _ONCE}
 
 
 def _model(url: str, name: str) -> Any:
@@ -76,3 +78,48 @@ def history(url: str, past: list[tuple[str, str]]) -> Any:
         return (await agent.arun([*messages, Message(role="user", content=PROMPT)])).content
 
     return once
+
+
+def saved_sqlite_once() -> Saved:
+    """agno saves a session once, at the end of a run; SQLite's `synchronous` is FULL by default."""
+    import json
+    from uuid import uuid4
+
+    from agno.agent import Agent
+    from agno.db.base import SessionType
+    from agno.db.sqlite import SqliteDb
+    from agno.models.base import Model
+    from agno.models.response import ModelResponse
+
+    class Function(Model):
+        def invoke(self, messages: Any, **options: Any) -> ModelResponse:
+            page = sum(message.role == "tool" for message in messages)
+            if page == STEPS - 1:
+                return ModelResponse(role="assistant", content=DONE)
+            function = {"name": "read", "arguments": json.dumps({"page": page})}
+            call = {"id": f"call_{page}", "type": "function", "function": function}
+            return ModelResponse(role="assistant", tool_calls=[call])
+
+        async def ainvoke(self, messages: Any, **options: Any) -> ModelResponse:
+            return self.invoke(messages, **options)
+
+        def invoke_stream(self, *arguments: Any, **options: Any) -> Any:
+            raise NotImplementedError
+
+        ainvoke_stream = _parse_provider_response = _parse_provider_response_delta = invoke_stream
+
+    path = sqlite_file()
+    db = SqliteDb(db_file=str(path))
+    agent = Agent(model=Function(id="function"), tools=[read], db=db, telemetry=False)
+    last = ""
+
+    def once() -> str:
+        nonlocal last
+        last = str(uuid4())
+        return agent.run(PROMPT, session_id=last).content
+
+    def messages() -> int:
+        session: Any = db.get_session(last, session_type=SessionType.AGENT)
+        return len(session.runs[-1].messages)
+
+    return Saved(once, sqlite_size(path), messages)

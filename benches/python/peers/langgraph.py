@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from cases import PROMPT, TOOL_PROMPT, add
+from cases import DONE, PROMPT, STEPS, TOOL_PROMPT, add, read
+from saved import Saved, postgres_schema, postgres_size, sqlite_file, sqlite_size
 
-PACKAGES = ["langgraph", "langchain-openai"]
-VERSIONS = ["langgraph", "langchain-core", "langchain-openai", "openai"]
+PACKAGES = [
+    *("langgraph", "langchain-openai", "langgraph-checkpoint-sqlite", "langgraph-checkpoint-postgres"),
+    "psycopg[binary]",
+]
+VERSIONS = [
+    *("langgraph", "langchain-core", "langchain-openai", "openai"),
+    *("langgraph-checkpoint-sqlite", "langgraph-checkpoint-postgres"),
+]
 IMPORT = """
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 """
-UNSUPPORTED: dict[str, str] = {}
+_NODES = "each node is saved, the model and the tools, not each step"
+UNSUPPORTED = {"saved_sqlite": _NODES, "saved_postgres": _NODES}
 
 
 def _agent(url: str, name: str, tools: list[Any]) -> Any:
@@ -83,3 +91,71 @@ def history(url: str, past: list[tuple[str, str]]) -> Any:
         return state["messages"][-1].content
 
     return once
+
+
+def saved_sqlite_tool() -> Saved:
+    """Each node is saved: the model's response before its tools run, and their results."""
+    return _saved_sqlite("sync")
+
+
+def saved_sqlite_once() -> Saved:
+    return _saved_sqlite("exit")
+
+
+def _saved_sqlite(durability: Any) -> Saved:
+    import sqlite3
+
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    path = sqlite_file()
+    connection = sqlite3.connect(path, check_same_thread=False)
+    saver = SqliteSaver(connection)
+    saver.setup()
+    connection.execute("PRAGMA synchronous = FULL")
+    return _saved(saver, sqlite_size(path), durability)
+
+
+def saved_postgres_tool() -> Saved:
+    from langgraph.checkpoint.postgres import PostgresSaver
+    from psycopg import Connection
+    from psycopg.rows import dict_row
+
+    url, schema = postgres_schema("langgraph")
+    connection = Connection.connect(
+        url, autocommit=True, prepare_threshold=0, row_factory=dict_row, options=f"-c search_path={schema}"
+    )
+    saver = PostgresSaver(connection)
+    saver.setup()
+    return _saved(saver, postgres_size(schema), "sync")
+
+
+def _saved(saver: Any, size: Any, durability: Any) -> Saved:
+    """A graph that is saved: "sync" before the next step starts, "exit" at the end of a run."""
+    from uuid import uuid4
+
+    from langchain_core.messages import AIMessage
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode, tools_condition
+
+    def call_model(state: MessagesState) -> Any:
+        page = len(state["messages"]) // 2
+        if page == STEPS - 1:
+            return {"messages": [AIMessage(DONE)]}
+        call = {"name": "read", "args": {"page": page}, "id": f"call_{page}", "type": "tool_call"}
+        return {"messages": [AIMessage("", tool_calls=[call])]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", call_model)
+    graph.add_node("tools", ToolNode([read]))
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", tools_condition)
+    graph.add_edge("tools", "model")
+    app = graph.compile(checkpointer=saver)
+    config: Any = {}
+
+    def once() -> str:
+        config.update({"configurable": {"thread_id": str(uuid4())}, "recursion_limit": 4 * STEPS})
+        state = app.invoke({"messages": [("user", PROMPT)]}, config, durability=durability)
+        return state["messages"][-1].content
+
+    return Saved(once, size, lambda: len(app.get_state(config).values["messages"]))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cases import PROMPT, TOOL_PROMPT, add
+from cases import DONE, PROMPT, STEPS, TOOL_PROMPT, add, read
 from conversion import Conversion, expect_equal, make_history
+from saved import Saved, postgres_schema, postgres_size, sqlite_file, sqlite_size
 
 PACKAGES: list[str] = []
 VERSIONS = ["turntree"]
@@ -72,6 +73,71 @@ def history(url: str, past: list[tuple[str, str]]) -> Any:
         return (await agent.run(messages, PROMPT)).response.text
 
     return once
+
+
+def saved_sqlite() -> Saved:
+    return _saved_sqlite("step")
+
+
+def saved_sqlite_tool() -> Saved:
+    return _saved_sqlite("tool")
+
+
+def saved_sqlite_once() -> Saved:
+    return _saved_sqlite("turn")
+
+
+def _saved_sqlite(interval: Any) -> Saved:
+    from turntree import store
+
+    path = sqlite_file()
+    return _saved(store.sqlite(path, synchronous="full"), sqlite_size(path), interval)
+
+
+def saved_postgres() -> Saved:
+    return _saved_postgres("step")
+
+
+def saved_postgres_tool() -> Saved:
+    return _saved_postgres("tool")
+
+
+def _saved_postgres(interval: Any) -> Saved:
+    from turntree import store
+
+    url, schema = postgres_schema("turntree")
+    return _saved(store.postgres(url, synchronous="full", schema=schema), postgres_size(schema), interval)
+
+
+def _saved(store: Any, size: Any, interval: Any) -> Saved:
+    """Sessions that are saved: "step", "turn", or "tool", the default of applications."""
+    from uuid import uuid4
+
+    from turntree import agent, session
+    from turntree.execution import loop
+    from turntree.upp import scripted
+    from turntree.upp import tool as make_tool
+
+    def reply(request: Any) -> Any:
+        page = len(request.messages) // 2
+        return [{"toolName": "read", "arguments": {"page": page}}] if page < STEPS - 1 else DONE
+
+    tools = [make_tool(inline=True)(read)]
+    helper = agent(model=scripted(reply), tools=tools, execution=loop(max_iterations=STEPS))
+    last = ""
+
+    async def once() -> str:
+        nonlocal last
+        last = str(uuid4())
+        return (await session(helper, id=last, persistence=store, save_interval=interval).run(PROMPT)).response.text
+
+    def messages() -> int:
+        import json
+
+        tree = json.loads(store.load_sync(last))["threadTree"]
+        return sum(len(node["thread"]["messages"]) for node in tree["nodes"])
+
+    return Saved(once, size, messages)
 
 
 def objects_to_thread() -> Conversion:

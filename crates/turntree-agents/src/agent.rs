@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::driver::agent_layer::AgentMiddlewareLayer;
 use crate::driver::driver::{Driver, DriverConfig, DriverPorts};
 use crate::driver::stream::AgentStream;
+use crate::driver::tools_in_force::Toolsets;
 use crate::host::run_context::RunContext;
 use crate::host::strategy::Strategy;
 use crate::host::tool::Tool;
@@ -58,7 +59,7 @@ impl Agent {
         self.spec.options()
     }
 
-    /// The tools, in the order of their definitions.
+    /// The agent's own tools, in the order of their definitions, without those of its toolsets.
     pub fn tools(&self) -> &Arc<[Tool]> {
         self.spec.tools()
     }
@@ -170,11 +171,14 @@ impl Agent {
     pub fn resume(
         &self,
         history: History,
-        state: RunState,
+        mut state: RunState,
         context: RunContext,
     ) -> Result<(Machine, Driver), UppError> {
         let model = self.spec.resolve_model(context.inherited_model.as_ref())?;
-        self.assemble(model, history, state, context)
+        self.spec.strategy().set_limits(&mut state);
+        let (mut machine, driver) = self.assemble(model, history, state, context)?;
+        machine.retry_limit();
+        Ok((machine, driver))
     }
 
     fn assemble(
@@ -187,12 +191,9 @@ impl Agent {
         let (spec, options) = (&self.spec, self.options());
         self.check_depth(&context)?;
         spec.check_tool_names(model.model.provider())?;
-        capability_check::check_features(
-            &*model.model,
-            options.structure.is_some(),
-            !spec.tools().is_empty(),
-        )?;
-        let setup = spec.setup(&model, history, state.makes_plans())?;
+        capability_check::check_features(&*model.model, options.structure.is_some(), spec.has_tools())?;
+        let makes_plans = state.makes_plans();
+        let setup = spec.setup(&model, history, makes_plans)?;
         // Middleware may still change the messages; then its layer checks the media.
         if context.middleware.is_empty() && options.middleware.is_empty() {
             let messages = setup.history.iter().chain(state.messages());
@@ -202,10 +203,10 @@ impl Agent {
         let machine = Machine::new(setup, state).map_err(|error: StateError| {
             UppError::invalid_request(&*provider, error.to_string()).with_cause(error)
         })?;
-        Ok((machine, self.driver(model, context)))
+        Ok((machine, self.driver(model, context, makes_plans)))
     }
 
-    fn driver(&self, model: InheritedModel, context: RunContext) -> Driver {
+    fn driver(&self, model: InheritedModel, context: RunContext, makes_plans: bool) -> Driver {
         let (spec, options) = (&self.spec, self.options());
         let identity = RunIdentity {
             agent_id: Arc::clone(spec.id()),
@@ -232,7 +233,9 @@ impl Agent {
             max_depth,
             ..driver.config
         };
-        let ports = DriverPorts { agent_middleware, events: context.events, custom_strategy, ..driver.ports };
+        let toolsets = Toolsets::new(&driver.tools, spec.toolsets(), &spec.strategy_of_run(makes_plans));
+        let events = context.events;
+        let ports = DriverPorts { agent_middleware, events, custom_strategy, toolsets, ..driver.ports };
         let structure = spec.structure().cloned();
         Driver { structure, cancellation: context.cancellation, config, ports, ..driver }
     }

@@ -30,7 +30,7 @@ pub mod tree;
 pub mod types;
 
 pub use agent::Agent;
-pub use host::{CustomStrategy, FunctionHost, Host, Strategy, Tool, ToolFunction};
+pub use host::{CustomStrategy, FunctionHost, Host, Strategy, Tool, ToolFunction, Toolset};
 pub use llm::{Llm, LlmOptions, LlmStream};
 pub use machine::{LoopOptions, ObservationFormat, PlanOptions, ReactOptions};
 pub use options::{AgentOptions, ToolUseStrategy};

@@ -113,7 +113,7 @@ impl Llm {
         Self::of_options(model, options, middleware, ids)
     }
 
-    /// The model of a run, with the tools of the agent that has these options: for a custom strategy that calls the
+    /// The model of a run, with the tools and toolsets of the agent that has these options: for a custom strategy that calls the
     /// model itself.
     ///
     /// # Errors
@@ -127,6 +127,7 @@ impl Llm {
             params: Arc::clone(&run.setup().params),
             system: agent.system.clone(),
             tools: agent.tools.clone(),
+            toolsets: agent.toolsets.clone(),
             structure: agent.structure.clone(),
             structure_repair: agent.structure_repair,
             tool_strategy: agent.tool_strategy,
@@ -141,7 +142,8 @@ impl Llm {
         middleware: MiddlewareStack,
         ids: &dyn IdSource,
     ) -> Result<Self, UppError> {
-        capability_check::check_features(&*model, options.structure.is_some(), !options.tools.is_empty())?;
+        let has_tools = !options.tools.is_empty() || !options.toolsets.is_empty();
+        capability_check::check_features(&*model, options.structure.is_some(), has_tools)?;
         let agent = Agent::new(AgentOptions { model: Some(Arc::clone(&model)), ..options }, ids);
         agent.spec().check_tool_names(model.provider())?;
         Ok(Self { model, agent, middleware })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::host::strategy::Strategy;
 use crate::host::tool::Tool;
+use crate::host::toolset::Toolset;
 use crate::machine::strategies::loop_::LoopOptions;
 use crate::middleware::stack::AgentMiddlewareStack;
 use turntree_core::json::{RawJson, RawObject};
@@ -22,6 +23,8 @@ pub struct AgentOptions {
     pub system: Option<Arc<System>>,
     /// The tools.
     pub tools: Vec<Tool>,
+    /// Tools that can change between the steps of a run.
+    pub toolsets: Vec<Arc<dyn Toolset>>,
     /// JSON Schema of the structured output.
     pub structure: Option<Arc<RawJson>>,
     /// True if the model is asked once to repair output that does not match the structure.

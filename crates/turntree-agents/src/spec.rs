@@ -1,10 +1,12 @@
 //! The definition of an agent, without anything that runs it.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::host::strategy::Strategy;
 use crate::host::tool::Tool;
+use crate::host::toolset::Toolset;
 use crate::machine::setup::Setup;
 use crate::machine::strategies::plan::{PlanOptions, PlanSchemas};
 use crate::options::AgentOptions;
@@ -24,6 +26,7 @@ pub struct AgentSpec {
     info: Arc<AgentInfo>,
     options: AgentOptions,
     tools: Arc<[Tool]>,
+    toolsets: Arc<[Arc<dyn Toolset>]>,
     definitions: Arc<[ToolDefinition]>,
     strategy: Strategy,
     schemas: PlanSchemas,
@@ -35,13 +38,14 @@ impl AgentSpec {
     pub fn new(options: AgentOptions, ids: &dyn IdSource) -> Self {
         let id = options.id.clone().unwrap_or_else(|| ids.string().into());
         let tools: Arc<[Tool]> = options.tools.as_slice().into();
+        let toolsets: Arc<[Arc<dyn Toolset>]> = options.toolsets.as_slice().into();
         let definitions: Arc<[ToolDefinition]> = tools.iter().map(|tool| tool.definition.clone()).collect();
         let strategy = options.effective_strategy();
         let schemas = strategy.schemas(&definitions);
         let structure = options.structure.as_ref().map(|schema| Arc::new(Structure::new(schema)));
         let wraps_output = structure.as_ref().is_some_and(|structure| structure.is_wrapped());
         let info = Arc::new(AgentInfo { id, name: options.name.clone(), wraps_output });
-        Self { info, options, tools, definitions, strategy, schemas, structure }
+        Self { info, options, tools, toolsets, definitions, strategy, schemas, structure }
     }
 
     /// The agent's id.
@@ -64,9 +68,19 @@ impl AgentSpec {
         &self.options
     }
 
-    /// The tools, in the order of their definitions.
+    /// The agent's own tools, in the order of their definitions, without those of its toolsets.
     pub const fn tools(&self) -> &Arc<[Tool]> {
         &self.tools
+    }
+
+    /// The toolsets: tools that can change between the steps of a run.
+    pub const fn toolsets(&self) -> &Arc<[Arc<dyn Toolset>]> {
+        &self.toolsets
+    }
+
+    /// True if the agent has tools or toolsets.
+    pub fn has_tools(&self) -> bool {
+        !self.tools.is_empty() || !self.toolsets.is_empty()
     }
 
     /// The definitions of the tools.
@@ -77,6 +91,17 @@ impl AgentSpec {
     /// The strategy.
     pub const fn strategy(&self) -> &Strategy {
         &self.strategy
+    }
+
+    /// The strategy of a run. A resumed run with a plan (`makes_plans`) continues with `plan`, even if the agent has
+    /// another strategy.
+    pub(crate) fn strategy_of_run(&self, makes_plans: bool) -> Cow<'_, Strategy> {
+        match &self.strategy {
+            Strategy::Loop(_) | Strategy::React(_) | Strategy::Custom(_) if makes_plans => {
+                Cow::Owned(Strategy::Plan(PlanOptions::default()))
+            }
+            strategy => Cow::Borrowed(strategy),
+        }
     }
 
     /// The structure of the output.
@@ -131,10 +156,9 @@ impl AgentSpec {
         if let Some(structure) = &self.structure {
             structure.check_schema(provider)?;
         }
-        // A resumed run with a plan continues with its strategy, even if this agent has another one.
         let schemas = match &self.schemas {
             PlanSchemas { sent: None, .. } if makes_plans => {
-                Strategy::Plan(PlanOptions::default()).schemas(&self.definitions)
+                self.strategy_of_run(makes_plans).schemas(&self.definitions)
             }
             schemas => schemas.clone(),
         };

@@ -125,7 +125,7 @@ impl SubAgent {
         let parent = context.parent.as_ref();
         SubAgentRun {
             agent_id: Arc::clone(self.agent.id()),
-            turn_id: caller.host.ids().string().into(),
+            turn_id: caller.host.sub_run_id(invocation).into(),
             parent_agent_id: parent.map(|parent| Arc::clone(&parent.agent_id)),
             parent_turn_id: parent.map(|parent| Arc::clone(&parent.turn_id)),
             tool_name: invocation.call.tool_name.as_str().into(),
@@ -167,11 +167,16 @@ impl AgentTool for SubAgent {
             }
             context.host = caller.host.sub_host(self.agent.tools(), invocation, &context.metadata)?;
             context.events = caller.events.map(|events| Arc::new(events.of_sub_agent(run)));
-            let result = match session {
-                Some(session) => session.run(task, context).await,
-                None => self.agent.run(task, context).await.map(|turn| result_of(&turn)),
-            };
-            result.map_err(failure)
+            match session {
+                Some(session) => session.run(task, context).await.map_err(|failed| {
+                    if failed.ends_caller {
+                        HostError::end_of_runs(failed.error)
+                    } else {
+                        failure(failed.error)
+                    }
+                }),
+                None => self.agent.run(task, context).await.map(|turn| result_of(&turn)).map_err(failure),
+            }
         })
     }
 }
@@ -198,7 +203,7 @@ pub fn result_of(turn: &Turn) -> RawJson {
 /// The value of [`result_of`] for a turn, computed from the text of its response.
 pub(crate) fn result_of_text(agent: &Agent, text: &str) -> Option<RawJson> {
     let Some(structure) = agent.structure() else { return Some(RawJson::from_str_value(text)) };
-    let data = RawJson::from_text(text.to_owned()).ok()?;
+    let data = RawJson::from_embedded(text)?;
     if structure.is_wrapped() { unwrapped(&data) } else { Some(data) }
 }
 

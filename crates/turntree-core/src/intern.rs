@@ -16,7 +16,9 @@ const SHORT: usize = 64;
 const REMEMBERED: usize = 64;
 
 thread_local! {
-    static RECENT: RefCell<[Option<Arc<str>>; REMEMBERED]> = const { RefCell::new([const { None }; REMEMBERED]) };
+    /// Empty until the first text. On the heap: the system has 1.6 KB for the thread-local variables of all libraries that
+    /// are loaded at run time, and the extension module cannot be imported if it needs more.
+    static RECENT: RefCell<Vec<Option<Arc<str>>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A shared string. Recently created equal strings share their memory.
@@ -53,6 +55,9 @@ impl From<&str> for InternedStr {
         }
         let remembered = RECENT.try_with(|recent| {
             let mut recent = recent.try_borrow_mut().ok()?;
+            if recent.is_empty() {
+                recent.resize(REMEMBERED, None);
+            }
             let slot = recent.get_mut(slot(text))?;
             match slot {
                 Some(known) if **known == *text => Some(Arc::clone(known)),

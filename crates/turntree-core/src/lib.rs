@@ -1,6 +1,7 @@
 //! The foundation of turntree: ids, time, secrets, limits, JSON, server-sent events, HTTP and telemetry; and the
 //! message vocabulary of UPP-1.2 ([`message`]). Does not depend on providers or agents.
 
+pub mod computation;
 pub mod http;
 pub mod ids;
 pub mod intern;

@@ -13,10 +13,21 @@ pub struct Limits {
     pub values: usize,
 }
 
+/// The levels around a message in the documents that can contain it: threads, turns, trees, checkpoints, and the sessions of
+/// sub-agents.
+pub const OUTER_LEVELS_OF_MESSAGES: usize = 32;
+
 impl Limits {
-    /// Limits for values inside documents and for vendors' responses. The depth is smaller, so that the values can be stored
-    /// in a message, a thread or a session and read again.
+    /// Limits for values inside documents, for JSON text in strings and for vendors' responses. The depth is smaller, so that
+    /// the values can be stored in a message, a thread or a session and read again.
     pub const PAYLOAD: Self = Self { bytes: 1 << 30, depth: 160, values: 4_000_000 };
+
+    /// The default limits for a part of a document: a value that is stored `outer` levels below the root of a document
+    /// must leave room for these levels, so that the document can be read again.
+    pub fn of_part(outer: usize) -> Self {
+        let whole = Self::default();
+        Self { depth: whole.depth.saturating_sub(outer), ..whole }
+    }
 }
 
 impl Default for Limits {

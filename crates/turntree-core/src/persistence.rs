@@ -7,10 +7,24 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
+/// What a caller can do about the error of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PersistenceErrorKind {
+    /// Another writer has changed the stored data: load it again.
+    Conflict,
+    /// The stored data cannot be read.
+    Corrupt,
+    /// Another reason.
+    #[default]
+    Other,
+}
+
 /// The error of a store.
 #[derive(Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct PersistenceError {
+    /// What a caller can do about it.
+    pub kind: PersistenceErrorKind,
     /// The reason, and the key.
     pub message: String,
     /// The application's exception, if it is the cause.
@@ -20,7 +34,7 @@ pub struct PersistenceError {
 impl PersistenceError {
     /// An error with a message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), payload: None }
+        Self { kind: PersistenceErrorKind::Other, message: message.into(), payload: None }
     }
 }
 
@@ -40,6 +54,27 @@ pub trait PersistenceAdapter: Send + Sync + fmt::Debug {
     /// # Errors
     /// The text cannot be stored.
     fn save(&self, key: String, data: String) -> BoxFuture<'_, Result<(), PersistenceError>>;
+
+    /// True if [`Self::compare_and_save`] works.
+    fn compares(&self) -> bool {
+        false
+    }
+
+    /// Stores `data` under `key` if the text there is `expected`; `None` means that there is no text. Returns false, and
+    /// changes nothing, if it is another one.
+    ///
+    /// # Errors
+    /// The text cannot be stored, or the store cannot compare.
+    fn compare_and_save(
+        &self,
+        key: String,
+        expected: Option<String>,
+        data: String,
+    ) -> BoxFuture<'_, Result<bool, PersistenceError>> {
+        let _ = (expected, data);
+        let message = format!("the store of \"{key}\" does not compare texts");
+        Box::pin(std::future::ready(Err(PersistenceError::new(message))))
+    }
 
     /// Loads the text under `key`; None if there is none.
     ///

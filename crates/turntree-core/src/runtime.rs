@@ -179,7 +179,7 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
 /// could hold it. Reading is lock-free. A wait is possible only if a fork happens during the few instructions in which
 /// another thread links its entry.
 #[derive(Debug)]
-pub(crate) struct PerProcess<T> {
+pub struct PerProcess<T> {
     first: OnceLock<Box<Entry<T>>>,
 }
 
@@ -190,13 +190,23 @@ struct Entry<T> {
     next: OnceLock<Box<Self>>,
 }
 
+impl<T> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> PerProcess<T> {
-    pub(crate) const fn new() -> Self {
+    /// An empty list.
+    pub const fn new() -> Self {
         Self { first: OnceLock::new() }
     }
 
     /// This process's value, created at first use. If two threads race, one value is dropped.
-    pub(crate) fn get_or_try_create<E>(&self, create: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+    ///
+    /// # Errors
+    /// The error of `create`.
+    pub fn get_or_try_create<E>(&self, create: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         self.get_or_try_create_for(std::process::id(), create)
     }
 

@@ -14,7 +14,7 @@ use super::document::{Actions, Thread};
 use super::error::ThreadError;
 use super::issue::{Issue, Rule, Severity, escape};
 use super::strict::issue_of;
-use turntree_core::json::canonical::{self, CanonicalForm, write_canonical, write_string};
+use turntree_core::json::canonical::{self, CanonicalForm, CanonicalWriter, write_string};
 use turntree_core::json::lossy::lossy_conversions;
 use turntree_core::time::Timestamp;
 
@@ -113,10 +113,9 @@ impl Thread {
         // `place` is the offset of the actions in the frame.
         let (mut around, mut place) = (Vec::new(), 0);
         let mut remember = |out: &mut Vec<u8>| place = out.len();
-        write_canonical(
+        CanonicalWriter::new(form).write_text(
             &mut around,
             std::str::from_utf8(&frame).unwrap_or_default(),
-            form,
             Some(("actions", &mut remember)),
         );
         let (before, after) = around.split_at_checked(place).unwrap_or_default();
@@ -159,30 +158,48 @@ impl Thread {
         include_times: bool,
         mut use_piece: impl FnMut(&mut Vec<u8>),
     ) {
-        let mut json = Vec::new();
-        let mut latest: Option<(Timestamp, Cow<'_, str>)> = None;
+        let mut writer = CanonicalWriter::new(form);
+        let mut clock = Clock::default();
         out.push(b'[');
         for (place, action) in self.actions.iter().map(|action| &**action).enumerate() {
             if place > 0 {
                 out.push(b',');
             }
-            let mut timestamp = Cow::Borrowed(if include_times { action.timestamp() } else { "" });
-            if let Some((time, normal)) = normal_time(action.timestamp()).filter(|_| include_times) {
-                match &latest {
-                    Some((before, text)) if time < *before => timestamp.clone_from(text),
-                    _ => timestamp.clone_from(&latest.insert((time, normal)).1),
-                }
-            }
-            json.clear();
+            let timestamp = if include_times { clock.time_of(action.timestamp()) } else { "" };
+            let mut write_timestamp = |out: &mut Vec<u8>| write_string(out, timestamp);
+            let replacement: canonical::MemberOverride<'_> = ("timestamp", &mut write_timestamp);
             let normalized = with_standard_base64(action);
-            // Writing an action into memory cannot fail.
-            let _ = serde_json::to_writer(&mut json, normalized.as_ref().unwrap_or(action));
-            let text = std::str::from_utf8(&json).unwrap_or_default();
-            let mut write_timestamp = |out: &mut Vec<u8>| write_string(out, &timestamp);
-            write_canonical(out, text, form, Some(("timestamp", &mut write_timestamp)));
+            // The members of an action have names, so writing it cannot fail.
+            let _ = writer.write_value(out, normalized.as_ref().unwrap_or(action), Some(replacement));
             use_piece(out);
         }
         out.push(b']');
+    }
+}
+
+/// The canonical times of actions, in order.
+#[derive(Default)]
+struct Clock<'t> {
+    /// The latest time so far, and its canonical text.
+    latest: Option<(Timestamp, Cow<'t, str>)>,
+    /// The preceding text, if its canonical form is that of `latest`: most actions have the time of their message.
+    before: Option<&'t str>,
+}
+
+impl<'t> Clock<'t> {
+    /// The canonical text of a time, which is not before the preceding one. A text that is not a time does not change.
+    fn time_of<'c>(&'c mut self, text: &'t str) -> &'c str
+    where
+        't: 'c,
+    {
+        if self.before != Some(text) {
+            let Some((time, normal)) = normal_time(text) else { return text };
+            if self.latest.as_ref().is_none_or(|(latest, _)| time >= *latest) {
+                self.latest = Some((time, normal));
+            }
+            self.before = Some(text);
+        }
+        self.latest.as_ref().map_or(text, |(_, normal)| normal)
     }
 }
 
@@ -277,6 +294,7 @@ fn six_digits(text: &str) -> Cow<'_, str> {
 
 /// True if a time has an offset from UTC.
 pub(super) fn has_offset(text: &str) -> bool {
-    let clock = text.find(['T', 't', ' ']).and_then(|place| text.get(place..)).unwrap_or_default();
-    clock.contains(['Z', 'z', '+', '-'])
+    let is_start = |byte: &u8| matches!(byte, b'T' | b't' | b' ');
+    let clock = text.bytes().skip_while(|byte| !is_start(byte));
+    clock.into_iter().any(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'))
 }

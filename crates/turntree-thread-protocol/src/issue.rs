@@ -40,7 +40,7 @@ pub enum Rule {
     ActionId,
     /// Strict: ids are UUIDs.
     Uuid,
-    /// Strict: only members that the specification defines.
+    /// Strict: only members that the specification defines, and `metadata`.
     UnknownMember,
     /// Strict: numbers that JavaScript reads without loss.
     Number,
@@ -95,9 +95,7 @@ impl Rule {
             Self::AgentIdentifier => "give each agent a unique identifier",
             Self::ActionId => "give each action a unique id, or none",
             Self::Uuid => "use a UUID",
-            Self::UnknownMember => {
-                "move it into thread.metadata; with_hoisted_metadata() does it for action metadata"
-            }
+            Self::UnknownMember => "move it into the metadata of the thread or the action",
             Self::Number => "write large or exact numbers as strings",
             Self::Key => "rename the member \"__proto__\"",
         }

@@ -7,18 +7,32 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::action::Action;
-use super::document::Actions;
-use turntree_core::json::RawJson;
+use super::document::{Actions, Thread};
+use turntree_core::json::{RawJson, RawObject};
 
 /// Returns the source message of each action in one namespace; `None` for actions without a source message.
 type MessageIndexer = fn(&Actions) -> Vec<Option<usize>>;
 
 /// The namespaces of round-trip metadata, with their indexers.
 const NAMESPACES: &[(&str, MessageIndexer)] =
-    &[(PYDANTIC_AI, pydantic_ai_messages), ("turntree", turntree_messages), ("ui", ui_messages)];
+    &[(PYDANTIC_AI, pydantic_ai_messages), (TURNTREE, turntree_messages), ("ui", ui_messages)];
 
 /// The namespace of Pydantic AI.
 pub(super) const PYDANTIC_AI: &str = "pydantic_ai";
+
+/// The namespace of turntree's own messages.
+pub(super) const TURNTREE: &str = "turntree";
+
+/// True if a thread was made from a history: its metadata, or that of an action, has the namespace of an import.
+pub(super) fn has_history(thread: &Thread) -> bool {
+    let namespaces = [PYDANTIC_AI, TURNTREE];
+    let of_thread = thread.metadata.as_ref();
+    let is_imported = |metadata: &RawObject| {
+        namespaces.iter().any(|namespace| metadata.get(namespace).is_some_and(RawJson::is_object))
+    };
+    of_thread.is_some_and(is_imported)
+        || thread.actions.iter().any(|action| action.metadata().is_some_and(is_imported))
+}
 
 /// Removes the round-trip metadata of every message that has a touched action.
 pub(super) fn remove_of_messages(actions: &mut Actions, touched: impl Fn(usize) -> bool) {
@@ -95,7 +109,7 @@ fn turntree_messages(actions: &Actions) -> Vec<Option<usize>> {
         id: Option<serde::de::IgnoredAny>,
     }
     numbered(actions, |action| {
-        let envelope: Envelope = retained(action, "turntree")?.to().ok()?;
+        let envelope: Envelope = retained(action, TURNTREE)?.to().ok()?;
         Some((envelope.m, envelope.id.is_some()))
     })
 }

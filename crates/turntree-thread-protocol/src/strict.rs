@@ -1,4 +1,6 @@
 //! The additional rules of strict validation.
+//!
+//! `metadata` is a defined member of actions as of threads: "metadata fields provide extension points" (decision P35).
 
 use uuid::Uuid;
 
@@ -64,10 +66,6 @@ impl StrictChecker {
         self.time(&format!("{pointer}/timestamp"), action.timestamp());
         if let Some(id) = action.action_id() {
             self.uuid(&format!("{pointer}/action_id"), id);
-        }
-        if action.metadata().is_some() {
-            let index = format!("{pointer}/metadata");
-            self.report(Rule::UnknownMember, index, "the specification has no \"metadata\" here");
         }
         match action {
             Action::UserMessage(action) => {

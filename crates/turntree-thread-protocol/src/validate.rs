@@ -6,20 +6,25 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::action::{Action, ToolReturnAction};
-use super::document::{Thread, VERSION};
+use super::action::{Action, ToolCallAction, ToolReturnAction};
+use super::document::{Actions, Thread, VERSION};
 use super::error::ThreadError;
 use super::issue::{Issue, Rule, Severity, escape};
+use super::roundtrip_metadata::has_history;
 use super::strict;
 use turntree_core::time::Timestamp;
 
 impl Thread {
     /// Returns every violation of a rule, in document order. Never fails.
+    ///
+    /// Returns without a call and tool names that differ are errors, except in threads that were made from a history:
+    /// the programs that write histories accept both there, so they are warnings (decision P34).
     pub fn validate(&self) -> Vec<Issue> {
         let mut checker = Checker {
             thread: self,
             issues: Vec::new(),
-            open: HashMap::new(),
+            from_history: has_history(self),
+            open: OpenCalls::default(),
             action_ids: HashSet::new(),
             latest: None,
             expected: 1,
@@ -67,13 +72,61 @@ impl Thread {
 struct Checker<'a> {
     thread: &'a Thread,
     issues: Vec<Issue>,
-    /// Open calls: tool names by call id, first in, first out. Ids are not unique in real histories.
-    open: HashMap<&'a str, VecDeque<(usize, &'a str)>>,
+    /// True if the thread was made from a history.
+    from_history: bool,
+    open: OpenCalls<'a>,
     action_ids: HashSet<&'a str>,
     /// The latest time so far, and the sequence of its action.
     latest: Option<(Timestamp, u64)>,
     /// The expected sequence of the next action.
     expected: u64,
+}
+
+/// Open calls: tool names by call id, first in, first out. Ids are not unique in real histories.
+#[derive(Default)]
+struct OpenCalls<'a> {
+    calls: HashMap<&'a str, VecDeque<(usize, &'a str)>>,
+}
+
+/// The call of a return.
+enum ReturnMatch<'a> {
+    /// An open call of the same tool.
+    Matched,
+    /// No open call has the id.
+    NoCall,
+    /// The open call with the id is of this tool.
+    OtherTool(&'a str),
+}
+
+impl<'a> OpenCalls<'a> {
+    /// Opens a call and returns the number of open calls with its id.
+    fn call(&mut self, index: usize, call: &'a ToolCallAction) -> usize {
+        let open = self.calls.entry(&call.tool_call_id).or_default();
+        open.push_back((index, &call.tool_name));
+        open.len()
+    }
+
+    /// Closes the call of a return.
+    fn answer(&mut self, returned: &ToolReturnAction) -> ReturnMatch<'a> {
+        match self.calls.get_mut(returned.tool_call_id.as_str()).and_then(VecDeque::pop_front) {
+            None => ReturnMatch::NoCall,
+            Some((_, name)) if returned.tool_name != name => ReturnMatch::OtherTool(name),
+            Some(_) => ReturnMatch::Matched,
+        }
+    }
+}
+
+/// True if a return has no open call, or the tool name of another call.
+pub(super) fn has_unmatched_return(actions: &Actions) -> bool {
+    let mut open = OpenCalls::default();
+    actions.iter().enumerate().any(|(index, action)| match &**action {
+        Action::ToolCall(call) => {
+            open.call(index, call);
+            false
+        }
+        Action::ToolReturn(returned) => !matches!(open.answer(returned), ReturnMatch::Matched),
+        _ => false,
+    })
 }
 
 impl<'a> Checker<'a> {
@@ -87,8 +140,12 @@ impl<'a> Checker<'a> {
 
     /// Reports calls without a return, in document order.
     fn open_calls(&mut self) {
-        let mut open: Vec<(usize, &str)> =
-            self.open.iter().flat_map(|(id, calls)| calls.iter().map(|(index, _)| (*index, *id))).collect();
+        let mut open: Vec<(usize, &str)> = self
+            .open
+            .calls
+            .iter()
+            .flat_map(|(id, calls)| calls.iter().map(|(index, _)| (*index, *id)))
+            .collect();
         open.sort_unstable();
         for (index, id) in open {
             let message = format!("call \"{id}\" has no tool_return; {}", Rule::OpenCall.remedy());
@@ -171,9 +228,7 @@ impl<'a> Checker<'a> {
         }
         match action {
             Action::ToolCall(call) => {
-                let open = self.open.entry(&call.tool_call_id).or_default();
-                open.push_back((index, &call.tool_name));
-                if open.len() > 1 {
+                if self.open.call(index, call) > 1 {
                     let message = format!(
                         "call \"{}\" is still open; returns are matched in the order of the calls",
                         call.tool_call_id
@@ -233,20 +288,22 @@ impl<'a> Checker<'a> {
             self.report(Rule::Value, format!("{pointer}/status"), message);
         }
         let call_id = &returned.tool_call_id;
-        match self.open.get_mut(call_id.as_str()).and_then(VecDeque::pop_front) {
-            None => {
+        let severity = if self.from_history { Severity::Warning } else { Severity::Error };
+        let (rule, member, message) = match self.open.answer(returned) {
+            ReturnMatch::Matched => return,
+            ReturnMatch::NoCall => {
                 let message = format!("no open call \"{call_id}\"; add the tool_call before its tool_return");
-                self.report(Rule::ToolCallId, format!("{pointer}/tool_call_id"), message);
+                (Rule::ToolCallId, "tool_call_id", message)
             }
-            Some((_, name)) if returned.tool_name != name => {
+            ReturnMatch::OtherTool(name) => {
                 let message = format!(
                     "call \"{call_id}\" has tool \"{name}\", not \"{}\"; use the name of the call",
                     returned.tool_name
                 );
-                self.report(Rule::ToolName, format!("{pointer}/tool_name"), message);
+                (Rule::ToolName, "tool_name", message)
             }
-            Some(_) => {}
-        }
+        };
+        self.issues.push(Issue { rule, pointer: format!("{pointer}/{member}"), message, severity });
     }
 
     fn system_type(&mut self, pointer: &str, name: &str) {

@@ -5,7 +5,7 @@
 //!
 //! Spec: UPP-1.2 §9, §12, §13
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,7 +35,7 @@ use turntree_core::time::{Clock, SystemClock};
 /// Headers that carry a key. If the configuration sets one of them, no other key is required.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 
-/// Shorter keys are not removed from error messages: they could be ordinary words.
+/// Shorter keys and header values are not removed from error messages: they could be ordinary words.
 const SHORTEST_HIDDEN_KEY: usize = 6;
 
 /// Largest response of an embedding or image model: 2048 vectors of 3072 numbers take about 130 MB.
@@ -47,6 +47,8 @@ pub struct HttpModel {
     dialect: Arc<dyn Dialect>,
     model_id: Arc<str>,
     config: Arc<ProviderConfig>,
+    /// The client over the network, created for the first request.
+    client: Arc<OnceLock<HttpClient>>,
     /// Prices of this model; default: those of the process.
     prices: Option<Arc<Prices>>,
     ids: Arc<dyn IdSource>,
@@ -60,6 +62,7 @@ impl HttpModel {
             dialect,
             model_id: model_id.into(),
             config: Arc::new(config),
+            client: Arc::default(),
             prices: None,
             ids: Arc::new(RandomIds),
             clock: Arc::new(SystemClock),
@@ -181,13 +184,24 @@ impl HttpModel {
     }
 
     fn client(&self, max_body: Option<usize>) -> Result<HttpClient, UppError> {
-        let mut config = self.config.http();
-        config.max_body = max_body.unwrap_or(config.max_body);
-        let client = HttpClient::shared(&config).map_err(|error| self.http_error(error))?;
+        let client = self.network_client()?.clone();
+        let client = match max_body {
+            Some(limit) => client.with_max_body(limit),
+            None => client,
+        };
         Ok(match &self.config.transport {
             Some(transport) => client.layer(&**transport),
             None => client,
         })
+    }
+
+    /// The client without the transport of the configuration.
+    fn network_client(&self) -> Result<&HttpClient, UppError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let client = HttpClient::shared(&self.config.http()).map_err(|error| self.http_error(error))?;
+        Ok(self.client.get_or_init(|| client))
     }
 
     async fn call(self, request: ModelRequest) -> Result<ModelResponse, UppError> {
@@ -390,33 +404,43 @@ impl Model for HttpModel {
     }
 }
 
-/// The keys of a request, to be removed from errors: some vendors quote them.
+/// The keys of a request, to be removed from errors: some vendors quote them. Decision U31.
 struct Keys(Vec<Secret>);
 
 impl Keys {
-    /// The provider's key, and keys in headers of the configuration.
+    /// The provider's key, and the values of all headers of the configuration.
     fn of(key: Option<Secret>, config: &ProviderConfig) -> Self {
-        let headers = config.headers.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-        // In `Bearer sk-…` only the second word is secret, and vendors quote only that.
-        let in_headers = headers
-            .filter(|(name, _)| KEY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known)))
-            .filter_map(|(_, value)| value.expose().split_whitespace().next_back().map(Secret::from));
+        let values = config.headers.iter().filter_map(|(_, value)| value.as_ref());
+        // Of `Bearer sk-…` vendors quote only the second word.
+        let last_word = |value: &Secret| value.expose().split_whitespace().next_back().map(Secret::from);
+        let in_headers = values
+            .flat_map(|value| [Secret::from(value.expose().trim())].into_iter().chain(last_word(value)));
         let mut keys: Vec<Secret> = key.into_iter().chain(in_headers).collect();
         keys.retain(|key| key.expose().len() >= SHORTEST_HIDDEN_KEY);
+        // A value may contain another one.
+        keys.sort_by_key(|key| std::cmp::Reverse(key.expose().len()));
         Self(keys)
     }
 
-    /// Replaces the keys in an error's message.
-    fn hide(&self, error: UppError) -> UppError {
-        let quoted = self.0.iter().map(Secret::expose).filter(|key| error.message.contains(*key));
-        let hidden = quoted.fold(None, |message: Option<String>, key| {
-            Some(message.as_deref().unwrap_or(&error.message).replace(key, "***"))
-        });
-        match hidden {
-            Some(message) => UppError { message, cause: None, ..error },
-            None => error,
+    /// Replaces the keys in an error's message. A cause whose text contains one is removed.
+    fn hide(&self, mut error: UppError) -> UppError {
+        for key in self.0.iter().map(Secret::expose) {
+            let is_quoted = error.message.contains(key);
+            if is_quoted {
+                error.message = error.message.replace(key, "***");
+            }
+            if is_quoted || error.cause.as_deref().is_some_and(|cause| quotes(cause, key)) {
+                error.cause = None;
+            }
+            error.request_id = error.request_id.map(|id| id.replace(key, "***"));
         }
+        error
     }
+}
+
+/// True if the text of an error or of one of its sources contains a key.
+fn quotes(error: &(dyn std::error::Error + 'static), key: &str) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(|error| error.to_string().contains(key))
 }
 
 /// The error that ends a stream.

@@ -1,7 +1,7 @@
 //! turntree: conversations between people, agents and tools are trees of turns.
 //!
-//! This crate re-exports the layers for Rust applications. Each layer is a crate of its own; a crate uses the crates
-//! above it in this table, and no others.
+//! This crate re-exports the layers for Rust applications. Each layer is a crate of its own; a crate uses crates above it
+//! in this table, and no others.
 //!
 //! | module | crate | what it contains |
 //! |---|---|---|
@@ -10,6 +10,10 @@
 //! | [`upp`] | `turntree-upp` | the provider layer: models, vendor dialects, providers, middleware, embeddings, images |
 //! | [`thread_protocol`] | `turntree-thread-protocol` | ThreadProtocol 1.0.0: documents, validation, canonical JSON, conversions, bulk conversion |
 //! | [`agents`] | `turntree-agents` | UAP-1.0: agents, strategies, the run machine and its driver, sessions, thread trees |
+//! | [`store`] | `turntree-store` | where sessions and records of servers are stored: memory, SQLite, files, PostgreSQL, Redis |
+//! | [`server`] | `turntree-server` | the native server, authenticators for bearer tokens and JSON Web Tokens, the port of applications |
+//! | [`uaip`] | `turntree-uaip` | UAIP 0.1.0: workflows of stages, as a server and a client |
+//! | [`uamp`] | `turntree-uamp` | UAMP-1.0: sessions of clients with agents |
 //!
 //! `upp` and `thread_protocol` do not use each other. UPP-1.2 §10 defines `llm()` in the provider layer; here it is in
 //! [`agents::llm`], because it runs the same loop as an agent.
@@ -42,5 +46,9 @@
 pub use turntree_agents as agents;
 pub use turntree_core as core;
 pub use turntree_core::message;
+pub use turntree_server as server;
+pub use turntree_store as store;
 pub use turntree_thread_protocol as thread_protocol;
+pub use turntree_uaip as uaip;
+pub use turntree_uamp as uamp;
 pub use turntree_upp as upp;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import json
 import sys
 import time
 from collections import Counter
@@ -12,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from turntree._bulk import open_source, open_target
 from turntree._cli._files import COMPRESSED, DOCUMENT, STANDARD_STREAM, InputFile, input_files
-from turntree._cli._terminal import CliError, Progress, document_count, print_error
+from turntree._cli._stores import add_session, stored_session
+from turntree._cli._terminal import CliError, Progress, document_count, print_error, standard_output
 from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ def add(commands: Any) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="files or directories; - is standard input")
+    add_session(parser)
     parser.add_argument("-o", "--output", metavar="PATH", help="output file, or directory for several files")
     parser.add_argument("--from", dest="from_", choices=readable, help="input format (default: from the content)")
     parser.add_argument(
@@ -79,7 +83,8 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Convert the files and return the exit status."""
-    files = input_files(options.files, options.output)
+    stored = _stored_thread(options)
+    files = [stored] if stored else input_files(options.files, options.output)
     pairs = _targets(files, options)
     conversion = _Conversion(options, files)
     with conversion.progress:
@@ -96,7 +101,12 @@ def run(options: argparse.Namespace) -> int:
 
 def is_small(file: InputFile, options: argparse.Namespace) -> bool:
     """Return True if a file is one document. Such files are converted in parallel."""
-    return (options.documents or file.kind) == "whole" and not file.is_standard_input and not file.is_zstandard
+    return (
+        (options.documents or file.kind) == "whole"
+        and file.data is None
+        and not file.is_standard_input
+        and not file.is_zstandard
+    )
 
 
 def _targets(files: list[InputFile], options: argparse.Namespace) -> list[tuple[InputFile, str]]:
@@ -140,6 +150,28 @@ def _output_name(name: str, to: str) -> str:
     if not stem.endswith(DOCUMENT):
         return name
     return str(Path(stem).with_suffix(".sse" if to == "ui-stream" else ".json")) + compression
+
+
+def _stored_thread(options: argparse.Namespace) -> InputFile | None:
+    """Return the current branch of the session that the options name, as a thread; None if they name no store."""
+    stored = stored_session(options)
+    if stored is None:
+        return None
+    if options.from_ is not None:
+        raise CliError("--from is for files; a stored session needs no format", 2)
+    from turntree import ThreadTree
+    from turntree.thread_protocol import from_upp
+
+    options.from_ = "thread-protocol"
+    tree = ThreadTree.model_validate(json.loads(stored)["threadTree"])
+    thread = from_upp(tree, thread_id=options.session, profile=options.profile)
+    return InputFile(f"session {options.session}", "", data=thread.model_dump_json().encode())
+
+
+def _source(file: InputFile, stack: ExitStack) -> Any:
+    if file.data is not None:
+        return io.BytesIO(file.data)
+    return sys.stdin.buffer if file.is_standard_input else open_source(file.path, stack)[0]
 
 
 class _Conversion:
@@ -188,8 +220,8 @@ class _Conversion:
         if target != STANDARD_STREAM:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            source = sys.stdin.buffer if file.is_standard_input else open_source(file.path, stack)[0]
-            output = sys.stdout.buffer if target == STANDARD_STREAM else target
+            source = _source(file, stack)
+            output = standard_output() if target == STANDARD_STREAM else target
             durable = not options.no_sync
             destination, finish = open_target(output, stack, overwrite=bool(options.force), durable=durable)
             report = _convert_lines(

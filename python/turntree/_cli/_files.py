@@ -33,16 +33,20 @@ class InputFile:
     Attributes:
         path: The path; "-" is standard input.
         base: The directory in the arguments, or the directory of the file. The relative path starts there.
+        data: The content of a document that is not in a file.
         from_directory: True if the arguments have the file's directory instead of the file.
     """
 
     path: str
     base: str
     from_directory: bool = False
+    data: bytes | None = None
 
     @property
     def kind(self) -> str:
         """The kind according to the name: "lines", "whole", "table", or "auto" if the name is ambiguous."""
+        if self.data is not None:
+            return "whole"
         name = self.path
         for suffix in COMPRESSED:
             name = name.removesuffix(suffix)
@@ -69,7 +73,7 @@ class InputFile:
     @property
     def size(self) -> int:
         """The number of bytes to read, or 0 if it is unknown."""
-        if self.is_standard_input or self.path.endswith((*COMPRESSED, *TABLE)):
+        if self.data is not None or self.is_standard_input or self.path.endswith((*COMPRESSED, *TABLE)):
             return 0
         try:
             return Path(self.path).stat().st_size
@@ -85,10 +89,13 @@ def input_files(arguments: list[str], output: str | None = None) -> list[InputFi
         output: The output directory, which is not read if it is below one of the directories.
 
     Raises:
-        CliError: A directory cannot be read or has no such file, or standard input is used twice.
+        CliError: A file does not exist, a directory cannot be read or has no such file, or standard input is used
+            twice.
     """
     files: list[InputFile] = []
     for name in arguments or [STANDARD_STREAM]:
+        if name != STANDARD_STREAM:
+            _require_existing(name)
         if name != STANDARD_STREAM and Path(name).is_dir():
             paths = sorted(_files_below(name, None if output is None else Path(output).resolve()))
             if not paths:
@@ -100,6 +107,15 @@ def input_files(arguments: list[str], output: str | None = None) -> list[InputFi
     if sum(file.is_standard_input for file in files) > 1:
         raise CliError("standard input can be read only once; pass - once", 2)
     return files
+
+
+def _require_existing(name: str) -> None:
+    try:
+        Path(name).stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CliError(f"{name}: {error.strerror}; check the path", 2) from None
+    except OSError:
+        return  # the error is reported where the file is read
 
 
 def _files_below(directory: str, excluded: Path | None) -> Iterator[str]:

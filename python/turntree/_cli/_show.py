@@ -1,4 +1,8 @@
-"""The commands ``turntree show`` and ``turntree tree``."""
+"""The commands ``turntree show`` and ``turntree tree``.
+
+Text from documents is escaped: a document cannot control the terminal. The page of ``--html`` is unchanged in a file
+or a pipe.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from turntree._cli._files import InputFile, input_files, open_input, read_errors
+from turntree._cli._stores import add_session, stored_session
 from turntree._cli._terminal import CliError, print_error, wants_colours
 from turntree._core import _formats, _render
 from turntree.exceptions import ValidationError
@@ -43,6 +48,7 @@ def add(commands: Any) -> None:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     readable, _ = _formats()
     parser.add_argument("files", nargs="*", metavar="FILE", help="files; - is standard input")
+    add_session(parser)
     parser.add_argument("--from", dest="from_", choices=readable, help="input format (default: from the content)")
     parser.add_argument("--line", type=int, metavar="N", help="only this line of a .jsonl file, from 1")
     parser.add_argument(
@@ -56,23 +62,34 @@ def run(options: argparse.Namespace) -> int:
     if isinstance(output, TextIOWrapper):
         # Characters that the terminal's encoding lacks become question marks instead of an exception.
         output.reconfigure(errors="replace")
-    style = "html" if options.html else "ansi" if wants_colours(options.color) else "text"
+    if options.html:
+        # A file or a pipe gets the page unchanged; a terminal would execute control characters.
+        style = "terminal-html" if sys.stdout.isatty() else "html"
+    else:
+        style = "ansi" if wants_colours(options.color) else "text"
     status, shown = 0, 0
-    for file in input_files(options.files):
-        for name, document in _documents(file, options.line):
-            try:
-                text = _render(document, style=style, what=options.what, from_=options.from_, name=name)
-            except ValidationError as error:
-                print_error(f"{name}: {error}")
-                status = 1
-                continue
-            except ValueError as error:
-                print_error(str(error))
-                status = 1
-                continue
-            output.write(("\n" if shown and style != "html" else "") + text)
-            shown += 1
+    for name, document in _all_documents(options):
+        try:
+            text = _render(document, style=style, what=options.what, from_=options.from_, name=name)
+        except ValidationError as error:
+            print_error(f"{name}: {error}")
+            status = 1
+            continue
+        except ValueError as error:
+            print_error(str(error))
+            status = 1
+            continue
+        output.write(("\n" if shown and not options.html else "") + text)
+        shown += 1
     return status
+
+
+def _all_documents(options: argparse.Namespace) -> Iterator[tuple[str, bytes]]:
+    if (stored := stored_session(options)) is not None:
+        yield options.session, stored
+        return
+    for file in input_files(options.files):
+        yield from _documents(file, options.line)
 
 
 def _documents(file: InputFile, line: int | None) -> Iterator[tuple[str, bytes]]:

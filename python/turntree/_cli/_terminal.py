@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 import sys
 import time
 from contextlib import suppress
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import BinaryIO
 
     from typing_extensions import Self
 
@@ -28,9 +31,41 @@ class CliError(Exception):
         self.status = status
 
 
+# Control characters of C0 and C1, marks that change the direction of writing, line separators, and lone surrogates.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
 def printable(text: str) -> str:
-    """Return text as one line, without control characters: untrusted documents may contain terminal commands."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+    """Return text as one line with control characters escaped: untrusted documents may contain terminal commands."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def printable_json(text: str) -> str:
+    """Return JSON of the same value in which strings contain no control characters."""
+    return _CONTROLS_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def standard_output() -> BinaryIO | JsonTerminal:
+    """Return standard output for JSON: a pipe or a file gets the bytes unchanged, a terminal gets escapes."""
+    return JsonTerminal(sys.stdout.buffer) if sys.stdout.isatty() else sys.stdout.buffer
+
+
+class JsonTerminal:
+    """Writes JSON to a terminal, with control characters in its strings escaped."""
+
+    def __init__(self, terminal: BinaryIO) -> None:
+        self._terminal = terminal
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+    def write(self, data: bytes) -> int:
+        """Write bytes of JSON, split anywhere."""
+        self._terminal.write(printable_json(self._decode(bytes(data))).encode())
+        return len(data)
+
+    def flush(self) -> None:
+        """Flush the terminal."""
+        self._terminal.flush()
 
 
 def print_error(message: str) -> None:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 from turntree._bulk import open_source
 from turntree._cli._convert import add_jobs, is_small
 from turntree._cli._files import InputFile, input_files
-from turntree._cli._terminal import CliError, printable
+from turntree._cli._terminal import CliError, document_count, printable, printable_json
 from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats
 
 if TYPE_CHECKING:
     import argparse
+
+LISTED = 3
+"""The maximum number of issues of a rule that are printed."""
 
 
 def add(commands: Any) -> None:
@@ -23,7 +26,8 @@ def add(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "validate",
         help="check conversations against the rules of ThreadProtocol",
-        description="Checks conversations against the rules of ThreadProtocol, and prints all violations.",
+        description="Checks conversations against the rules of ThreadProtocol. Prints the number of violations of each "
+        f"rule and the first {LISTED}; --json prints all.",
         allow_abbrev=False,
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="files or directories; - is standard input")
@@ -54,6 +58,7 @@ class _Validation:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.documents = self.failed = 0
+        self.groups: dict[tuple[str, str], _IssueGroup] = {}
 
     def validate_small_files(self, files: list[InputFile]) -> None:
         """Validate files of one document each, in parallel."""
@@ -63,7 +68,7 @@ class _Validation:
                 from_=self.options.from_,
                 to=None,
                 jobs=self.options.jobs,
-                on_error=self._print_issue,
+                on_error=self._add_issue,
                 progress=None,
                 profile="full",
                 durable=False,
@@ -83,7 +88,7 @@ class _Validation:
                     from_=options.from_,
                     to=None,
                     jobs=options.jobs,
-                    on_error=self._print_issue,
+                    on_error=self._add_issue,
                     progress=None,
                     profile="full",
                     framing=options.documents or file.kind,
@@ -97,7 +102,7 @@ class _Validation:
             if isinstance(error, BrokenPipeError):
                 raise
             self.failed += 1
-            self._print_issue(_issue_of(error, file.display_name))
+            self._add_issue(_issue_of(error, file.display_name))
         else:
             self._count(report)
 
@@ -105,20 +110,43 @@ class _Validation:
         self.documents += report.documents
         self.failed += report.failed
 
-    def _print_issue(self, issue: DocumentIssue, _text: bytes = b"") -> None:
+    def _add_issue(self, issue: DocumentIssue, _text: bytes = b"") -> None:
         if self.options.json:
-            print(issue.to_json())
+            text = issue.to_json()
+            print(printable_json(text) if sys.stdout.isatty() else text)
+            return
+        group = self.groups.setdefault((issue.severity, issue.rule), _IssueGroup())
+        group.count += 1
+        if group.count > LISTED:
             return
         line, pointer = [str(issue.line)] if issue.line else [], [issue.pointer] if issue.pointer else []
         position = ":".join([issue.path or "", *line, *pointer])
-        print(printable(f"{position}: {issue.severity}: {issue.message} [{issue.rule}]"))
+        group.lines.append(printable(f"{position}: {issue.severity}: {issue.message} [{issue.rule}]"))
 
     def summarize(self) -> int:
-        """Print the summary and return the exit status."""
+        """Print the issues by rule and the summary, and return the exit status."""
         if not self.options.json:
+            # Errors precede warnings; otherwise the rules have the order of their first issues.
+            for (severity, rule), group in sorted(self.groups.items(), key=lambda item: item[0][0] != "error"):
+                if group.count == 1:
+                    print(*group.lines)
+                    continue
+                print(f"{printable(rule)}: {group.count} {severity}s")
+                for line in group.lines:
+                    print(f"  {line}")
+                if group.count > LISTED:
+                    print(f"  … and {group.count - LISTED} more; --json prints all")
             result = f"{self.failed} with errors" if self.failed else "all valid"
-            print(f"{self.documents + self.failed} documents, {result}", file=sys.stderr)
+            print(f"{document_count(self.documents + self.failed)}, {result}", file=sys.stderr)
         return 1 if self.failed else 0
+
+
+class _IssueGroup:
+    """The number of issues of one rule, and the lines of the first ones."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.lines: list[str] = []
 
 
 def _issue_of(error: OSError | ValueError, name: str) -> DocumentIssue:

@@ -7,7 +7,14 @@ A class marked ``type_check_only`` cannot be imported.
 """
 
 from turntree._core._agent_events import AgentStreamEvent, Checkpoint, ExecutionState, PlanStep, SubAgentRun, UapEvent
-from turntree._core._agents import AgentCore, AgentMiddleware, MiddlewareContext, StrategyContext, ToolContext
+from turntree._core._agents import (
+    AgentCore,
+    AgentMiddleware,
+    MiddlewareContext,
+    StrategyContext,
+    ToolContext,
+    ToolsetContext,
+)
 from turntree._core._async import ResultStreamCore
 from turntree._core._bulk import (
     DocumentIssue,
@@ -44,12 +51,15 @@ from turntree._core._messages import (
 from turntree._core._middleware import MemoryPubsub, Middleware, MiddlewareChain, SubscriptionCore
 from turntree._core._models import (
     EventSink,
+    ModelCall,
     ModelReference,
     ModelRequest,
     Replay,
     Reply,
     custom_model,
+    guard_requests,
     price_rows,
+    recorded_model,
     replay,
     scripted,
     set_price_rows,
@@ -68,7 +78,9 @@ from turntree._core._provider_config import (
     TokenBucket,
     WeightedKeys,
 )
+from turntree._core._server import AsgiCore, ServerCore
 from turntree._core._sessions import SessionCore
+from turntree._core._store import ImportCore, StoreCore
 from turntree._core._thread_actions import (
     AssistantMessageAction,
     OtherAction,
@@ -100,13 +112,40 @@ from turntree._core._thread_conversions import (
 )
 from turntree._core._thread_protocol import AgentConfig, Change, Issue, ProtocolThread
 from turntree._core._tree import ThreadDiff, ThreadNode, ThreadTree
+from turntree._core._uaip import (
+    State,
+    UaipClientCore,
+    UaipSessionCore,
+    WorkflowCore,
+    uaip_asgi,
+    uaip_openapi,
+    uaip_server,
+)
+from turntree._core._uamp import UampClientCore, UampSessionCore, uamp_asgi, uamp_server, uamp_verify
 from turntree._core._upp import AgentStreamCore, EmbeddingModelCore, ImageModelCore, LlmCore
 
 __all__ = [
     "AgentCore",
+    "ImportCore",
     "StrategyContext",
     "SessionCore",
+    "AsgiCore",
+    "ServerCore",
+    "StoreCore",
+    "State",
+    "WorkflowCore",
+    "UaipClientCore",
+    "UaipSessionCore",
+    "uaip_asgi",
+    "uaip_openapi",
+    "uaip_server",
+    "UampClientCore",
+    "UampSessionCore",
+    "uamp_asgi",
+    "uamp_server",
+    "uamp_verify",
     "ToolContext",
+    "ToolsetContext",
     "Checkpoint",
     "ExecutionState",
     "PlanStep",
@@ -118,7 +157,9 @@ __all__ = [
     "Data",
     "ProviderConfig",
     "EventSink",
+    "ModelCall",
     "custom_model",
+    "recorded_model",
     "EmbeddingModelCore",
     "ImageModelCore",
     "ResultStreamCore",
@@ -148,6 +189,7 @@ __all__ = [
     "RetryStrategy",
     "TokenBucket",
     "Replay",
+    "guard_requests",
     "replay",
     "Reply",
     "scripted",

@@ -1,5 +1,6 @@
 """Events of agents, and the plain data of their state."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Literal, final
 
@@ -65,8 +66,12 @@ class ExecutionState(Data):
         """The current step, from 1."""
 
     @property
-    def messages(self) -> list[Message]:
-        """The input, followed by all new messages, in order."""
+    def messages(self) -> Sequence[Message]:
+        """The input, followed by all new messages, in order.
+
+        A hook receives a tuple, because it cannot change the messages of an active run; a checkpoint returns a new
+        list.
+        """
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -30,7 +30,77 @@ class ToolContext:
 
     @property
     def agent_id(self) -> str:
+        """The id of the agent that runs, a UUIDv4; the principal of the request in a task of a workflow."""
+
+    @property
+    def turn_id(self) -> str:
+        """The id of the run, a UUIDv4. In a task of a workflow, the id of the call."""
+
+    @property
+    def parent_agent_id(self) -> str | None:
+        """The id of the agent that called this agent as a tool, or None."""
+
+    @property
+    def parent_turn_id(self) -> str | None:
+        """The id of the run that called this agent as a tool, or None."""
+
+    @property
+    def tool_call_id(self) -> str:
+        """The id of the call, as the model assigned it. In a task of a workflow, the id of the call in the log."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """A UUID as text that identifies the call among all calls of all runs.
+
+        A call that `resume` repeats, in this process or in another one, has the same key: send it to services that know
+        idempotency keys. In a task of a workflow, the key of the request if it has one.
+        """
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of the session, or None. That of a workflow is a secret: do not log it."""
+
+    @property
+    def depth(self) -> int:
+        """The number of runs that contain this run. 0 if no agent started it."""
+
+    def report(self, progress: Json) -> None:
+        """Report the progress of the tool to the run's stream.
+
+        The stream yields a ``tool_execution_progress`` event between the start and the end of the call. Its `delta`
+        has ``toolCallId``, ``toolName``, ``progress`` and ``timestamp``. Without a stream, or after the call,
+        nothing happens. May be called from any thread. In a task of a workflow, the client that asked for a stream
+        receives it as a ``progress`` event.
+
+        Args:
+            progress: JSON data such as ``{"done": 3, "of": 10}``.
+
+        Raises:
+            TypeError: The value is not JSON data; the message names the path.
+        """
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was aborted. Work that continues in a thread should stop."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the run: a dict that hooks see as ``state.metadata``. May be changed."""
+
+@final
+class ToolsetContext:
+    """The run that asks a toolset for its tools.
+
+    Created by the run before each model call.
+    """
+
+    @property
+    def agent_id(self) -> str:
         """The id of the agent that runs, a UUIDv4."""
+
+    @property
+    def agent_name(self) -> str | None:
+        """The name of the agent that runs, or None."""
 
     @property
     def turn_id(self) -> str:
@@ -45,34 +115,24 @@ class ToolContext:
         """The id of the run that called this agent as a tool, or None."""
 
     @property
-    def tool_call_id(self) -> str:
-        """The id of the call, as the model assigned it."""
-
-    @property
     def session_id(self) -> str | None:
         """The id of the session, or None."""
 
     @property
-    def depth(self) -> int:
-        """The number of runs that contain this run. 0 if no agent started it."""
+    def step(self) -> int:
+        """The step of the run, from 1. 0 before the first step, when `plan` makes a plan."""
 
-    def report(self, progress: Json) -> None:
-        """Report the progress of the tool to the run's stream.
-
-        The stream yields a ``tool_execution_progress`` event between the start and the end of the call. Its `delta`
-        has ``toolCallId``, ``toolName``, ``progress`` and ``timestamp``. Without a stream, or after the call,
-        nothing happens. May be called from any thread.
-
-        Args:
-            progress: JSON data such as ``{"done": 3, "of": 10}``.
-
-        Raises:
-            TypeError: The value is not JSON data; the message names the path.
-        """
+    @property
+    def messages(self) -> list[Message]:
+        """The history and the messages of the run so far, as a new list."""
 
     @property
     def cancelled(self) -> bool:
         """Whether the run was aborted. Work that continues in a thread should stop."""
+
+    @property
+    def depth(self) -> int:
+        """The number of runs that contain this run. 0 if no agent started it."""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -96,6 +156,7 @@ class AgentCore:
         execute: Callable[..., Any] | None,
         max_iterations: int | None,
         tools: list[Tool[..., Any] | NativeTool],
+        toolsets: list[tuple[str, Callable[..., Any]]],
         system: str | Sequence[Mapping[str, Any]] | None,
         structure: Any,
         structure_repair: bool,
@@ -105,6 +166,7 @@ class AgentCore:
         id: str | None,
         name: str | None,
         max_sub_agent_depth: int | None,
+        cleanup_timeout: float | None,
     ) -> Self: ...
     @property
     def id(self) -> str:
@@ -125,14 +187,22 @@ class AgentCore:
     def task_of(arguments: dict[str, Any]) -> str:
         """Return the task from the arguments of a tool call."""
 
+    def typed_turn(self, turn: Turn) -> Turn:
+        """Return the turn of a run, with its data as the type of the agent's structure."""
+
     @staticmethod
     def result_of(turn: Turn) -> Any:
         """Return the tool result for a turn, as plain data."""
     def set_owner(self, owner: Callable[[], Agent]) -> None:
         """Set the function that returns the Python agent, for middleware."""
 
-    def run(self, history: HistoryInput | None, input: MessageInput) -> Coroutine[Turn]:
+    def run(self, history: HistoryInput | None, input: MessageInput, seed: str | None = None) -> Coroutine[Turn]:
         """Start a run on the caller's event loop and return a coroutine that returns the turn.
+
+        Args:
+            history: The earlier messages.
+            input: The new input.
+            seed: If given, the ids of the run are computed from this text: a repeated run has the same ids.
 
         Raises:
             UPPError: The model does not support a requested feature. Raised immediately.
@@ -294,7 +364,10 @@ class MiddlewareContext:
     def history(self, value: HistoryInput) -> None: ...
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dict for values of any type that the middleware of a run shares. It is not saved."""
+        """A dict for values of any type that the middleware of a run shares. It is not saved.
+
+        It starts with the ids of the run: `agentId`, `turnId`, and for a sub-agent `parentAgentId` and `parentTurnId`.
+        """
 
     @property
     def session(self) -> Session | None:

@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar, final, type_check_only
 
 from typing_extensions import Self
 
-_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 @final
@@ -36,7 +35,7 @@ class Coroutine(collections.abc.Coroutine[Any, Any, _T_co]):
         value: BaseException | object = None,
         traceback: TracebackType | None = None,
     ) -> Any:
-        """Stops waiting and raises the exception."""
+        """Stops waiting and raises the exception, after cancelled functions have ended."""
 
     def close(self) -> None:
         """Stops the Rust future."""
@@ -58,18 +57,26 @@ class _NextEvents(Awaitable[_T_co]):
         value: BaseException | object = None,
         traceback: TracebackType | None = None,
     ) -> Any:
-        """Stops waiting and raises the exception."""
+        """Stops waiting and raises the exception, after cancelled functions have ended."""
 
     def close(self) -> None:
         """Stops waiting."""
 
 @final
 @type_check_only
-class _Batches(AsyncIterator[list[_T]]):
-    """Asynchronous iterator of lists of events."""
+class _EventIteration(AsyncIterator[_T_co]):
+    """The asynchronous iterator of one loop over a stream. Dropping it before the end stops the source."""
 
     def __aiter__(self) -> Self: ...
-    def __anext__(self) -> _NextEvents[list[_T]]: ...
+    def __anext__(self) -> _NextEvents[_T_co]: ...
+
+@final
+@type_check_only
+class _SyncEventIteration(Iterator[_T_co]):
+    """The iterator of one loop on the calling thread. Dropping it before the end stops the source."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> _T_co: ...
 
 @final
 @type_check_only
@@ -82,18 +89,24 @@ class EventStream(AsyncIterator[_T_co]):
 
     def __aiter__(self) -> Self: ...
     def __anext__(self) -> _NextEvents[_T_co]: ...
-    def batches(self, limit: int = 256) -> _Batches[_T_co]:
-        """Return an asynchronous iterator of lists of the events that are ready.
+    def iterate(self) -> _EventIteration[_T_co]:
+        """Return the iterator of one loop over the events. Dropping it before the end stops the source."""
+
+    def iterate_sync(self) -> _SyncEventIteration[_T_co]:
+        """Return the iterator of one loop on this thread. Dropping it before the end stops the source."""
+
+    def batches(self, limit: int = 256) -> _EventIteration[list[_T_co]]:
+        """Return the iterator of one loop over lists of the events that are ready.
 
         Args:
             limit: The maximum number of events in a list, above 0.
         """
 
     def close(self) -> None:
-        """Stops the source. Readers see the end of the stream."""
+        """Stops the source and waits on this thread until it has ended. Readers see the end of the stream."""
 
     def aclose(self) -> Coroutine[None]:
-        """A coroutine that closes the stream."""
+        """A coroutine that stops the source and waits until it has ended."""
 
     def __aenter__(self) -> Coroutine[Self]: ...
     def __aexit__(self, *_exception: object) -> Coroutine[None]: ...
@@ -106,7 +119,7 @@ class BlockingEvents(Iterator[_T_co]):
     def __iter__(self) -> Self: ...
     def __next__(self) -> _T_co: ...
     def close(self) -> None:
-        """Stops the source."""
+        """Stops the source and waits on this thread until it has ended."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...

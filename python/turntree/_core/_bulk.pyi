@@ -118,7 +118,7 @@ def _convert_column(
     profile: str,
     first_row: int,
 ) -> tuple[_ArrowColumn, Report]:
-    """Convert an Arrow array of texts, passed as capsules of the Arrow C data interface."""
+    """Convert an Arrow array of texts, passed as capsules of the Arrow C data interface, which it takes over."""
 
 def _formats() -> tuple[list[str], list[str]]:
     """Return the names of the formats that can be read, and of those that can be written."""

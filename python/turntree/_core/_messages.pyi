@@ -272,6 +272,13 @@ class ToolExecution(Data):
     def approved(self) -> bool | None:
         """Whether the call was approved; None if no approval was required."""
 
+    @property
+    def exception(self) -> BaseException | None:
+        """The exception that the tool raised, with its traceback; None if it raised none.
+
+        Only the turn that a run returns has it: it is not part of the data, and is not saved, pickled or compared.
+        """
+
 @final
 class CycleUsage(Data):
     """Tokens of one model call.
@@ -367,6 +374,10 @@ class Turn(Data):
     @property
     def response(self) -> AssistantMessage:
         """The last assistant message."""
+
+    @property
+    def text(self) -> str:
+        """Text of the last assistant message, without its reasoning."""
 
     @property
     def tool_executions(self) -> list[ToolExecution]:

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, final
 
 from typing_extensions import Self
 
+from turntree._core._async import Coroutine
 from turntree._core._data import Json
 from turntree._core._messages import ContentBlock, Message, StreamEvent, TokenUsage, ToolCall
 from turntree._core._provider_config import ProviderConfig
@@ -54,6 +55,12 @@ class Replay:
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *exception: object) -> None: ...
+
+def guard_requests(hosts: list[str] | None) -> list[str] | None:
+    """Refuse the requests of all models of this process, except those to this machine and to these hosts; None ends it.
+
+    Returns the hosts that were allowed before.
+    """
 
 def replay(
     path: str | PathLike[str],
@@ -158,6 +165,33 @@ class ModelRequest:
     @property
     def structure(self) -> dict[str, Any] | None:
         """JSON Schema of the structured answer, or None."""
+
+@final
+class ModelCall:
+    """A call of a model that has not been made."""
+
+    @property
+    def request(self) -> ModelRequest:
+        """The request."""
+
+    @property
+    def last_message_id(self) -> str | None:
+        """The id of the last message of the request, or None."""
+
+    def run(self) -> Coroutine[str]:
+        """Call the model and return the response as JSON text.
+
+        Raises:
+            UPPError: The call failed.
+        """
+
+def recorded_model(model: ModelReference, record: Callable[[ModelCall], Awaitable[str]]) -> ModelReference:
+    """Return a model that calls another one through a function, which can record the response or return a recorded one.
+
+    Args:
+        model: The other model.
+        record: Receives a `ModelCall` and returns the text that `ModelCall.run` has returned, now or earlier.
+    """
 
 @final
 class EventSink:

@@ -42,6 +42,18 @@ class SessionCore:
             ValidationError: Invalid JSON, an exceeded limit, another version, or a wrong structure; with the path.
         """
 
+    @staticmethod
+    def load(store: PersistenceAdapter, id: str, agent: AgentCore, saves: str) -> Coroutine[SessionCore | None]:
+        """Load a session from a store of turntree. Returns a coroutine that returns the session, or None.
+
+        Raises:
+            CorruptDataError: The stored session is invalid.
+            StoreError: The store cannot be read.
+        """
+
+    def reload(self, rebase: bool) -> Coroutine[None]:
+        """Take the state of the store; `rebase` adds the changes of this session to it. Returns a coroutine."""
+
     @property
     def id(self) -> str:
         """The id of the session."""
@@ -75,6 +87,10 @@ class SessionCore:
         """The newest checkpoint, or the one that was restored last."""
 
     @property
+    def is_unfinished(self) -> bool:
+        """Whether `resume` has a run to continue."""
+
+    @property
     def state(self) -> ExecutionState | None:
         """The state of the unfinished run, or None."""
 
@@ -95,6 +111,13 @@ class SessionCore:
 
     def deny(self, call_id: str, reason: str | None) -> None:
         """Deny a pending call."""
+
+    @property
+    def in_doubt(self) -> list[ToolCall]:
+        """The calls that may have been executed before their process ended."""
+
+    def resolve(self, call_id: str, kind: str, value: object) -> None:
+        """Resolve a call in doubt: `kind` is "result", "error" or "retry", `value` the result or the error's text."""
 
     def discard(self) -> bool:
         """Discard the unfinished run. Return whether there was one."""

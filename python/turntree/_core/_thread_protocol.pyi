@@ -236,6 +236,18 @@ class ProtocolThread(Data):
 
         A namespace that the thread's own metadata uses otherwise stays in the actions.
         """
+    def system_prompt(self, agent_id: str | None = None) -> str | None:
+        """Return the system prompt of an agent: its system prompts and latest instructions, or None.
+
+        Args:
+            agent_id: A key of `agents`; None for the first agent with a configuration.
+
+        Returns:
+            The leading system prompts and the latest instructions of the imported history, separated by blank lines.
+
+        Raises:
+            ValidationError: The agent is unknown, or metadata is invalid.
+        """
     def usage(self) -> Usage:
         """Return the token usage of the thread."""
     def merge(self, other: Self) -> Self:
@@ -286,6 +298,7 @@ class ProtocolThread(Data):
         *,
         others_role: Literal["user", "assistant"] = "user",
         attribution: str = "{agent:NAME}: ",
+        system_prompts: Literal["include", "config", "omit"] = "include",
     ) -> list[Message]:
         """Return messages of the provider layer (UPP-1.2), equal to the input of `from_upp`.
 
@@ -295,6 +308,8 @@ class ProtocolThread(Data):
             tool_visibility: As in `to_pydantic_ai`.
             others_role: As in `to_pydantic_ai`.
             attribution: As in `to_pydantic_ai`.
+            system_prompts: "include" puts the system prompt first, as a user message, because messages have no other
+                role for it. With "config" and "omit" it is not in the messages; see `system_prompt`.
 
         Raises:
             ValidationError: The agent is unknown, or metadata is invalid.
@@ -307,6 +322,7 @@ class ProtocolThread(Data):
         *,
         others_role: Literal["user", "assistant"] = "user",
         attribution: str = "{agent:NAME}: ",
+        system_prompts: Literal["include", "config", "omit"] = "include",
     ) -> list[Any]:
         """Return a Pydantic AI history as ``ModelMessage`` objects.
 
@@ -319,6 +335,8 @@ class ProtocolThread(Data):
                 ids (``agent:id``).
             others_role: Role of the messages of other agents. Messages with files have the role user.
             attribution: Prefix of these messages; NAME is replaced by the name.
+            system_prompts: "include" leaves system prompts and instructions where the history has them. "config" moves
+                them into the instructions of each request. "omit" leaves them out.
 
         Raises:
             ImportError: pydantic-ai is not installed; install ``turntree[pydantic-ai]``.
@@ -332,6 +350,7 @@ class ProtocolThread(Data):
         *,
         others_role: Literal["user", "assistant"] = "user",
         attribution: str = "{agent:NAME}: ",
+        system_prompts: Literal["include", "config", "omit"] = "include",
         downgrade: str | None = None,
     ) -> bytes:
         """Return a Pydantic AI history as JSON, identical to the output of ``dump_json``. Does not need pydantic-ai.
@@ -342,6 +361,7 @@ class ProtocolThread(Data):
             tool_visibility: As in `to_pydantic_ai`.
             others_role: As in `to_pydantic_ai`.
             attribution: As in `to_pydantic_ai`.
+            system_prompts: As in `to_pydantic_ai`.
             downgrade: The target version of Pydantic AI, such as "1.107" or "1.x"; `downgrade_pydantic_ai` also
                 reports the changes.
 
@@ -351,18 +371,20 @@ class ProtocolThread(Data):
         """
     def to_ui_messages(
         self,
-        sdk: Literal[5, 6, 7] = 6,
+        sdk: Literal[5, 6, 7] | None = None,
         *,
         sidecar: Literal["none", "portable", "full"] = "portable",
         dynamic_tools: bool = False,
     ) -> list[dict[str, Any]]:
         """Return the conversation as chat messages of the Vercel AI SDK.
 
-        Messages of clients are unchanged. Attachments of users become files after the text. Numbers beyond the range of
-        doubles become None, as in a browser.
+        With `sdk`, all parts are those that this major of the SDK accepts; parts that it does not have become data
+        parts. Without it, messages of clients are unchanged. Attachments of users become files after the text. Numbers
+        beyond the range of doubles become None, as in a browser.
 
         Args:
-            sdk: Major version of the client's SDK. Only 7 receives files that are stored by a provider.
+            sdk: Major version of the client's SDK. None is 6 for messages that are not from a client. Only 7 receives
+                files that are stored by a provider.
             sidecar: Content of ``metadata.thread_protocol`` of other messages, from which `from_ui_messages` restores
                 the thread: "portable" for its core, "full" for everything, with system prompts and metadata.
             dynamic_tools: Write calls as ``dynamic-tool``, for clients without definitions of the tools.

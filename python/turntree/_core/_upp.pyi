@@ -39,10 +39,7 @@ class AgentStreamCore(Generic[_T_co]):
         """Wait for the turn on this thread."""
 
     def abort(self) -> None:
-        """Stop the run. The turn is partial."""
-
-    def leave(self) -> None:
-        """Stop a run that is not over and release its connection immediately, even if nothing awaits the run."""
+        """Stop the run and release its connection immediately, even if nothing awaits the run. The turn is partial."""
 
 @final
 class LlmCore:
@@ -62,6 +59,7 @@ class LlmCore:
         answer: AnswerType | None,
         hooks: dict[str, Callable[..., Any] | None],
         middleware: MiddlewareChain,
+        cleanup_timeout: float | None,
     ) -> Self: ...
     def generate(self, arguments: tuple[Any, ...]) -> Coroutine[Turn]:
         """Start a call on the caller's event loop and return a coroutine that returns the turn.

@@ -1,4 +1,7 @@
-"""A fake model server on the loopback interface, for tests, demos and examples.
+"""Tests of agents: a fake model server, assertions about turns, and evaluations.
+
+`expect` makes assertions about a turn, and `evaluate` runs an agent on a dataset of cases. The pytest plugin has the
+fixture ``turntree``, and refuses requests to real models.
 
 `serve` starts a small HTTP server in a background thread. It implements the APIs of OpenAI Chat Completions, OpenAI
 Responses, Anthropic Messages, Google Gemini and Ollama, with and without streaming. Its replies come from a script. The
@@ -13,9 +16,21 @@ client under test is unchanged: it uses sockets and server-sent events, and any 
 
 A script can also contain failures: see `ErrorReply`, `RawReply` and `Fault`.
 
-Uses the standard library only. `import turntree` does not import this package.
+The server uses the standard library only. `import turntree` does not import this package.
 """
 
+from turntree.testing._evaluation import (
+    Case,
+    CaseResult,
+    Dataset,
+    Judge,
+    Report,
+    Verdict,
+    evaluate,
+    evaluate_sync,
+    judge,
+)
+from turntree.testing._expect import Expectation, expect
 from turntree.testing._replies import (
     ErrorReply,
     Fault,
@@ -43,4 +58,15 @@ __all__ = [
     "Api",
     "Finish",
     "Outcome",
+    "expect",
+    "Expectation",
+    "Case",
+    "Dataset",
+    "evaluate",
+    "evaluate_sync",
+    "judge",
+    "Judge",
+    "Verdict",
+    "Report",
+    "CaseResult",
 ]

@@ -55,8 +55,7 @@ class BoundModel(Generic[CoreT]):
 class ResultStream(BaseStream[EventT, ResultT]):
     """A call that streams progress: an async iterator of events, and the result.
 
-    The request is sent when the first event or the result is awaited. Use ``async with`` to stop the call when you
-    leave the block early.
+    The request is sent when the first event or the result is awaited. Leaving the loop early stops the call.
     """
 
     __slots__ = ()
@@ -82,7 +81,7 @@ class ResultStream(BaseStream[EventT, ResultT]):
 class SyncResultStream(BaseSyncStream[EventT], Generic[EventT, ResultT]):
     """A call that streams progress without an event loop: an iterator of events, and the result.
 
-    Use ``with`` to stop the call when you leave the block early.
+    Leaving the loop early stops the call.
     """
 
     __slots__ = ()

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, overload
 
 from turntree import _core
 from turntree._agent_hooks import AgentStrategy, native_hooks
-from turntree._options import check_model
+from turntree._argument_errors import AGENT, explain_arguments
+from turntree._options import check_model, cleanup_seconds
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree.upp._structure import structure_of
 from turntree.upp._tool_use import tool_strategy_of
 from turntree.upp._tools import as_tool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from turntree.upp._tools import Tool
 
 
+@explain_arguments(AGENT)
 def llm(
     *,
     model: _core.ModelReference,
@@ -36,6 +38,7 @@ def llm(
     structure: Any = None,
     structure_repair: bool = False,
     middleware: Iterable[object] = (),
+    cleanup_timeout: float | None = None,
 ) -> LLM:
     """Bind a language model to its tools, parameters, system prompt and middleware.
 
@@ -53,10 +56,13 @@ def llm(
             before the error is raised.
         middleware: Middleware for each call, outermost first: from `turntree.upp.middleware`, or your own objects with
             hooks.
+        cleanup_timeout: How many seconds a call that ends early waits for its cancelled tools. Then a warning of the
+            logger ``turntree.tools`` names them. None: 5 seconds.
 
     Raises:
         UPPError: INVALID_REQUEST: tools or structured output are requested, and the model does not support them.
         TypeError: An option has the wrong type; the message names it.
+        ValueError: `cleanup_timeout` is negative or more than a day.
 
     Spec: UPP-1.2 §10.
     """
@@ -70,6 +76,7 @@ def llm(
         structure=structure,
         structure_repair=structure_repair,
         middleware=middleware,
+        cleanup_timeout=cleanup_timeout,
     )
 
 
@@ -95,6 +102,7 @@ class LLM:
         structure: Any = None,
         structure_repair: bool = False,
         middleware: Iterable[object] = (),
+        cleanup_timeout: float | None = None,
     ) -> None:
         self._model = check_model(model)
         strategy = tool_strategy_of(tool_strategy)
@@ -113,6 +121,7 @@ class LLM:
             answer=answer,
             hooks=native_hooks(AgentStrategy(), strategy),
             middleware=_core.MiddlewareChain(middleware),
+            cleanup_timeout=cleanup_seconds(cleanup_timeout),
         )
 
     @classmethod
@@ -253,14 +262,6 @@ class StreamResult(TurnStream["_core.StreamEvent"]):
 
     __slots__ = ()
 
-    def __aiter__(self) -> AsyncIterator[_core.StreamEvent]:
-        """Return the events. Events that are ready are returned without a trip through the event loop."""
-        return _Events(self._native, super().__aiter__())
-
-    def batches(self, limit: int = 256) -> AsyncIterator[list[_core.StreamEvent]]:
-        """Iterate over lists of all events that are ready, up to `limit`. For consumers of many events."""
-        return _Events(self._native, super().batches(limit))
-
     @property
     def turn(self) -> Awaitable[_core.Turn]:
         """The turn: ``await stream.turn``. The call continues while it is awaited, whether or not events are read.
@@ -272,30 +273,7 @@ class StreamResult(TurnStream["_core.StreamEvent"]):
 
     def abort(self) -> None:
         """Stop the call: the next event and the turn raise `UPPError` CANCELLED. No effect if the call is over."""
-        self._native.leave()
-
-    async def aclose(self) -> None:
-        """Stop the call if it is not over."""
-        self._native.leave()
-
-
-class _Events:
-    """One iteration over a stream. Dropping it before the end stops the call."""
-
-    __slots__ = ("_advance", "_native")
-
-    def __init__(self, native: _core.AgentStreamCore[Any], events: AsyncIterator[Any]) -> None:
-        self._native = native
-        self._advance = events.__anext__
-
-    def __aiter__(self) -> Self:
-        return self
-
-    def __anext__(self) -> Awaitable[Any]:
-        return self._advance()
-
-    def __del__(self) -> None:
-        self._native.leave()
+        self._native.abort()
 
 
 class SyncStreamResult(SyncTurnStream["_core.StreamEvent"]):
@@ -308,33 +286,6 @@ class SyncStreamResult(SyncTurnStream["_core.StreamEvent"]):
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[_core.StreamEvent]:
-        """Return the events."""
-        return _SyncEvents(self._native, self._events)
-
     def abort(self) -> None:
         """Stop the call: the next event and the turn raise `UPPError` CANCELLED. No effect if the call is over."""
-        self._native.leave()
-
-    def close(self) -> None:
-        """Stop the call if it is not over."""
-        self._native.leave()
-
-
-class _SyncEvents:
-    """One iteration over a stream. Dropping it before the end stops the call."""
-
-    __slots__ = ("_events", "_native")
-
-    def __init__(self, native: _core.AgentStreamCore[Any], events: Iterator[Any]) -> None:
-        self._native = native
-        self._events = events
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Any:
-        return next(self._events)
-
-    def __del__(self) -> None:
-        self._native.leave()
+        self._native.abort()

@@ -24,7 +24,8 @@ class Tool(Generic[P, R]):
     Args:
         name: Name of the tool, unique among the tools of one agent.
         description: Description of the tool for the model.
-        parameters: JSON Schema of the arguments; the root is an object. None: derived from the signature.
+        parameters: JSON Schema of the arguments; the root is an object. A call with arguments that do not match it gets
+            an error result, and the function is not called. None: derived from the signature.
         run: The function, sync or async.
         approval: A function, sync or async, that is called with the arguments before each call. True calls the tool;
             False rejects the call; ``"ask"`` stops the run with `ApprovalRequired`, and a session continues it after
@@ -32,17 +33,22 @@ class Tool(Generic[P, R]):
             approval for each call.
         metadata: Metadata by provider name, such as ``{"openai": {"strict": True}}``.
         inline: Call a sync function on the thread of the event loop instead of a worker thread. For fast functions.
+        idempotent: Whether a call can be repeated without a further effect. A session that is resumed after its process
+            died then repeats calls that had started, with the same `ToolContext.idempotency_key`. Calls of other tools
+            are in doubt: see `Session.in_doubt`.
 
     A parameter with the annotation ``ToolContext`` receives the context of the call and is not part of the schema.
     """
 
     __slots__ = (
+        "_agent",
         "_function",
         "_parameters",
         "_signature",
         "_sub_agent",
         "approval",
         "description",
+        "idempotent",
         "inline",
         "metadata",
         "name",
@@ -58,6 +64,7 @@ class Tool(Generic[P, R]):
         metadata: Mapping[str, Mapping[str, Any]] | None = None,
         *,
         inline: bool = False,
+        idempotent: bool = False,
     ) -> None:
         if not callable(run):
             message = f"run must be callable, not {type(run).__name__}"
@@ -68,14 +75,20 @@ class Tool(Generic[P, R]):
         if approval is not None and approval != "ask" and not callable(approval):
             message = f'approval must be a function or "ask", not {approval!r}'
             raise TypeError(message)
+        if not isinstance(idempotent, bool):
+            message = f"idempotent must be a bool, not {type(idempotent).__name__}"
+            raise TypeError(message)
         self.name: str = name
         self.description: str = description
         self.approval: Approval | None = approval
         self.metadata: dict[str, Mapping[str, Any]] | None = dict(metadata) if metadata is not None else None
         self.inline: bool = inline
+        self.idempotent: bool = idempotent
         self._function = run
         self._parameters = dict(parameters) if parameters is not None else None
         self._signature: Any = None
+        # The `Agent` that was converted to this tool.
+        self._agent: Any = None
         # The native half of an agent that was converted to this tool: the native core runs it instead of the function.
         self._sub_agent: Any = None
 
@@ -115,6 +128,11 @@ class Tool(Generic[P, R]):
         return "inline" if self.inline else "thread"
 
     @property
+    def _has_custom_schema(self) -> bool:
+        """True if `parameters` was given: the native core then validates the arguments with it."""
+        return self._parameters is not None and self._bound().has_custom_schema
+
+    @property
     def _takes_context(self) -> bool:
         return self._bound().context_parameter is not None
 
@@ -135,6 +153,7 @@ def tool(
     approval: Approval | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     inline: bool = False,
+    idempotent: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -147,6 +166,7 @@ def tool(
     approval: Approval | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     inline: bool = False,
+    idempotent: bool = False,
 ) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
     """Convert a function to a tool: the schema is derived from its signature, the description from its docstring.
 
@@ -160,6 +180,7 @@ def tool(
         approval: A function that is called with the arguments before each call, or ``"ask"``; see `Tool`.
         metadata: Metadata by provider name.
         inline: Call a sync function on the thread of the event loop.
+        idempotent: Whether a call can be repeated without a further effect; see `Tool`.
 
     Returns:
         The tool. Calling it calls the function.
@@ -172,7 +193,16 @@ def tool(
     def decorate(function: Callable[P, R]) -> Tool[P, R]:
         documentation = description if description is not None else _summary(function)
         function_name: str = getattr(function, "__name__", type(function).__name__)
-        return Tool(name or function_name, documentation, None, function, approval, metadata, inline=inline)
+        return Tool(
+            name or function_name,
+            documentation,
+            None,
+            function,
+            approval,
+            metadata,
+            inline=inline,
+            idempotent=idempotent,
+        )
 
     return decorate if function is None else decorate(function)
 
@@ -187,12 +217,20 @@ def as_tool(value: Any) -> Tool[..., Any]:
     """
     if isinstance(value, Tool | NativeTool):
         return cast("Tool[..., Any]", value)
-    if callable(value) and not isinstance(value, type):
+    if isinstance(value, type):
+        message = (
+            f"tools must be functions, Tool objects or agents, not the class {value.__name__}; pass an instance, or "
+            "methods of one"
+        )
+        raise TypeError(message)
+    if callable(value):
         return tool(value)
-    to_tool = None if isinstance(value, type) else getattr(value, "to_tool", None)
+    to_tool = getattr(value, "to_tool", None)
     if callable(to_tool):
         return cast("Tool[..., Any]", to_tool())
     message = f"tools must be functions, Tool objects or agents, not {type(value).__name__}"
+    if callable(getattr(value, "tools", None)):
+        message += "; only agents have toolsets"
     raise TypeError(message)
 
 

@@ -29,7 +29,7 @@ impl AgentMiddleware {
     }
 
     fn of(core: impl CoreMiddleware + 'static, functions: Vec<Arc<PyCallback>>) -> Self {
-        Self { core: Arc::new(core), callbacks: Callbacks { functions, objects: Vec::new() } }
+        Self { core: Arc::new(core), callbacks: Callbacks { functions, ..Callbacks::default() } }
     }
 }
 
@@ -39,8 +39,9 @@ type GivenRule<'py> = (String, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 fn rules_from(rules: Vec<GivenRule<'_>>, functions: &mut Vec<Arc<PyCallback>>) -> PyResult<Vec<Rule>> {
     let rules = rules.into_iter().map(|(name, function, schema)| {
         let Some(function) = function else {
-            let schema = to_raw(&schema, "schema")?;
-            return Rule::of_data(name, schema).map_err(|error| PyValueError::new_err(error.message));
+            let (py, schema) = (schema.py(), to_raw(&schema, "schema")?);
+            let rule = py.detach(|| Rule::of_data(name, schema));
+            return rule.map_err(|error| PyValueError::new_err(error.message));
         };
         let function = PyCallback::new(&function)?;
         functions.push(Arc::clone(&function));

@@ -61,7 +61,7 @@ impl MiddlewareContext {
             core: Arc::clone(core),
             agent: host.agent(py)?,
             session,
-            metadata: PyDict::new(py).unbind(),
+            metadata: core.identity.tracking().to_python(py)?.cast_into::<PyDict>()?.unbind(),
             overrides: Mutex::default(),
         };
         Ok(Py::new(py, context)?.into_any())
@@ -139,6 +139,8 @@ impl MiddlewareContext {
     }
 
     /// A dict for values of any type that the middleware of a run shares. It is not saved.
+    ///
+    /// It starts with the ids of the run: `agentId`, `turnId`, and for a sub-agent `parentAgentId` and `parentTurnId`.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
         self.metadata.clone_ref(py)
@@ -184,7 +186,7 @@ impl MiddlewareContext {
 
     fn __repr__(&self) -> String {
         let (id, messages) = (&self.core.agent.id, self.core.history().len());
-        format!("MiddlewareContext(agent=\"{id}\", history={messages} messages)")
+        format!("MiddlewareContext(agent={id:?}, history={messages} messages)")
     }
 }
 

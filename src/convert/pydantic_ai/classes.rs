@@ -9,6 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyString, PyType};
 
 use super::caused_by;
+use crate::bridge::gil;
 use turntree_thread_protocol::convert::pydantic_ai::{Kind, class_members};
 
 /// Type of a member.
@@ -210,6 +211,7 @@ impl Installation {
     /// # Errors
     /// `ImportError` that names the extra.
     pub(super) fn get(py: Python<'_>) -> PyResult<&'static Self> {
+        gil::protect_thread();
         INSTALLED.get_or_try_init(py, || Self::import(py))
     }
 

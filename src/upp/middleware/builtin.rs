@@ -60,7 +60,10 @@ impl Middleware {
         core.stream_events = log_stream_events;
         core.tool_calls = log_tool_calls;
         core.contents = log_contents;
-        Ok(Self { core: Arc::new(core), held: Callbacks { functions: vec![function], objects: Vec::new() } })
+        Ok(Self {
+            core: Arc::new(core),
+            held: Callbacks { functions: vec![function], ..Callbacks::default() },
+        })
     }
 
     /// Parse the partial JSON of a stream and add it to the events.

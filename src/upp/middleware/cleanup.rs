@@ -4,6 +4,7 @@ use std::task::{Context, Waker};
 
 use futures_util::future::BoxFuture;
 
+use crate::bridge::cleanup::count_in_current_scope;
 use crate::bridge::gil;
 use crate::bridge::sync::run_in_background;
 use turntree_upp::middleware::CleanupExecutor;
@@ -15,9 +16,16 @@ pub(crate) struct PyCleanupExecutor;
 impl CleanupExecutor for PyCleanupExecutor {
     fn execute(&self, mut rest: BoxFuture<'static, ()>) {
         gil::if_held(|py| {
-            if rest.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
-                && let Err(error) = run_in_background(py, "on_abort", rest)
-            {
+            if rest.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                return;
+            }
+            // The run that was dropped waits for its hooks.
+            let unended = count_in_current_scope(py, "a hook of the middleware");
+            let rest = async move {
+                rest.await;
+                drop(unended);
+            };
+            if let Err(error) = run_in_background(py, "on_abort", None, Box::pin(rest)) {
                 error.write_unraisable(py, None);
             }
         });

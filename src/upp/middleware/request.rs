@@ -15,7 +15,7 @@ use crate::to_python::ToPython;
 use crate::upp::embedding::{input_type_of, inputs_from};
 use crate::upp::image::prompt_from;
 use crate::upp::request::system_from;
-use turntree_core::json::{Extra, RawJson, RawObject};
+use turntree_core::json::{Extra, RawJson, RawObject, describe_part};
 use turntree_core::message::ToolDefinition;
 use turntree_upp::embedding::EmbeddingRequest;
 use turntree_upp::image::ImageRequest;
@@ -193,7 +193,9 @@ fn settled_image(py: Python<'_>, mut request: ImageRequest, shown: &mut Shown) -
 fn definition_from(tool: &Bound<'_, PyAny>) -> PyResult<ToolDefinition> {
     if tool.is_instance_of::<PyDict>() {
         let raw = to_raw(tool, "request.tools")?;
-        return raw.to().map_err(|error| PyTypeError::new_err(format!("request.tools: {error}")));
+        return raw
+            .to()
+            .map_err(|error| PyTypeError::new_err(format!("request.tools: {}", describe_part(&error))));
     }
     let metadata = tool.getattr("metadata")?;
     Ok(ToolDefinition {

@@ -122,7 +122,9 @@ async def test_uap_59_changes_by_before_reach_later_middleware_and_the_run():
     model = scripted(["Hi."])
     turn = await agent(model=model, middleware=[Change(), Look()]).run("Hello")
 
-    assert seen == [("changed", ["earlier"], {"by": "change"})]
+    ids = {name: value for name, value in seen[0][2].items() if name in ("agentId", "turnId")}
+    assert len(ids) == 2
+    assert seen == [("changed", ["earlier"], {**ids, "by": "change"})]
     assert [message.text for message in model.requests[0].messages] == ["earlier", "changed"]
     assert turn.messages[0].text == "changed"
 

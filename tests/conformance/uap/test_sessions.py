@@ -99,6 +99,8 @@ async def test_uap_26_all_state_is_serialized():
 
     names = "version id agentId createdAt updatedAt threadTree checkpoints metadata"
     assert set(document) == set(names.split())
+    # Decision A108: the reserved member has the records that checkpoints share.
+    assert set(document["metadata"].pop("turntree")) == {"runs"}
     assert (document["agentId"], document["metadata"]) == (lead.id, {"task": "x"})
     assert [checkpoint["step"] for checkpoint in document["checkpoints"]] == [1, 2, 1, 2]
     # The checkpoint of the step that called the sub-agent contains its answer.
@@ -107,6 +109,7 @@ async def test_uap_26_all_state_is_serialized():
         (node,) = child["threadTree"]["nodes"]
         assert [message["content"][0]["text"] for message in node["thread"]["messages"]] == ["look", "you said look"]
 
+    document = json.loads(sess.to_json())
     loaded = Session.from_json(document, lead)
     assert json.loads(loaded.to_json()) == document
     assert loaded.tree.history() == sess.tree.history()
@@ -193,8 +196,9 @@ async def test_uap_31_ids_of_sessions_nodes_and_checkpoints_are_v4():
     assert all(is_v4(id) for id in [sess.id, branch, sess.tree.root.id, sess.checkpoints[0].id])
     chosen = str(uuid.uuid4())
     assert session(sess.agent, id=chosen).id == chosen
+    document = {**session(sess.agent).to_dict(), "id": "sess_1"}
     with pytest.raises(ValueError, match="UUIDv4"):
-        session(sess.agent, id="sess_1")
+        Session.from_json(document, sess.agent, strict=True)
 
 
 async def test_uap_32_and_78_timestamps_are_iso_8601_with_a_zone():

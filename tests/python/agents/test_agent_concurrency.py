@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import threading
+import weakref
 
 import pytest
 from agent_concurrency_support import WORDS, call
@@ -10,7 +11,7 @@ from agent_concurrency_support import WORDS, call
 from turntree import ToolContext, agent
 from turntree.testing import Reply as ServerReply
 from turntree.testing import ToolCall
-from turntree.upp import openai, scripted, tool
+from turntree.upp import Reply, openai, scripted, tool
 
 
 def echoing(request):
@@ -373,3 +374,18 @@ def test_run_sync_does_not_block_other_threads(loopback):
     thread.join()
 
     assert turn.response.text == "ticked"
+
+
+async def test_the_garbage_collector_does_not_end_a_run_that_nothing_refers_to():
+    finished = asyncio.Event()
+
+    async def run():
+        await agent(model=scripted([Reply("Done.", delay=0.2)])).run("Go")
+        finished.set()
+
+    # asyncio refers to its tasks weakly.
+    task = weakref.ref(asyncio.create_task(run()))
+    await asyncio.sleep(0)
+    gc.collect()
+    assert task() is not None
+    await asyncio.wait_for(finished.wait(), 10)

@@ -139,3 +139,29 @@ def test_map_rejects_invalid_arguments():
         helper.map(["x"], concurrency=0)
     with pytest.raises(TypeError, match="inputs must be iterable"):
         helper.map(3)
+
+
+def test_leaving_a_map_cancels_the_active_runs(run):
+    cancelled = []
+
+    async def reply(request):
+        text = request.messages[-1].text
+        if text == "first":
+            return "done"
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            cancelled.append(text)
+            raise
+
+    async def main():
+        turns = agent(model=scripted(reply)).map(["first", "second", "third"], concurrency=3)
+        async for _turn in turns:
+            await asyncio.sleep(0.01)  # the other runs call their model
+            break
+        while len(cancelled) < 2:
+            await asyncio.sleep(0)
+        return [turn async for turn in turns]
+
+    assert run(asyncio.wait_for(main(), 5)) == []
+    assert sorted(cancelled) == ["second", "third"]

@@ -56,10 +56,11 @@ def test_agent_in_a_reference_cycle_is_collected(run, stage):
             async for event in holder.stream:
                 if stage == "pending":
                     break
-                if event.upp and event.upp.type == "text_delta" and stage != "ended":
+                if event.upp and event.upp.type == "text_delta" and stage == "aborted":
+                    holder.stream.abort()
+                elif event.upp and event.upp.type == "text_delta" and stage != "ended":
                     break
             if stage == "aborted":
-                holder.stream.abort()
                 holder.turn = await holder.stream.turn
             if stage == "closed":
                 await holder.stream.aclose()

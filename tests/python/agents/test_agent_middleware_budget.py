@@ -166,6 +166,38 @@ def test_session_budget_counts_failed_and_restored_runs(run):
     assert raised.value.spent == 45
 
 
+@pytest.mark.parametrize("per", ["run", "session"])
+@pytest.mark.parametrize(("first", "second"), [({"steps": 2}, {"steps": 4}), ({"tokens": 25}, {"tokens": 70})])
+def test_run_stopped_by_its_budget_continues_under_the_budget_of_another_agent(run, per, first, second):
+    vendor = Vendor([call("a"), call("b")])
+    sess = session(agent(model=sold_by(vendor), tools=[double], middleware=[budget(per=per, **first)]))
+    with pytest.raises(BudgetExceeded):
+        run(sess.run("go"))
+    richer = Vendor([call("c"), "done"])
+    helper = agent(model=sold_by(richer), tools=[double], middleware=[budget(per=per, **second)])
+
+    turn = run(Session.from_json(sess.to_json(), helper).resume())
+
+    assert (turn.response.text, turn.cycles) == ("done", 4)
+    assert (len(vendor.requests), len(richer.requests)) == (2, 2)
+
+
+@pytest.mark.parametrize("per", ["run", "session"])
+def test_run_stopped_by_its_budget_fails_again_under_the_same_budget(run, per):
+    vendor = Vendor([call("a"), call("b"), "done"])
+    helper = agent(model=sold_by(vendor), tools=[double], middleware=[budget(steps=2, per=per)])
+    sess = session(helper)
+    with pytest.raises(BudgetExceeded):
+        run(sess.run("go"))
+    loaded = Session.from_json(sess.to_json(), helper)
+
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded, match="2 of 2 steps"):
+            run(loaded.resume())
+
+    assert len(vendor.requests) == 2
+
+
 def test_resumed_run_counts_its_earlier_usage(run):
     vendor = Vendor([call("c"), UPPError("down", "PROVIDER_ERROR"), call("d"), "done"])
     sess = session(agent(model=sold_by(vendor), tools=[double], middleware=[budget(steps=2)]))

@@ -26,6 +26,12 @@ from turntree.upp import (
     scripted,
 )
 
+
+def ids_of(context):
+    """The ids that the metadata of a root run starts with."""
+    return {"agentId": context.agent.id, "turnId": context.metadata["turnId"]}
+
+
 # Replacing input, history and turn
 
 
@@ -85,7 +91,7 @@ def test_context_returned_by_before_is_passed_to_all_later_hooks(run):
 
     def after(context, turn):
         assert context is seen[0]
-        assert context.metadata == {"kept": 1}
+        assert context.metadata == {**ids_of(context), "kept": 1}
         return turn
 
     turn = run(agent(model=scripted(["x"]), middleware=[hook_object(before=before, after=after)]).run("hello"))
@@ -184,7 +190,7 @@ def test_context_describes_the_run(run):
     assert owner is helper
     assert said == turn.messages[0]
     assert texts(history) == ["before"]
-    assert metadata == {}
+    assert metadata == {"agentId": owner.id, "turnId": metadata["turnId"]}
     assert in_session is None
     sess = session(helper)
     run(sess.run("again"))
@@ -195,7 +201,7 @@ def test_metadata_accepts_any_value_and_is_separate_for_each_run(run):
     seen = []
 
     def before(context):
-        assert context.metadata == {}
+        assert context.metadata == ids_of(context)
         context.metadata["lock"] = threading.Lock()
 
     def after(context, turn):
@@ -286,3 +292,26 @@ def test_after_receives_the_structured_data(run):
 
     assert seen == [{"n": 1}]
     assert turn.data == {"n": 1}
+
+
+def test_metadata_starts_with_the_ids_of_the_run():
+    seen = []
+
+    class Recorder:
+        name = "recorder"
+
+        def before(self, context):
+            seen.append(dict(context.metadata))
+
+    inner = agent(model=scripted(["inner"]), middleware=[Recorder()], name="inner")
+    call = {"toolName": f"agent_{inner.id}", "arguments": {"task": "look"}}
+    outer = agent(model=scripted([[call], "outer"]), tools=[inner], middleware=[Recorder()])
+
+    outer.run_sync("Go")
+
+    of_outer, of_inner = seen
+    assert of_outer["agentId"] == outer.id
+    assert set(of_outer) == {"agentId", "turnId"}
+    assert of_inner["agentId"] == inner.id
+    assert (of_inner["parentAgentId"], of_inner["parentTurnId"]) == (outer.id, of_outer["turnId"])
+    assert of_inner["turnId"] != of_outer["turnId"]

@@ -249,3 +249,9 @@ def test_token_counter_that_returns_no_number_raises(run):
 def test_memory_options_are_validated(options, error, words):
     with pytest.raises(error, match=words):
         memory(**options)
+
+
+@pytest.mark.parametrize("options", [{"summary_tokens": 100}, {"summarize": str.upper}, {"summary_tokens": 200}])
+def test_a_summary_that_leaves_no_space_for_messages_is_refused(options):
+    with pytest.raises(ValueError, match=r"max_tokens \(100\) must be larger than summary_tokens"):
+        memory(max_tokens=100, **options)

@@ -161,7 +161,9 @@ def test_cancelled_run_calls_on_error(run, is_async):
 
     run(main())
 
-    assert errors == [("CANCELLED", {"x": 1})]
+    ((code, metadata),) = errors
+    assert code == "CANCELLED"
+    assert metadata == {"agentId": helper.id, "turnId": metadata["turnId"], "x": 1}
 
 
 # Sessions, sub-agents, ask and query

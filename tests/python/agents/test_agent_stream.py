@@ -237,14 +237,10 @@ def test_stream_created_outside_the_event_loop_runs_tools_on_the_loop(run):
     assert run(main()) is seen[0]
 
 
-def test_second_iteration_continues_the_first(run):
+def test_anext_of_the_stream_reads_events_that_a_loop_continues(run):
     async def main():
         stream = agent(model=scripted([WORDS])).stream("Go")
-        first = []
-        async for event in stream:
-            first.append(event)
-            if len(first) == 3:
-                break
+        first = [await anext(stream) for _ in range(3)]
         return first + await listen(stream)
 
     events = run(main())
@@ -252,6 +248,16 @@ def test_second_iteration_continues_the_first(run):
     assert text_of(events) == WORDS
     assert kinds(events)[0] == "step_start"
     assert kinds(events)[-1] == "step_end"
+
+
+def test_second_loop_after_a_break_yields_nothing(run):
+    async def main():
+        stream = agent(model=scripted([WORDS])).stream("Go")
+        async for _ in stream:
+            break
+        return await listen(stream)
+
+    assert run(main()) == []
 
 
 def test_ended_stream_yields_no_more_events(run):

@@ -280,7 +280,8 @@ def test_closing_a_stream_cancels_tools(run):
             return "late"
 
         async with agent(model=scripted([[call("wait")], "x"]), tools=[wait]).stream("Go") as stream:
-            async for event in stream:
+            while True:
+                event = await anext(stream)
                 if event.upp and event.upp.type == "tool_execution_start":
                     break
             await asyncio.wait_for(begun.wait(), 10)

@@ -109,13 +109,11 @@ def test_arguments_that_violate_the_schema_return_an_error_result(run):
     assert '"task" is a required property' in results(turn)[0]
 
 
-def test_two_agents_with_one_name_are_rejected_at_run_start(run):
+def test_two_agents_with_one_name_are_rejected_when_the_agent_is_created():
     tools = [agent(model=scripted(["x"])).to_tool("helper") for _ in range(2)]
 
-    with pytest.raises(UPPError, match="two tools are named 'helper'") as caught:
-        run(agent(model=scripted(["x"]), tools=tools).run("go"))
-
-    assert caught.value.code == "INVALID_REQUEST"
+    with pytest.raises(ValueError, match="two tools are named 'helper'"):
+        agent(model=scripted(["x"]), tools=tools)
 
 
 def test_object_that_is_not_a_tool_is_rejected():

@@ -2,6 +2,8 @@
 
 #[path = "emitter.rs"]
 mod emitter;
+#[path = "server_application.rs"]
+mod server_application;
 
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -169,6 +171,9 @@ pub(crate) mod _bridge_selftest {
         reason = "clippy allows it in test builds only"
     )]
     use super::*;
+
+    #[pymodule_export]
+    use super::server_application::{asgi_core, server_core};
 
     #[pyfunction]
     fn alive() -> usize {

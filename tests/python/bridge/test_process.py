@@ -77,6 +77,43 @@ def test_a_forked_child_process_starts_its_own_runtime(run) -> None:
     assert bridge.tool_sync(tool, "task") == 1
 
 
+FORKS = """
+import asyncio, os, signal, threading
+from turntree._core import _bridge_selftest as bridge
+
+class Plain(asyncio.SelectorEventLoop):
+    def add_reader(self, *a): raise NotImplementedError
+
+def wakes(factory):
+    loop = factory()
+    loop.run_until_complete(bridge.sleeps(50, 20))
+    loop.close()
+
+def repeat(factory):
+    while True: wakes(factory)
+
+for factory in (Plain, Plain, asyncio.SelectorEventLoop):
+    threading.Thread(target=repeat, args=(factory,), daemon=True).start()
+wakes(Plain)
+statuses = []
+for _ in range(40):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        wakes(Plain)
+        wakes(asyncio.SelectorEventLoop)
+        assert bridge.tool_sync(lambda: 1, "thread") == 1
+        os._exit(0)
+    statuses.append(os.waitpid(child, 0)[1])
+print(statuses.count(0))
+"""
+
+
+def test_a_fork_while_other_threads_wake_loops_does_not_block_the_child() -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip()) == (0, "40"), done.stderr
+
+
 @pytest.mark.parametrize("leaving", LEAVING)
 def test_an_exit_on_a_busy_machine_does_not_crash(leaving: str) -> None:
     script = "import asyncio\nfrom turntree._core import _bridge_selftest as bridge\n" + textwrap.dedent(leaving)

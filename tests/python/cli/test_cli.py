@@ -118,7 +118,7 @@ def test_a_bad_file_gives_a_message_of_one_line(tmp_path):
         ("text.jsonl", b"\xff\xfe\n", "the format cannot be detected"),
         ("utf8.jsonl", HISTORIES[0].encode() + b'\n["\xff"]\n', "line 2: invalid UTF-8 at byte 2"),
         ("huge.jsonl", b"[" * 3_000_000, "nested deeper"),
-        ("cut.json", HISTORIES[0].encode()[:-9], "EOF while parsing"),
+        ("cut.json", HISTORIES[0].encode()[:-9], "the JSON ends in"),
     ]:
         path = tmp_path / name
         path.write_bytes(data)
@@ -131,7 +131,7 @@ def test_wrong_arguments_exit_with_status_2(folder):
     source = folder / "in" / "all.jsonl"
     (folder / "empty").mkdir()
 
-    fails(1, "No such file or directory", "convert", folder / "missing.jsonl")
+    fails(2, "No such file or directory", "convert", folder / "missing.jsonl")
     fails(2, "invalid choice", "convert", source, "--to", "yaml")
     fails(2, "must be a number from 1", "convert", source, "--jobs", "0")
     fails(2, "usage", "transmogrify")
@@ -211,6 +211,34 @@ def test_a_closed_standard_output_is_not_an_error(tmp_path):
 # validate
 
 
+@pytest.mark.parametrize("command", ["convert", "validate", "show", "tree"])
+def test_a_missing_file_is_wrong_use(tmp_path, command):
+    (tmp_path / "file").write_text("")
+
+    fails(2, f"{tmp_path / 'missing.json'}: No such file or directory", command, tmp_path / "missing.json")
+    fails(2, f"{tmp_path / 'file/x.json'}: Not a directory", command, tmp_path / "file" / "x.json")
+
+
+def test_validate_groups_issues_by_rule_and_prints_the_first_of_each(tmp_path):
+    thread = json.loads(THREADS[0])
+    for action in thread["actions"]:
+        action["sequence"] = 9
+    path = tmp_path / "bad.jsonl"
+    path.write_text("\n".join([json.dumps(thread)] * 5 + ["["]) + "\n", encoding="utf-8")
+
+    said = fails(1, "6 documents, 6 with errors", "validate", path).stdout.decode().splitlines()
+    rows = [json.loads(row) for row in turntree("validate", "--json", path).stdout.splitlines()]
+
+    count = sum(row["rule"] == "sequence" for row in rows)
+    assert count >= 5
+    assert said[0] == f"sequence: {count} errors"
+    assert [line[:2] for line in said[1:5]] == ["  "] * 4
+    assert all(line.startswith(f"  {path}:") and line.endswith("[sequence]") for line in said[1:4])
+    assert said[4] == f"  … and {count - 3} more; --json prints all"
+    assert said[5].startswith(f"{path}:6: error: ")
+    assert len(said) == 6
+
+
 def test_validate_prints_the_file_the_line_and_the_json_pointer(tmp_path):
     thread = json.loads(THREADS[0])
     thread["actions"][0]["sequence"] = 9
@@ -219,15 +247,16 @@ def test_validate_prints_the_file_the_line_and_the_json_pointer(tmp_path):
     bad.write_text(f"{THREADS[0]}\n{json.dumps(thread)}\n[\n", encoding="utf-8")
 
     fine = turntree("validate", good)
-    done = turntree("validate", good, bad, tmp_path / "missing.json")
+    done = turntree("validate", good, bad)
 
     assert (fine.returncode, fine.stdout) == (0, b"")
     assert done.returncode == 1
     said = done.stdout.decode().splitlines()
-    assert said[0].startswith(f"{bad}:2:/actions/0/sequence: error: ")
-    assert said[0].endswith("[sequence]")
+    assert said[0] == "sequence: 2 errors"
+    assert said[1].startswith(f"  {bad}:2:/actions/0/sequence: error: ")
+    assert said[1].endswith("[sequence]")
     assert any(line.startswith(f"{bad}:3: error: ") for line in said)
-    assert said[-1].startswith(f"{tmp_path / 'missing.json'}: error: No such file")
+    fails(2, f"{tmp_path / 'missing.json'}: No such file", "validate", good, tmp_path / "missing.json")
     rows = [json.loads(row) for row in turntree("validate", "--json", bad).stdout.splitlines()]
     assert sorted({row["line"] for row in rows}) == [2, 3]
     assert rows[0]["path"] == str(bad)

@@ -377,9 +377,8 @@ def test_validate_prints_the_files_in_order(tmp_path):
 
     done = fails(1, "32 documents, 4 with errors", "validate", tmp_path, "--jobs", "3")
 
-    said = [line.partition(": ")[0].rpartition("/")[2] for line in done.stdout.decode().splitlines()]
-    assert [line.split("/")[-1] for line in said] == said
-    files = [line[len(str(tmp_path)) + 1 :].split(":")[0] for line in done.stdout.decode().splitlines()]
+    said = [line.strip() for line in done.stdout.decode().splitlines() if str(tmp_path) in line]
+    files = [line[len(str(tmp_path)) + 1 :].split(":")[0] for line in said]
     assert files == ["03.json", "13.json", "23.json", "25.jsonl"]
 
 

@@ -1,5 +1,7 @@
-"""The progress that ``turntree`` shows on a terminal, its last line, and its absence elsewhere."""
+"""What ``turntree`` writes to a terminal: the progress and its last line, and no control characters of documents."""
 
+import contextlib
+import json
 import os
 import re
 import struct
@@ -8,7 +10,11 @@ import sys
 import time
 
 import pytest
-from shell_command import BROKEN, COMMAND, HISTORIES, THREADS
+from shell_command import BROKEN, COMMAND, HISTORIES, THREADS, turntree
+
+from turntree import agent, session
+from turntree import thread_protocol as tp
+from turntree.upp import ToolCall, ToolResult, UserMessage, scripted
 
 fcntl = pytest.importorskip("fcntl", reason="pseudo-terminals of POSIX")
 import pty  # noqa: E402 - only where there are pseudo-terminals
@@ -31,6 +37,15 @@ with Progress(1_000_000) as progress:
 """
 
 
+def shown_on(terminal):
+    """All that is written to a terminal until its other end is closed."""
+    seen = b""
+    with contextlib.suppress(OSError):  # Linux raises it when the other end is closed
+        while data := os.read(terminal, 65536):
+            seen += data
+    return seen
+
+
 def watched(command, feed=(), columns=80, **environment):
     """Run a command with a terminal as standard error. Returns standard output, terminal output and status."""
     terminal, end = pty.openpty()
@@ -46,12 +61,7 @@ def watched(command, feed=(), columns=80, **environment):
         process.stdin.close()
         out = process.stdout.read()
         process.wait(50)
-    seen = b""
-    try:
-        while data := os.read(terminal, 65536):
-            seen += data
-    except OSError:
-        pass  # Linux raises this when the other end is closed
+    seen = shown_on(terminal)
     os.close(terminal)
     return out, seen.decode().replace("\r\n", "\n"), process.returncode
 
@@ -114,3 +124,116 @@ def test_progress_is_not_shown_with_quiet_or_into_a_pipe():
 
     assert quiet[1:] == ("", 0)
     assert (piped.stderr, piped.stdout) == (b"", quiet[0])
+
+
+# Clears the screen, sets colours with C0 and C1 sequences, reverses the direction of writing, and breaks lines.
+HOSTILE = "a\x1b[2J\x9b31m\x07\x7f\u061c\u200e\u200f\u202a\u202e\u2066\u2069\u2028\u2029\x85\rb"
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def on_terminal(*arguments, stdin=b""):
+    """Run the command with a terminal as standard output and standard error. Returns its output."""
+    terminal, end = pty.openpty()
+    mode = termios.tcgetattr(end)
+    mode[1] &= ~termios.OPOST  # line feeds stay as they are
+    termios.tcsetattr(end, termios.TCSANOW, mode)
+    env = {**os.environ, "PYTHONIOENCODING": "utf-8", "TERM": "xterm"}
+    command = [str(COMMAND), *map(str, arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=end, stderr=end, env=env) as process:
+        os.close(end)
+        process.stdin.write(stdin)
+        process.stdin.close()
+        seen = shown_on(terminal)
+        process.wait(50)
+    os.close(terminal)
+    return seen.decode()
+
+
+def hostile_thread():
+    """A valid thread with control characters in all texts."""
+    main = tp.AgentConfig(HOSTILE, agent_identifier=HOSTILE)
+    call = {"tool_name": HOSTILE, "tool_call_id": HOSTILE}
+    return tp.Thread(
+        title=HOSTILE,
+        agents=[main],
+        actions=[
+            {"action_type": "user_message", "content": HOSTILE},
+            {"action_type": "assistant_message", "agent_id": main.agent_id, "content": HOSTILE},
+            {"action_type": "thinking", "agent_id": main.agent_id, "content": HOSTILE, "provider_name": HOSTILE},
+            {"action_type": "tool_call", "agent_id": main.agent_id, "args": {HOSTILE: HOSTILE}, **call},
+            {"action_type": "tool_return", "status": "success", "content": HOSTILE, **call},
+            {"action_type": f"system.{HOSTILE}", "data": {HOSTILE: HOSTILE}},
+        ],
+        metadata={HOSTILE: HOSTILE},
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "--color", "never"],
+        ["show", "--html"],
+        ["validate"],
+        ["validate", "--json"],
+        ["convert", "--quiet"],
+        ["convert", "--quiet", "--to", "pydantic-ai"],
+        ["convert", "--quiet", "--to", "ui-stream"],
+        ["convert", "--quiet", "--to", "ui-messages"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("is_valid", [True, False])
+def test_documents_cannot_control_the_terminal(arguments, is_valid):
+    document = hostile_thread().model_dump()
+    if not is_valid:
+        document["actions"][1]["agent_id"] = document["actions"][4]["status"] = HOSTILE
+
+    seen = on_terminal(*arguments, stdin=json.dumps(document, ensure_ascii=False).encode())
+
+    assert not CONTROLS.findall(seen), ascii(seen)
+    if arguments[0] != "validate":
+        assert "u202e" in seen
+
+
+def test_file_names_cannot_control_the_terminal(tmp_path):
+    path = tmp_path / HOSTILE.replace("/", "")
+    path.write_text("[")
+    for command in (["validate", path], ["show", path], ["convert", path], ["show", tmp_path / "x\x1b[2J"]):
+        seen = on_terminal(*command)
+        assert not CONTROLS.findall(seen), ascii(seen)
+        assert "\\x1b[2J" in seen
+
+
+def test_a_terminal_and_a_pipe_get_the_same_json():
+    data = hostile_thread().model_dump_json().encode()
+
+    seen, piped = on_terminal("convert", "--quiet", stdin=data), turntree("convert", stdin=data).stdout
+
+    assert json.loads(seen) == json.loads(piped)
+    assert "\u202e" in piped.decode()
+
+
+def test_html_in_a_pipe_is_unchanged():
+    done = turntree("show", "--html", stdin=hostile_thread().model_dump_json().encode())
+
+    assert "\u202e" in done.stdout.decode()
+
+
+def test_trees_cannot_control_the_terminal(run):
+    model = agent(model=scripted(["hi", "hi"]))
+    talk = session(model)
+    run(talk.run(HOSTILE))
+    talk.tree.branch(talk.tree.current.id, HOSTILE)
+
+    for command in (["tree", "--color", "never"], ["show", "--color", "never"], ["show", "--html"]):
+        seen = on_terminal(*command, stdin=talk.to_json().encode())
+        assert not CONTROLS.findall(seen), ascii(seen)
+
+
+def test_reprs_contain_no_control_characters():
+    thread = hostile_thread()
+    call = ToolCall(tool_call_id=HOSTILE, tool_name=HOSTILE, arguments={HOSTILE: HOSTILE})
+    values = [thread, *thread, *thread.agents.values(), call, UserMessage(HOSTILE), ToolResult(HOSTILE, HOSTILE)]
+
+    for value in values:
+        assert not CONTROLS.findall(repr(value)), ascii(repr(value))

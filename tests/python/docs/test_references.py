@@ -32,12 +32,12 @@ CITING = (
 SUFFIXES = (".rs", ".py", ".pyi", ".md", ".toml", ".mjs")
 
 COMMENT = re.compile(r"^\s*(?://[/!]?|#)?\s*", re.MULTILINE)
-DOCUMENT = r"UPP-1\.2|UAP-1\.0|UI message stream|Pydantic AI messages|RFC \d+|WHATWG HTML|ECMA-48"
+DOCUMENT = r"UPP-1\.2|UAP-1\.0|UAMP-1\.0|UI message stream|Pydantic AI messages|RFC \d+|WHATWG HTML|ECMA-48"
 NUMBER = r"\d+(?:\.\d+)*"
 RANGE = rf"§{NUMBER}(?:\s?[–-]\s?§?{NUMBER})?"
 SECTIONS = re.compile(rf"(?:({DOCUMENT}),? )?({RANGE}(?:(?:, and |, | and | or | to ){RANGE})*)")
 TITLE = re.compile(r'ThreadProtocol 1\.0\.0, "([^"]+)"')
-LABEL = r"[A-Z]?\d+"
+LABEL = r"(?:UA[IM]P-)?[A-Z]?\d+"
 DECISION = re.compile(
     rf"\b[Dd]ecisions? ({LABEL}(?:\s?–\s?{LABEL})?(?:(?:, and |, | and | or | to ){LABEL}(?:\s?–\s?{LABEL})?)*)\b"
 )
@@ -77,14 +77,14 @@ def known_sections(text: str) -> dict[str, set[str]]:
 
 
 def known_decisions(pages: str) -> set[str]:
-    """The labels of all decisions: A30, U16, S6, P18, 11."""
+    """The labels of all decisions: A30, U16, S6, P18, 11, UAIP-A7."""
     return set(re.findall(rf"^### ({LABEL})\. ", pages, re.MULTILINE))
 
 
 def label_range(first: str, last: str) -> list[str]:
     """All labels from the first to the last; the letter of the last may be missing."""
-    letter, start = re.match(r"([A-Z]?)(\d+)", first).groups()
-    end = re.match(r"[A-Z]?(\d+)", last)[1]
+    letter, start = re.match(r"((?:UA[IM]P-)?[A-Z]?)(\d+)", first).groups()
+    end = re.search(r"(\d+)$", last)[1]
     return [f"{letter}{number}" for number in range(int(start), int(end) + 1)]
 
 
@@ -160,7 +160,9 @@ def test_every_citation_resolves(sections: dict[str, set[str]], decisions: set[s
         ("UAP-1.0 §7.9", ["UAP-1.0 §7.9: not in docs/specifications.md"]),
         ("as in §7.1", ["§7.1: name the document, as in UAP-1.0 §7.1"]),
         ("UPP-1.2 §10.2–10.9", ["UPP-1.2 §10.9: not in docs/specifications.md"]),
-        ("decisions A103–A105", ["decision A105: not in docs/decisions"]),
+        ("decisions A997–A999", [f"decision A{n}: not in docs/decisions" for n in (997, 998, 999)]),
+        ("decisions UAIP-A30 to A31, UAIP-D1", []),
+        ("decision UAIP-A32", ["decision UAIP-A32: not in docs/decisions"]),
         ("decisions 15 to 17", ["decision 17: not in docs/decisions"]),
         ('ThreadProtocol 1.0.0, "Rules"', ['ThreadProtocol 1.0.0, "Rules": not in docs/specifications.md']),
         ("RFC 1", ["RFC 1: not in docs/specifications.md"]),

@@ -11,12 +11,24 @@ PYTHON = ROOT / "python"
 STUBS = PYTHON / "turntree" / "_core"
 
 # An agent has a strategy, a strategy's context has the agent, and `ApprovalRequired` has the session of an agent.
+# A session has a store, and stores check the ids of sessions and raise exceptions; so do the modules that import
+# conversations into a store.
 # The imports that close these cycles are for type checkers, or inside the function that needs them.
 ALLOWED = {
     "turntree._agent",
+    "turntree._import.formats",
+    "turntree._import.importer",
+    "turntree._import.langgraph",
+    "turntree._import.openai_agents",
+    "turntree._import.pydantic_ai",
+    "turntree._import.sqlite_source",
     "turntree._strategies",
     "turntree._session",
+    "turntree._session_id",
+    "turntree._session_store",
+    "turntree._store_maintenance",
     "turntree.exceptions",
+    "turntree.store",
     "turntree.upp._providers",
     "turntree.upp._registry",
 }

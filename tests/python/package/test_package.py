@@ -45,6 +45,7 @@ ERRORS = {
     "CorruptDataError",
     "SerializationError",
     "SessionError",
+    "StepResult",
     "StoreError",
     "SubAgentRun",
     "TurntreeError",
@@ -82,13 +83,18 @@ def test_dir_lists_only_public_names():
 
     assert shown - modules <= set(turntree.__all__)
     assert modules <= {
+        "durable",
         "exceptions",
         "execution",
         "middleware",
+        "models",
         "store",
         "testing",
         "thread_protocol",
+        "tools",
         "tracing",
+        "uaip",
+        "uamp",
         "upp",
         "notebook",
     }

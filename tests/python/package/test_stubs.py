@@ -53,7 +53,8 @@ def unexported() -> dict[str, type[Any]]:
         coroutine = stream.turn()
         coroutine.close()
         events = stream.events
-        given = [coroutine, events, events.batches(), events.__anext__(), stream.blocking()]
+        loops = [events.iterate(), events.iterate_sync()]
+        given = [coroutine, events, *loops, events.__anext__(), stream.blocking()]
         events.close()
         return {type(value).__name__: type(value) for value in given}
 

@@ -1,7 +1,9 @@
 """Sessions: runs, streams, options and run metadata. UAP-1.0 §6, §9, §13."""
 
 import asyncio
+import time
 import uuid
+from datetime import datetime
 
 import pytest
 from session_support import (
@@ -20,7 +22,7 @@ from turntree import (
     agent,
     session,
 )
-from turntree.upp import UPPError, scripted, tool
+from turntree.upp import UPPError, UserMessage, scripted, tool
 
 # Runs
 
@@ -118,7 +120,11 @@ async def test_checkpoint_interval_can_be_turn_or_disabled():
     ("options", "error", "words"),
     [
         ({"checkpoint_interval": "day"}, ValueError, 'must be "step" or "turn"'),
-        ({"id": "mine"}, ValidationError, "expected a UUIDv4"),
+        ({"id": ""}, ValidationError, "expected 1 to 200 printable characters"),
+        ({"id": "x" * 201}, ValidationError, "expected 1 to 200 printable characters"),
+        ({"id": "a\nb"}, ValueError, "invalid session id 'a.nb'"),
+        ({"id": "\ud800"}, ValueError, "expected 1 to 200 printable characters"),
+        ({"id": 7}, TypeError, "id must be a str, not int"),
         ({"metadata": {"turntree": 1}}, ValidationError, "reserved for the session"),
         ({"metadata": {"x": object()}}, TypeError, "metadata/x"),
         ({"persistence": object()}, TypeError, "save is missing"),
@@ -184,3 +190,24 @@ async def test_metadata_survives_a_failure_and_is_empty_in_a_new_run():
     assert again.checkpoints[1].state.metadata == {"step1": True, "step2": True}
     # The second step started again, then a separate run started.
     assert seen == [{"step1": True}, {}]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: tree.branch(tree.current.id),
+        lambda tree: tree.push(UserMessage("More")),
+        lambda tree: tree.merge(tree.branch(tree.root.id), tree.root.id),
+    ],
+    ids=["branch", "push", "merge"],
+)
+def test_a_change_of_the_tree_is_a_change_of_the_session(change):
+    sess = session(agent(model=scripted(["Hello"])))
+    sess.run_sync("Hi")
+    before = sess.updated_at
+    time.sleep(0.005)
+
+    change(sess.tree)
+
+    assert sess.updated_at > before
+    assert sess.updated_at == datetime.fromisoformat(sess.to_dict()["updatedAt"])

@@ -282,7 +282,7 @@ async def test_a_thousand_concurrent_sessions():
     turns = await asyncio.gather(*(sess.run("1") for sess in sessions))
 
     assert {turn.response.text for turn in turns} == {"after 1"}
-    assert all(len(sess.checkpoints) == 2 and len(sess.persistence) == 1 for sess in sessions)
+    assert all(len(sess.checkpoints) == 2 and len(sess.persistence.sessions_sync()) == 1 for sess in sessions)
 
 
 async def test_tree_can_change_during_a_run():

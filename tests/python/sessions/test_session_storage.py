@@ -6,6 +6,7 @@ import gc
 import json
 import pickle
 import threading
+import uuid
 import weakref
 
 import pytest
@@ -61,7 +62,8 @@ async def test_load_rejects_missing_and_corrupt_sessions():
     helper = agent(model=scripted(echo))
     with pytest.raises(SessionError, match="no session is saved"):
         await Session.load(store, "x", helper)
-    await store.save("session:x", "{")
+    store = Shelf()
+    store.save("session:x", "{")
     with pytest.raises(CorruptDataError, match='session "x" cannot be read'):
         await Session.load(store, "x", helper)
 
@@ -70,7 +72,7 @@ async def test_without_a_store_only_explicit_save_writes():
     helper = agent(model=scripted(echo))
     sess = session(helper)
     await sess.run("one")
-    assert len(sess.persistence) == 0
+    assert await sess.persistence.sessions() == []
 
     await sess.save()
 
@@ -345,3 +347,55 @@ async def test_run_restored_before_its_repair_is_repaired_after_loading():
     turn = await Session.from_json(sess.to_json(), agent=cities('{"name": "Kyoto"}')).resume()
 
     assert (turn.data, turn.cycles) == (City(name="Kyoto"), 2)
+
+
+class FixedStore:
+    """Returns one document for every key, and records the keys."""
+
+    def __init__(self, document):
+        self.document = document
+        self.keys = []
+
+    async def save(self, key, data): ...
+
+    async def load(self, key):
+        self.keys.append(key)
+        return self.document
+
+    async def delete(self, key): ...
+
+
+async def test_a_document_of_another_session_is_corrupt_data():
+    helper = agent(model=scripted(["Hello"]))
+    other = session(helper)
+
+    with pytest.raises(CorruptDataError, match=f'the store returned the session "{other.id}"'):
+        await Session.load(FixedStore(other.to_json()), str(uuid.uuid4()), helper)
+
+
+async def test_ids_reach_the_store_in_percent_encoding():
+    store = FixedStore(None)
+
+    for key in ("../../etc/passwd", "a:b", "ü", "a b", "%2F"):
+        with pytest.raises(SessionError):
+            await Session.load(store, key, agent(model=scripted([])))
+
+    assert store.keys == [
+        "session:..%2F..%2Fetc%2Fpasswd",
+        "session:a%3Ab",
+        "session:%C3%BC",
+        "session:a%20b",
+        "session:%252F",
+    ]
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), {"metadata": {"a": float("inf")}}, memoryview(b"{}")])
+def test_values_without_a_json_form_are_validation_errors(value):
+    with pytest.raises(ValidationError):
+        Session.from_json(value, agent(model=scripted([])))
+
+
+@pytest.mark.parametrize("value", [5, {}, [], 1.5, object()])
+async def test_a_store_that_returns_no_text_has_corrupt_data(value):
+    with pytest.raises(CorruptDataError, match="load must return a str or None"):
+        await Session.load(FixedStore(value), str(uuid.uuid4()), agent(model=scripted([])))

@@ -12,6 +12,8 @@ import pytest
 from support.sub_agent_family import call, calling, chain, echo, kept_places, once, results
 
 from turntree import Session, ToolContext, agent, session
+from turntree.execution import loop
+from turntree.store import memory
 from turntree.upp import UPPError, scripted, tool
 
 # Sessions
@@ -161,6 +163,9 @@ def test_resume_continues_inside_the_stopped_sub_agent(run, saved):
         assert state["metadata"]["status"] == ("running" if saved == "while it ran" else "interrupted")
         done = list(log)
         world.gate = None
+        assert [call.tool_name for call in sess.in_doubt] == (["second"] if saved == "while it ran" else [])
+        for pending in sess.in_doubt:
+            sess.resolve(pending, retry=True)
         turn = await sess.resume()
         return sess, turn, done, log[len(done) :]
 
@@ -312,7 +317,10 @@ def test_killed_process_loses_no_saved_data(run, tmp_path, root):
     )
 
     log = []
-    turn = run(Session.from_json(saved.read_text(), World(log).lead).resume())
+    sess = Session.from_json(saved.read_text(), World(log).lead)
+    (pending,) = sess.in_doubt
+    sess.resolve(pending, retry=True)
+    turn = run(sess.resume())
 
     assert log == ["second", "inner model", "outer model"]
     assert results(turn)[0] == "inner answer"
@@ -334,3 +342,53 @@ def test_invalid_sub_agent_session_is_rejected_with_the_path_of_the_error(run, c
 
     with pytest.raises(ValueError, match=f"checkpoints/0/subAgentStates/{key}"):
         Session.from_json(document, lead)
+
+
+# Stores that save what is new
+
+
+def nesting(rounds, look):
+    """An agent that calls an agent that calls an agent, which calls `look` in `rounds` rounds."""
+
+    def innermost(request):
+        done = sum(message.type == "tool_result" for message in request.messages)
+        return call("look", n=done) if done < rounds else "seen"
+
+    leaf = agent(model=scripted(innermost), tools=[look], execution=loop(rounds + 1))
+    middle = agent(model=calling("leaf", task="t"), tools=[leaf.to_tool("leaf")])
+    return agent(model=calling("middle", task="t"), tools=[middle.to_tool("middle")])
+
+
+async def test_store_has_the_sub_agents_of_a_run_at_any_time():
+    store, compared = memory(), []
+
+    @tool
+    async def look(n: int) -> str:
+        other = await Session.load(store, "s", lead)
+        assert [call.arguments for call in other.in_doubt] == [{"n": n}]
+        states = other.to_dict()["metadata"]["turntree"]["unfinished"]["subAgentStates"]
+        assert states == sess.to_dict()["metadata"]["turntree"]["unfinished"]["subAgentStates"]
+        compared.append(n)
+        return "seen"
+
+    lead = nesting(4, look)
+    sess = await Session.open(store, "s", lead)
+    for text in ("one", "two"):
+        await sess.run(text)
+        assert (await Session.load(store, "s", lead)).to_dict() == sess.to_dict()
+
+    assert compared == [0, 1, 2, 3, 0, 1, 2, 3]
+
+
+async def test_saved_size_of_a_sub_agent_is_linear_in_its_steps():
+    @tool(inline=True)
+    def look(n: int) -> str:
+        return f"{n} " * 100
+
+    async def size(rounds):
+        store = memory()
+        await (await Session.open(store, "s", nesting(rounds, look))).run("go")
+        return (await store.sessions())[0].bytes
+
+    few, many = await size(10), await size(40)
+    assert many < 4.5 * few

@@ -433,9 +433,30 @@ def test_capsules_with_another_name_are_refused():
         _convert_column(1, 2, **options)
     with pytest.raises(ValueError, match="incorrect name|called with"):
         _convert_column(array, schema, **options)
-    pa.Array._import_from_c_capsule(schema, array)
+    pa.Array._import_from_c_capsule(*(capsules := pa.array(["[]"]).__arrow_c_array__()))
     with pytest.raises(ValueError, match="released"):
-        _convert_column(schema, array, **options)
+        _convert_column(*capsules, **options)
+
+
+def test_capsules_belong_to_the_conversion_before_it_calls_the_application():
+    from turntree._core import _convert_column
+
+    rows = ["not a history", *HISTORIES * 20]
+    schema, array = pa.array(rows).__arrow_c_array__()
+    refused = []
+
+    def steal(issue, text):
+        with pytest.raises(pa.ArrowInvalid) as caught:
+            pa.Array._import_from_c_capsule(schema, array)
+        refused.append((issue.row, str(caught.value)))
+
+    options = {"from_": "pydantic-ai", "to": "thread-protocol", "jobs": 1, "profile": "full", "first_row": 0}
+    column, report = _convert_column(schema, array, on_error=steal, **options)
+
+    assert [row for row, _ in refused] == [0]
+    assert "released" in refused[0][1]
+    assert (report.documents, report.failed) == (len(rows) - 1, 1)
+    assert texts(pa.array(column)) == [None, *THREADS * 20]
 
 
 def test_without_pyarrow_and_zstandard_the_error_names_the_extra():

@@ -111,6 +111,9 @@ def test_trees_are_converted_and_other_objects_are_refused() -> None:
     assert [thread.thread_id for thread in tp.from_tree(tree)] == [tree.root.id]
     with pytest.raises(TypeError, match="ThreadTree or a Session, not list"):
         tp.from_tree([])  # type: ignore[arg-type]
+    for text in ("", "junk", b""):
+        with pytest.raises(TypeError, match="messages must be a Thread or a list of messages, not (str|bytes)"):
+            tp.from_upp(text)  # type: ignore[arg-type]
 
 
 def test_messages_of_other_agents_carry_their_names() -> None:

@@ -353,3 +353,67 @@ def test_the_client_accepts_every_history(client: Client) -> None:
 
     print(f"{count} histories sent, {len(failures)} not taken")
     assert failures == []
+
+
+def tool_part(state: str, dynamic: bool, **members: Any) -> dict[str, Any]:
+    named = {"type": "dynamic-tool", "toolName": "t"} if dynamic else {"type": "tool-t"}
+    return {**named, "toolCallId": f"c-{state}-{dynamic}", "state": state, "input": {"a": "input"}, **members}
+
+
+# Parts of major 7, and parts that lenient readers accept.
+PARTS_OF_7: list[dict[str, Any]] = [
+    {"type": "text", "text": "text", "citations": []},
+    {"type": "custom", "kind": "openai.compaction", "providerMetadata": {"openai": {"id": "custom"}}},
+    {"type": "reasoning-file", "mediaType": "image/png", "url": "data:image/png;base64,AAAA"},
+    {"type": "steering-message", "id": "s", "parts": [{"type": "text", "text": "steering"}]},
+    {"type": "file", "mediaType": "image/png", "url": "", "providerReference": {"openai": "stored"}},
+    {"type": "source-url", "sourceId": "1", "url": "https://source"},
+    {"type": "data-x", "data": {"x": "data"}},
+    *[
+        part
+        for dynamic in (False, True)
+        for part in [
+            tool_part("approval-requested", dynamic, approval={"id": "a", "isAutomatic": True, "requestReason": "why"}),
+            tool_part("approval-responded", dynamic, approval={"id": "b", "approved": True, "reason": "because"}),
+            tool_part("output-available", dynamic, output=1, approval={"id": "c", "approved": True}),
+            tool_part("output-available", dynamic),
+            tool_part("output-error", dynamic, errorText="failure"),
+            tool_part("output-denied", dynamic, approval={"id": "d", "approved": False, "reason": "denial"}),
+            tool_part("output-denied", dynamic),
+        ]
+    ],
+]
+
+
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+@pytest.mark.parametrize("part", PARTS_OF_7, ids=lambda part: f"{part['type']}-{part.get('state')}")
+def test_each_major_accepts_messages_of_another_major(client: Client, sdk: Any, part: dict[str, Any]) -> None:
+    messages = [{"id": "m", "role": "assistant", "parts": [{"type": "text", "text": "x"}, part]}]
+    thread = tp.from_ui_messages(messages)
+
+    written = thread.to_ui_messages(sdk)
+
+    assert client.ask(do="validate", sdk=sdk, messages=written, convert=False)["errors"] == []
+    assert thread.to_ui_messages() == messages
+    words = ["text", "custom", "AAAA", "steering", "stored", "https://source", "input", "failure", "denial", "because"]
+    lost = [word for word in words if word in json.dumps(messages) and word not in json.dumps(written)]
+    assert lost == []
+    again = tp.from_ui_messages(thread.to_ui_messages(sdk, sidecar="full"), sidecar="full")
+    assert again.core() == thread.core()
+
+
+@needs_corpus
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+def test_each_major_accepts_recorded_messages(client: Client, sdk: Any) -> None:
+    for path in sorted((Path(CORPUS or "") / "ui-streams").rglob("*.chunks.jsonl")):
+        reader = tp.UiStreamReader()
+        try:
+            for line in path.read_text("utf-8").split("\n"):
+                if line.strip():
+                    reader.feed(json.loads(line))
+        except ValidationError:
+            pass
+        written = reader.thread().to_ui_messages(sdk)
+        if written:
+            answer = client.ask(do="validate", sdk=sdk, messages=written, convert=False)
+            assert answer["errors"] == [], path.name

@@ -118,6 +118,37 @@ def test_bodies_that_are_not_streams_are_refused(body: bytes) -> None:
         tp.from_ui_stream(body)
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"junk", "has no server-sent event and begins with 'junk'"),
+        ("<html>Bad gateway</html>\n\n", "begins with '<html>Bad gateway</html>"),
+        ('[{"type":"start"}]', "begins with '\\[{"),
+        ("", "the text is empty"),
+        (b"\r\n\r\n", "the text is empty"),
+        ([b"ju", b"nk\n\n"], "begins with 'junk"),
+    ],
+)
+def test_texts_that_are_not_server_sent_events_are_refused(body: Any, reason: str) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in body if isinstance(body, list) else [body]:
+            yield piece
+
+    async def read() -> None:
+        await tp.from_ui_stream(pieces())
+
+    with pytest.raises(turntree.ValidationError, match=reason):
+        tp.from_ui_stream(body)
+    with pytest.raises(turntree.ValidationError, match=reason):
+        asyncio.run(read())
+    assert len(tp.from_ui_stream(body, errors="stop")) == 0
+
+
+@pytest.mark.parametrize("body", [b"data: [DONE]\n\n", b": keep-alive\n\n", b"\xef\xbb\xbfid: 1\n\n", []])
+def test_streams_without_chunks_are_empty_threads(body: Any) -> None:
+    assert len(tp.from_ui_stream(body)) == 0
+
+
 def test_an_unfinished_event_is_ignored_as_by_the_client() -> None:
     assert len(tp.from_ui_stream(tp.from_ui_stream([*STEP, *text("a")]).to_ui_stream_bytes()[:40])) == 0
 

@@ -132,7 +132,7 @@ def options(look: Callable[[str], dict[str, float]]) -> None:
 
 async def enough(state: ExecutionState) -> bool:
     assert_type(state.step, int)
-    assert_type(state.messages, list[Message])
+    assert_type(state.messages, Sequence[Message])
     assert_type(state.metadata, dict[str, Any])
     return state.step > 3
 

@@ -21,7 +21,7 @@ from turntree import (
     query,
     session,
 )
-from turntree.store import MemoryStore, memory
+from turntree.store import Store, memory
 from turntree.upp import Message, Thread, ToolCall, Turn
 
 
@@ -63,7 +63,7 @@ async def sessions(helper: Agent) -> None:
     assert_type(talk.state, ExecutionState | None)
     assert_type(talk.metadata, dict[str, Any])
     assert_type(talk.updated_at, datetime)
-    assert_type(memory(), MemoryStore)
+    assert_type(memory(), Store)
     assert_type(Session.from_json(talk.to_json(), helper, strict=True), Session)
     assert_type(await Session.load(memory(), talk.id, helper), Session)
     session(helper, checkpoint_interval="day")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

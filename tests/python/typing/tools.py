@@ -5,7 +5,7 @@ from typing import Any
 
 from typing_extensions import assert_type
 
-from turntree import ToolContext
+from turntree import ToolContext, Toolset, ToolsetContext, agent
 from turntree.upp import Tool, tool
 
 
@@ -46,3 +46,25 @@ def made(function: Callable[[str], bytes]) -> None:
     assert_type(tool(function)("a"), bytes)
     assert_type(tool(name="x")(function)("a"), bytes)
     assert_type(Tool("x", "does", {"type": "object"}, function)("a"), bytes)
+
+
+class Stage:
+    """An async toolset."""
+
+    async def tools(self, context: ToolsetContext) -> list[Tool[..., Any] | Callable[..., Any]]:
+        assert_type(context.agent_name, str | None)
+        assert_type(context.step, int)
+        return [add, len] if context.step else [weather]
+
+
+class Plain:
+    """A sync toolset."""
+
+    def tools(self, context: ToolsetContext) -> tuple[Tool[..., Any], ...]:
+        return () if context.cancelled else (add,)
+
+
+def toolsets() -> None:
+    worker = agent(tools=[Stage(), Plain(), add, len])
+    assert_type(worker.toolsets, tuple[Toolset, ...])
+    assert_type(worker.tools, tuple[Tool[..., Any], ...])

@@ -5,6 +5,7 @@ import json
 import logging
 import traceback
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 from providers_support import (
@@ -265,6 +266,38 @@ def test_errors_and_logs_do_not_show_the_key(run, loopback, caplog, capfd, make,
     shown = str(error) + repr(error) + json.dumps(error.to_dict()) + repr(error.__dict__)
     assert KEY not in shown + caplog.text + "".join(capfd.readouterr())
     assert error.code == ErrorCode.AUTHENTICATION_FAILED
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_errors_logs_and_recordings_hide_the_values_of_all_configured_headers(
+    run, loopback, caplog, capfd, tmp_path, is_streamed, is_recorded
+):
+    caplog.set_level(logging.DEBUG)
+    headers = {"X-Tenant": "tenant-4711", "X-Pass": "several secret words", "Cookie": "session=c00kie"}
+    quoted = "no tenant-4711, no words, not several secret words, not session=c00kie"
+    server = loopback(ErrorReply(403, quoted), strict=False)
+    path = tmp_path / "recording.json"
+    options = {"api_key": KEY, "headers": headers}
+    config = ProviderConfig(**options)
+    model = openai_compatible("m", base_url=server.base_url, **options)
+    runner = agent(model=model)
+
+    with replay(path, "record") if is_recorded else nullcontext(), pytest.raises(UPPError) as caught:
+        run(streamed(runner, "Hi") if is_streamed else runner.run("Hi"))
+
+    error = caught.value
+    shown = str(error) + repr(error) + json.dumps(error.to_dict()) + repr(error.__dict__)
+    shown += (
+        repr((config, model, runner))
+        + "".join(traceback.format_exception(error))
+        + caplog.text
+        + "".join(capfd.readouterr())
+    )
+    shown += path.read_text() if is_recorded else ""
+    for value in ("tenant-4711", "several secret words", "session=c00kie"):
+        assert value not in shown
+    assert {name: server.requests[0].headers[name.lower()] for name in headers} == headers
 
 
 def test_stream_error_does_not_show_the_key(run, loopback):

@@ -1,10 +1,14 @@
 """Exchanges recorded with the loopback server and replayed without it. UPP-1.2 §9 (transport), docs/replay.md."""
 
 import asyncio
+import contextlib
 import importlib.util
 import json
+import stat
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -239,6 +243,128 @@ def test_two_processes_record_into_one_file(tmp_path):
 
     assert replay(path).recorded == 10
     assert [entry.name for entry in tmp_path.iterdir()] == ["shared.json"]
+
+
+RECORD_ONE = (
+    "import sys; from turntree.upp import llm, openai, replay\n"
+    "with replay(sys.argv[1], 'auto'):\n"
+    "    model = openai('gpt', 'completions', base_url=sys.argv[2], api_key='k-0123456789')\n"
+    "    llm(model=model).generate_sync(sys.argv[3])\n"
+)
+
+# Holds the lock of a recording until it is killed.
+HOLD_LOCK = (
+    "import fcntl, sys, time\n"
+    "file = open(sys.argv[1] + '.lock', 'w'); fcntl.flock(file, fcntl.LOCK_EX)\n"
+    "print('locked', flush=True); time.sleep(60)\n"
+)
+
+
+def record(path, url, text="Hi"):
+    with replay(path, "record"):
+        return chat(url, api_key=KEY).run_sync(text).response.text
+
+
+def test_lock_file_of_an_ended_process_does_not_delay_a_recording(tmp_path):
+    path = tmp_path / "one.json"
+    (tmp_path / "one.json.lock").touch()
+
+    with serve(["Hello."]) as server:
+        record(path, server.base_url)
+
+    assert replay(path).recorded == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["one.json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="fcntl")
+def test_killed_owner_of_the_lock_is_replaced_and_no_exchange_is_lost(tmp_path):
+    path = tmp_path / "shared.json"
+    owner = subprocess.Popen([sys.executable, "-c", HOLD_LOCK, str(path)], stdout=subprocess.PIPE)
+    assert owner.stdout.readline() == b"locked\n"
+    with serve(["Hello."] * 2) as server:
+        recorders = [
+            subprocess.Popen([sys.executable, "-c", RECORD_ONE, str(path), server.base_url, text]) for text in "ab"
+        ]
+        while len(server.requests) < 2:
+            time.sleep(0.01)  # the poll interval
+        assert [recorder.poll() for recorder in recorders] == [None, None]
+        owner.kill()
+        owner.communicate()
+
+        assert [recorder.wait(30) for recorder in recorders] == [0, 0]
+
+    assert replay(path).recorded == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file modes of POSIX")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_recording_again_keeps_the_mode_of_the_file(tmp_path, mode):
+    path = tmp_path / "one.json"
+    with serve(["Hello."] * 2) as server:
+        record(path, server.base_url)
+        path.chmod(mode)
+        record(path, server.base_url)
+
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links need a privilege")
+@pytest.mark.parametrize("exists", [True, False])
+def test_recording_through_a_symbolic_link_changes_its_target(tmp_path, exists):
+    target, link, other = tmp_path / "data" / "one.json", tmp_path / "link.json", tmp_path / "other.json"
+    target.parent.mkdir()
+    other.symlink_to("link.json")
+    link.symlink_to("data/one.json")
+    with serve(["Hello."] * 2) as server:
+        if exists:
+            record(target, server.base_url)
+        record(other, server.base_url, "through the link")
+
+    assert link.is_symlink()
+    assert other.is_symlink()
+    assert "through the link" in target.read_text()
+    assert sorted(entry.name for entry in tmp_path.rglob("*")) == ["data", "link.json", "one.json", "other.json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files in place of folders")
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("make", WIRES, ids=lambda make: make.__name__)
+def test_run_fails_if_its_recording_cannot_be_written(run, tmp_path, make, is_streamed):
+    folder = tmp_path / "folder"
+    with serve(["Hello."]) as server:
+        tape = replay(folder / "one.json", "record")
+        folder.write_text("a file instead of the folder")
+
+        with pytest.raises(UPPError) as caught:
+            run(ask(make(server.base_url, api_key=KEY, transport=tape), "Hi", is_streamed))
+        with pytest.raises(OSError, match=r"one\.json"):
+            tape.save()
+
+    assert str(folder / "one.json") in caught.value.message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files in place of folders")
+def test_block_fails_if_its_recording_cannot_be_written(run, tmp_path):
+    folder = tmp_path / "folder"
+
+    def record_stream(url):
+        with replay(folder / "one.json", "record"):
+            folder.write_text("a file instead of the folder")
+            with contextlib.suppress(UPPError):
+                run(ask(chat(url, api_key=KEY), "Hi", is_streamed=True))
+
+    with serve(["Hello."]) as server, pytest.raises(OSError, match=r"folder.one\.json"):
+        record_stream(server.base_url)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_device_is_not_replaced_by_a_recording():
+    with serve(["Hello."]) as server:
+        tape = replay("/dev/full", "record")
+        with pytest.raises(UPPError, match="/dev/full: it is not a file"):
+            chat(server.base_url, api_key=KEY, transport=tape).run_sync("Hi")
+
+    assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
 
 
 @pytest.mark.parametrize(

@@ -74,10 +74,13 @@ impl CustomScope {
         let provider = self.driver.model.provider();
         let mut machine = Machine::new(setup, state)
             .map_err(|error| UppError::invalid_request(provider, error.to_string()).with_cause(error))?;
+        let toolsets = self.driver.ports.toolsets.as_ref().map(|toolsets| toolsets.with_strategy(strategy));
+        let driver =
+            Driver { ports: DriverPorts { toolsets, ..self.driver.ports.clone() }, ..self.driver.clone() };
         let Some(events) = &self.events else {
-            return self.driver.run(&mut machine).await;
+            return driver.run(&mut machine).await;
         };
-        let mut stream = AgentStream::new(machine, self.driver.clone());
+        let mut stream = AgentStream::new(machine, driver);
         while let Some(event) = stream.next().await {
             events.push(event?).await;
         }

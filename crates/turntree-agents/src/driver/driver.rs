@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::driver::agent_layer::AgentMiddlewareLayer;
 use crate::driver::model_layer::ModelMiddlewareLayer;
+use crate::driver::tools_in_force::Toolsets;
 use crate::host::event_queue::EventQueue;
 use crate::host::hook_set::HookSet;
 use crate::host::host::Host;
@@ -51,7 +52,7 @@ pub struct Driver {
     pub model: Arc<dyn Model>,
     /// The application.
     pub host: Arc<dyn Host>,
-    /// The agent's tools, in the order of their definitions.
+    /// The agent's tools at the start, in the order of their definitions. Toolsets can add others at each step.
     pub tools: Arc<[Tool]>,
     /// The agent and the run.
     pub identity: Arc<RunIdentity>,
@@ -79,6 +80,8 @@ pub(crate) struct DriverConfig {
     /// True if a custom strategy drives this machine as a part of its run. Middleware and spans of the agent enclose the
     /// whole run, so they are not applied again.
     pub(crate) is_nested: bool,
+    /// True if the tools include those of the toolsets, which were asked just now.
+    pub(crate) has_current_tools: bool,
 }
 
 /// The optional collaborators of a driver.
@@ -96,6 +99,8 @@ pub(crate) struct DriverPorts {
     pub(crate) parent: Option<Arc<ParentRun>>,
     /// The strategy of the application, if the agent has one.
     pub(crate) custom_strategy: Option<CustomHandle>,
+    /// The toolsets of the agent, if it has some.
+    pub(crate) toolsets: Option<Arc<Toolsets>>,
 }
 
 impl fmt::Debug for Driver {
@@ -119,9 +124,20 @@ impl Driver {
             max_depth: DEFAULT_DEPTH,
             suppressed_hooks: HookSet::empty(),
             is_nested: false,
+            has_current_tools: false,
         };
         let (structure, cancellation) = (None, None);
         Self { model, host, tools, identity, structure, cancellation, config, ports: DriverPorts::default() }
+    }
+
+    /// True if the run has tools or toolsets.
+    pub(super) fn has_tools(&self) -> bool {
+        !self.tools.is_empty() || self.ports.toolsets.is_some()
+    }
+
+    /// True if the tool at this index is one of the agent's own, and not one of a toolset.
+    pub(super) fn is_own_tool(&self, index: usize) -> bool {
+        self.ports.toolsets.as_ref().is_none_or(|toolsets| index < toolsets.own_count())
     }
 
     /// Describes this run to the runs that its tools start. A call of a bare model is not a run of an agent: its tools
@@ -131,7 +147,7 @@ impl Driver {
         inherited_model: &InheritedModel,
         cancellation: &CancellationToken,
     ) -> Option<Arc<ParentRun>> {
-        if self.config.protocol == Protocol::Upp || self.tools.is_empty() {
+        if self.config.protocol == Protocol::Upp || !self.has_tools() {
             return self.ports.parent.clone();
         }
         Some(Arc::new(ParentRun {

@@ -17,6 +17,7 @@ pub mod stream;
 mod telemetry;
 mod tool_call;
 mod tool_round;
+pub(crate) mod tools_in_force;
 
 pub use driver::{Driver, Protocol};
 pub use stream::AgentStream;

@@ -121,14 +121,16 @@ impl ModelMiddlewareLayer {
         Ok(driver)
     }
 
-    /// The tools that are offered to the model.
-    pub(super) fn offered(&self) -> Arc<[ToolDefinition]> {
-        self.context.llm_request().map(|request| request.tools).unwrap_or_default()
+    /// The tools that are offered to the model: those of the request after the hooks, and the tools of toolsets, which
+    /// the hooks do not see.
+    pub(super) fn offered(&self, of_toolsets: &[ToolDefinition]) -> Arc<[ToolDefinition]> {
+        let offered = self.context.llm_request().map(|request| request.tools).unwrap_or_default();
+        if of_toolsets.is_empty() { offered } else { offered.iter().chain(of_toolsets).cloned().collect() }
     }
 
-    /// True if the tool is offered to the model.
+    /// True if one of the agent's own tools is offered to the model.
     pub(super) fn offers(&self, tool: &str) -> bool {
-        self.offered().iter().any(|offered| offered.name == tool)
+        self.offered(&[]).iter().any(|offered| offered.name == tool)
     }
 
     /// Stores the response in the context.

@@ -14,11 +14,12 @@ use tokio_util::sync::CancellationToken;
 use crate::driver::agent_layer::hook_failure;
 use crate::driver::driver::{Driver, Next, Protocol};
 use crate::driver::run_trace::RunTrace;
+use crate::driver::tools_in_force::{ToolsError, ToolsInForce};
 use crate::host::error::{HostError, HostErrorKind};
 use crate::host::event_queue::EventQueue;
 use crate::host::hook_set::HookSet;
 use crate::host::host::StepResult;
-use crate::machine::machine::Machine;
+use crate::machine::machine::{Machine, ToolUse};
 use crate::types::action::{Abort, Action, ActionResult, Boundary, Notification, Stamp};
 use crate::types::approval::ApprovalRequired;
 use crate::types::event::{
@@ -138,14 +139,22 @@ pub(super) struct RunLoop<'a> {
 impl RunLoop<'_> {
     /// Executes actions until the machine is done.
     async fn work(&self, machine: &mut Machine, fold: &mut Fold) -> Result<Arc<Turn>, UppError> {
+        let mut tools = ToolsInForce::new(self.driver);
         loop {
+            if tools.is_due(self.driver, machine)
+                && let Err(error) = Box::pin(tools.update(self.driver, machine, &self.cancellation)).await
+            {
+                self.take(machine, tools_failure(machine, error)?)?;
+                continue;
+            }
             let result = match machine.next() {
                 Action::Stamp => ActionResult::Stamp(self.stamp()),
                 Action::CallModel(request) => {
+                    tools.expire();
                     ActionResult::Answer(self.call_model(machine.state().step(), request, fold).await)
                 }
                 Action::RunTools(round) => {
-                    self.run_tools(machine, &round).await?;
+                    self.run_tools(machine, &round, &tools.tools).await?;
                     continue;
                 }
                 Action::Execute => Box::pin(self.execute(machine)).await?,
@@ -163,18 +172,28 @@ impl RunLoop<'_> {
                 Action::Done(turn) => return Ok(turn),
                 Action::Failed(error) => return Err(error),
             };
-            if let (ActionResult::Failed(_), Some(recorder)) = (&result, &self.driver.ports.recorder) {
-                recorder.record_failure(machine.state());
-            }
-            self.feed(machine, result)?;
+            self.take(machine, result)?;
         }
+    }
+
+    /// Feeds the result of an action. Stores the state before a failure, to resume from.
+    fn take(&self, machine: &mut Machine, result: ActionResult) -> Result<(), UppError> {
+        if let (ActionResult::Failed(_), Some(recorder)) = (&result, &self.driver.ports.recorder) {
+            recorder.record_failure(machine.state());
+        }
+        self.feed(machine, result)?;
+        if let (Some(state), Some(recorder)) = (machine.take_resumable(), &self.driver.ports.recorder) {
+            recorder.record_failure(&state);
+        }
+        Ok(())
     }
 
     /// The error of a run that waits for approval. The machine does not receive it: its state waits for the decisions.
     fn approval_required(&self, machine: &Machine, calls: Vec<Arc<ToolCall>>) -> UppError {
-        let required = ApprovalRequired { calls, session_id: self.driver.identity.session_id.clone() };
+        let session_id = self.driver.identity.session_id.clone();
+        let required = ApprovalRequired { calls, is_in_doubt: false, session_id };
         let error = UppError::invalid_request(self.provider(), required.to_string()).with_cause(required);
-        match machine.state().collected.turn() {
+        match machine.waiting_turn(self.stamp()) {
             Ok(turn) => failure::attach(error, turn),
             Err(_) => error,
         }
@@ -220,7 +239,14 @@ impl RunLoop<'_> {
         let Some(layer) = &self.driver.ports.model_middleware else {
             return self.send_request(request, fold).await;
         };
-        let response = self.send_request(ModelRequest { tools: layer.offered(), ..request }, fold).await?;
+        let of_toolsets = self
+            .driver
+            .ports
+            .toolsets
+            .as_ref()
+            .and_then(|toolsets| request.tools.get(toolsets.own_count()..));
+        let tools = layer.offered(of_toolsets.unwrap_or_default());
+        let response = self.send_request(ModelRequest { tools, ..request }, fold).await?;
         layer.set_response(&response);
         Ok(response)
     }
@@ -351,11 +377,17 @@ impl RunLoop<'_> {
             || self.driver.ports.agent_middleware.as_ref().is_some_and(|layer| layer.wants_events())
     }
 
+    /// Sends an event to the middleware.
+    async fn show_event(&self, event: &AgentStreamEvent) -> Result<(), UppError> {
+        match &self.driver.ports.agent_middleware {
+            Some(layer) => layer.event(event).await,
+            None => Ok(()),
+        }
+    }
+
     /// Sends an event to the middleware, then to the consumer.
     async fn send_event(&self, event: AgentStreamEvent) -> Result<(), UppError> {
-        if let Some(layer) = &self.driver.ports.agent_middleware {
-            layer.event(&event).await?;
-        }
+        self.show_event(&event).await?;
         if let Some(events) = &self.driver.ports.events {
             events.push(event);
         }
@@ -398,6 +430,7 @@ impl RunLoop<'_> {
         let recorder = self.driver.ports.recorder.as_ref();
         let recorded = recorder.and_then(|recorder| recorder.record(boundary, machine.state()));
         let saving = recorder.and_then(|recorder| recorder.save(boundary, machine.state()));
+        let unsaved = recorder.filter(|_| recorded.is_some() && saving.is_none());
         if let Some(saving) = saving
             && let Err(error) = saving.await
         {
@@ -411,7 +444,15 @@ impl RunLoop<'_> {
         let saved = outcome.as_ref().ok().and_then(Clone::clone);
         if let Some(checkpoint_id) = recorded.or(saved).filter(|_| self.has_event_consumer()) {
             let data = UapData::Checkpoint(CheckpointMade { checkpoint_id, extra: Extra::new() });
-            if let Err(error) = self.send_event(self.uap(machine.state().step(), data)).await {
+            let event = self.uap(machine.state().step(), data);
+            let sent = match (unsaved, &self.driver.ports.events) {
+                (Some(recorder), Some(events)) => {
+                    let seen = self.show_event(&event).await;
+                    seen.map(|()| recorder.send_when_saved(events, event))
+                }
+                _ => self.send_event(event).await,
+            };
+            if let Err(error) = sent {
                 return hook_failure(error);
             }
         }
@@ -469,5 +510,16 @@ impl RunLoop<'_> {
 
     fn stamp(&self) -> Stamp {
         Stamp { id: self.driver.host.ids().string(), at: self.driver.host.clock().now() }
+    }
+}
+
+/// The result of an action whose tools could not be asked for. A round that is being resumed does not fail: the run stops
+/// and can be resumed again.
+fn tools_failure(machine: &Machine, error: ToolsError) -> Result<ActionResult, UppError> {
+    match error {
+        ToolsError::Failed(error) if machine.tool_use() == Some(ToolUse::Request) => {
+            Ok(ActionResult::Failed(error))
+        }
+        error => Err(error.into()),
     }
 }

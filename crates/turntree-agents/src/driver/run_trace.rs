@@ -6,6 +6,7 @@ use crate::driver::driver::{Driver, Protocol};
 use crate::driver::telemetry::{
     AgentOperation, StepOperation, ToolLoopOperation, ToolOperation, TurnOutcome,
 };
+use crate::host::tool::Tool;
 use crate::machine::machine::Machine;
 use crate::types::action::Notification;
 use turntree_core::message::{ToolCall, Turn};
@@ -54,7 +55,7 @@ impl RunTrace {
                 model,
                 input: machine.state().messages(),
             }),
-            Protocol::Upp if !driver.tools.is_empty() => start(&ToolLoopOperation { model }),
+            Protocol::Upp if driver.has_tools() => start(&ToolLoopOperation { model }),
             Protocol::Upp => SpanGuard::default(),
         };
         Self(Some(Box::new(Spans { tracer, step: Mutex::default(), run })))
@@ -112,10 +113,10 @@ impl RunTrace {
         spans.start(&operation, driver)
     }
 
-    /// Starts the span of a tool call. `tool` is the index of the agent's tool.
-    pub(super) fn tool(&self, driver: &Driver, call: &ToolCall, tool: Option<usize>) -> SpanGuard {
+    /// Starts the span of a tool call. `tool` is `None` for an unknown tool.
+    pub(super) fn tool(&self, driver: &Driver, call: &ToolCall, tool: Option<&Tool>) -> SpanGuard {
         let Some(spans) = self.0.as_deref() else { return SpanGuard::default() };
-        let definition = tool.and_then(|tool| driver.tools.get(tool)).map(|tool| &tool.definition);
+        let definition = tool.map(|tool| &tool.definition);
         spans.start(&ToolOperation { call, definition }, driver)
     }
 }

@@ -17,15 +17,36 @@ use crate::host::error::{HostError, HostErrorKind};
 use crate::host::hook_set::HookSet;
 use crate::host::host::{Approval, BeforeCall};
 use crate::host::progress::Progress;
+use crate::host::tool::Tool;
 use crate::host::tool_invocation::ToolInvocation;
 use crate::types::action::{CallState, ToolOutcome, ToolReturn, ToolRound};
 use crate::types::approval::{ApprovalDecision, Verdict};
+use crate::types::resolution::{Resolution, ResolvedCall};
+use crate::types::structure::{Structure, Violation};
 use turntree_core::json::{Extra, RawJson};
+use turntree_core::limits::Limits;
 use turntree_core::message::event::{ToolExecutionEnd, ToolExecutionStart};
+use turntree_core::message::fold::are_over_limits;
 use turntree_core::message::{Delta, StreamEvent, ToolCall, ToolExecution};
 use turntree_core::telemetry::{Aborted, Exception, Span, SpanGuard};
 use turntree_upp::UppError;
 use turntree_upp::telemetry::ErrorOutcome;
+
+/// The calls of one response and the tools that the run has at this step.
+#[derive(Clone, Copy)]
+pub(super) struct CallsOfRound<'a> {
+    pub(super) round: &'a ToolRound,
+    pub(super) tools: &'a Arc<[Tool]>,
+    pub(super) step: u32,
+}
+
+impl CallsOfRound<'_> {
+    /// The tool of a call; `None` for an unknown tool.
+    fn tool(&self, position: usize) -> Option<(usize, &Tool)> {
+        let index = self.round.tools.get(position).copied().flatten()?;
+        Some((index, self.tools.get(index)?))
+    }
+}
 
 /// Why a call has no result, or not yet.
 pub(super) enum CallStop {
@@ -33,6 +54,8 @@ pub(super) enum CallStop {
     Round(UppError),
     /// An error that ends the run at once.
     Run(UppError),
+    /// The approval handler has approved the call. The approval is stored before the tool is called.
+    Approved(Box<ApprovedCall>),
     /// The call needs approval. The run stops after the other calls have finished.
     AwaitingApproval(Arc<ToolCall>),
     /// The tool has returned. The return value is stored in the state before the hooks after the call run.
@@ -41,6 +64,35 @@ pub(super) enum CallStop {
 
 /// The result of a call.
 pub(super) type CallResult = Result<ToolOutcome, CallStop>;
+
+/// A call that the approval handler has approved.
+pub(super) struct ApprovedCall {
+    call: Arc<ToolCall>,
+    /// The span of the call; it continues.
+    span: SpanGuard,
+}
+
+/// What is left to do of a call.
+pub(super) enum Rest {
+    /// Everything.
+    All,
+    /// The call of the tool, and the hooks after it.
+    Tool(Box<ApprovedCall>),
+    /// The hooks after the call.
+    Hooks(Box<CallOutcome>),
+    /// Nothing: its approval could not be stored, for this reason.
+    Nothing(Box<ApprovedCall>, UppError),
+}
+
+impl Rest {
+    fn take_span(&mut self) -> Option<SpanGuard> {
+        match self {
+            Self::All => None,
+            Self::Tool(approved) | Self::Nothing(approved, _) => Some(std::mem::take(&mut approved.span)),
+            Self::Hooks(returned) => Some(std::mem::take(&mut returned.span)),
+        }
+    }
+}
 
 /// The return value of a tool, with the error if it failed. The error can contain the application's exception, which the
 /// serialized state cannot.
@@ -60,32 +112,32 @@ impl From<ToolReturn> for CallOutcome {
 }
 
 impl RunLoop<'_> {
-    /// Runs one call of a round; `returned` is set if the tool has already returned and only the hooks after it remain.
+    /// Runs the rest of one call of a round.
     pub(super) async fn run_call(
         &self,
-        round: &ToolRound,
+        calls: CallsOfRound<'_>,
         position: usize,
-        step: u32,
-        mut returned: Option<CallOutcome>,
+        mut rest: Rest,
     ) -> (usize, CallResult) {
-        let Some(call) = round.call(position) else {
+        let Some(call) = calls.round.call(position) else {
             let message = format!("the tool round has no call at position {position}");
             return (position, Err(CallStop::Run(UppError::invalid_request(self.provider(), message))));
         };
         self.suspend_if_closing().await;
-        if returned.is_none()
+        if matches!(rest, Rest::All)
             && let Err(error) = self.emit(|| self.start_event(position, call)).await
         {
             return (position, Err(CallStop::Run(error)));
         }
-        let tool = round.tools.get(position).copied().flatten();
-        let span = match &mut returned {
-            Some(returned) => std::mem::take(&mut returned.span),
-            None => self.trace.tool(self.driver, call, tool),
-        };
-        let outcome = self.continue_call(round, position, call, step, returned, span.span()).await;
+        let tool = || calls.tool(position).map(|(_, tool)| tool);
+        let span = rest.take_span().unwrap_or_else(|| self.trace.tool(self.driver, call, tool()));
+        let outcome = self.continue_call(calls, position, call, rest, span.span()).await;
         match outcome {
-            // The call continues after its return value is stored.
+            // The call continues after its approval or its return value is stored.
+            Err(CallStop::Approved(mut approved)) => {
+                approved.span = span;
+                return (position, Err(CallStop::Approved(approved)));
+            }
             Err(CallStop::Returned(mut returned)) => {
                 returned.span = span;
                 return (position, Err(CallStop::Returned(returned)));
@@ -106,35 +158,37 @@ impl RunLoop<'_> {
     /// Continues a call from its state.
     async fn continue_call(
         &self,
-        round: &ToolRound,
+        calls: CallsOfRound<'_>,
         position: usize,
         call: &ToolCall,
-        step: u32,
-        returned: Option<CallOutcome>,
+        rest: Rest,
         span: Option<&Arc<dyn Span>>,
     ) -> CallResult {
-        let progress = match (returned, round.begun(position)) {
-            (Some(returned), _) => CallProgress::Returned(returned),
-            (None, Some(CallState::Returned(returned))) => CallProgress::Returned(returned.clone().into()),
-            (
-                None,
-                Some(CallState::Decided(ApprovalDecision { call, verdict: Verdict::Denied { reason } })),
-            ) => {
-                return Ok(denied(call, reason.as_deref()));
+        let CallsOfRound { round, step, .. } = calls;
+        let progress = match (rest, round.begun(position)) {
+            (Rest::Nothing(_, error), _) => return Err(CallStop::Round(error)),
+            (Rest::Hooks(returned), _) => CallProgress::Returned(*returned),
+            (Rest::Tool(approved), _) => CallProgress::Approved(approved.call),
+            (Rest::All, Some(CallState::Returned(returned))) => {
+                CallProgress::Returned(returned.clone().into())
             }
-            (None, Some(CallState::Decided(ApprovalDecision { call, .. }))) => {
-                CallProgress::Approved(Arc::clone(call))
-            }
-            (None, _) => CallProgress::NotStarted,
+            (Rest::All, Some(CallState::Resolved(resolved))) => return Ok(outcome_of(resolved)),
+            (Rest::All, Some(CallState::Decided(ApprovalDecision { call, verdict }))) => match verdict {
+                Verdict::Denied { reason } => return Ok(denied(call, reason.as_deref())),
+                Verdict::Approved => CallProgress::Approved(Arc::clone(call)),
+            },
+            (Rest::All, _) => CallProgress::NotStarted,
         };
-        let tool = round.tools.get(position).copied().flatten();
-        let Some(tool) = tool.filter(|_| self.offers(&call.tool_name)) else {
+        let Some((index, tool)) =
+            calls.tool(position).filter(|(index, _)| self.offers(*index, &call.tool_name))
+        else {
             return Ok(rejected(call, &format!("Tool '{}' not found", call.tool_name)));
         };
         let invocation = |call: Arc<ToolCall>| {
             Arc::new(ToolInvocation {
                 call,
-                tool,
+                tool: index,
+                binding: tool.binding.clone(),
                 position,
                 step,
                 identity: Arc::clone(&self.driver.identity),
@@ -142,16 +196,17 @@ impl RunLoop<'_> {
                 cancellation: self.cancellation.clone(),
                 span: span.cloned(),
                 message: Arc::clone(&round.message),
+                round: Arc::clone(&round.id),
                 parent_run: self.parent_run.clone(),
                 progress: self.progress(position),
             })
         };
         match progress {
-            CallProgress::NotStarted => self.run_known(invocation(Arc::new(call.clone()))).await,
+            CallProgress::NotStarted => self.run_known(tool, invocation(Arc::new(call.clone()))).await,
             // The hooks before the call ran before the approval was requested.
-            CallProgress::Approved(call) => self.run_approved(invocation(call), Some(true)).await,
+            CallProgress::Approved(call) => self.run_approved(tool, invocation(call), Some(true)).await,
             CallProgress::Returned(returned) => {
-                self.run_after(invocation(Arc::clone(&returned.returned.call)), returned).await
+                self.run_after(tool, invocation(Arc::clone(&returned.returned.call)), returned).await
             }
         }
     }
@@ -163,32 +218,42 @@ impl RunLoop<'_> {
         }
     }
 
-    /// True if the tool is offered to the model: middleware can withdraw tools.
-    fn offers(&self, tool: &str) -> bool {
-        self.driver.ports.model_middleware.as_ref().is_none_or(|layer| layer.offers(tool))
+    /// True if the tool is offered to the model: middleware can withdraw the agent's own tools.
+    fn offers(&self, tool: usize, name: &str) -> bool {
+        let is_own = self.driver.is_own_tool(tool);
+        let layer = self.driver.ports.model_middleware.as_ref().filter(|_| is_own);
+        layer.is_none_or(|layer| layer.offers(name))
     }
 
-    async fn run_known(&self, invocation: Arc<ToolInvocation>) -> CallResult {
-        let invocation = match self.before(invocation).await {
+    async fn run_known(&self, tool: &Tool, invocation: Arc<ToolInvocation>) -> CallResult {
+        let invocation = match self.before(tool, invocation).await {
             Ok(Before::Go(invocation)) => invocation,
             Ok(Before::Skip(invocation)) => return Ok(rejected(&invocation.call, "Tool execution skipped")),
             Err((invocation, error)) => {
                 return self.failed(&invocation, error, ApprovalAndDuration::default()).await;
             }
         };
-        let approved = match self.approve(&invocation).await? {
-            Some(Approval::Denied) => return Ok(denied(&invocation.call, None)),
-            Some(Approval::Ask) => return Err(CallStop::AwaitingApproval(Arc::clone(&invocation.call))),
-            Some(Approval::Granted) => Some(true),
-            None => None,
-        };
-        self.run_approved(invocation, approved).await
+        let call = || Arc::clone(&invocation.call);
+        match self.approve(tool, &invocation).await? {
+            Some(Approval::Denied) => Ok(denied(&invocation.call, None)),
+            Some(Approval::Ask) => Err(CallStop::AwaitingApproval(call())),
+            Some(Approval::Granted) if self.driver.ports.recorder.is_some() => {
+                Err(CallStop::Approved(Box::new(ApprovedCall { call: call(), span: SpanGuard::default() })))
+            }
+            Some(Approval::Granted) => self.run_approved(tool, invocation, Some(true)).await,
+            None => self.run_approved(tool, invocation, None).await,
+        }
     }
 
-    async fn run_approved(&self, invocation: Arc<ToolInvocation>, approved: Option<bool>) -> CallResult {
+    async fn run_approved(
+        &self,
+        tool: &Tool,
+        invocation: Arc<ToolInvocation>,
+        approved: Option<bool>,
+    ) -> CallResult {
         self.suspend_if_closing().await;
         let began = self.driver.host.clock().now().milliseconds();
-        let result = self.call(&invocation).await;
+        let result = self.call(tool, &invocation).await;
         let ended = self.driver.host.clock().now().milliseconds();
         let record = ApprovalAndDuration { approved, duration: ended.abs_diff(began) };
         match result {
@@ -205,11 +270,16 @@ impl RunLoop<'_> {
     }
 
     /// Calls the hooks after a call and returns its result.
-    async fn run_after(&self, invocation: Arc<ToolInvocation>, returned: CallOutcome) -> CallResult {
+    async fn run_after(
+        &self,
+        tool: &Tool,
+        invocation: Arc<ToolInvocation>,
+        returned: CallOutcome,
+    ) -> CallResult {
         let ToolReturn { result, duration, approved, .. } = returned.returned;
         let record = ApprovalAndDuration { approved, duration };
         let result = match returned.error {
-            None => self.after(&invocation, result).await,
+            None => self.after(tool, &invocation, result).await,
             Some(error) => Err(error),
         };
         match result {
@@ -225,11 +295,14 @@ impl RunLoop<'_> {
     }
 
     /// Calls the tool. An agent that serves as a tool runs inside this future.
-    async fn call(&self, invocation: &Arc<ToolInvocation>) -> Result<RawJson, HostError> {
+    async fn call(&self, tool: &Tool, invocation: &Arc<ToolInvocation>) -> Result<RawJson, HostError> {
         let driver = self.driver;
-        let agent = driver.tools.get(invocation.tool).and_then(|tool| tool.agent.as_ref());
-        let result = match agent {
-            Some(agent) => {
+        check_limits(&invocation.call.arguments)?;
+        if let Some(schema) = &tool.arguments {
+            check_arguments(schema, &invocation.call.arguments)?;
+        }
+        let result = match (&tool.agent, &tool.function) {
+            (Some(agent), _) => {
                 let events = driver.ports.events.as_deref().filter(|_| driver.config.sub_agent_events);
                 let caller = CallerRun {
                     host: &driver.host,
@@ -247,7 +320,11 @@ impl RunLoop<'_> {
                 })
                 .await
             }
-            None => driver.host.call_tool(Arc::clone(invocation)).await,
+            // The host finds only the agent's own tools by their index.
+            (None, Some(function)) if !driver.is_own_tool(invocation.tool) => {
+                function(Arc::clone(invocation)).await
+            }
+            (None, _) => driver.host.call_tool(Arc::clone(invocation)).await,
         };
         if let Some(progress) = &invocation.progress {
             progress.end();
@@ -257,6 +334,7 @@ impl RunLoop<'_> {
 
     async fn before(
         &self,
+        tool: &Tool,
         invocation: Arc<ToolInvocation>,
     ) -> Result<Before, (Arc<ToolInvocation>, HostError)> {
         if self.has(HookSet::TOOL_CALL)
@@ -264,7 +342,7 @@ impl RunLoop<'_> {
         {
             return Err((invocation, error));
         }
-        if let Err(error) = self.notify_middleware(&invocation, None).await {
+        if let Err(error) = self.notify_middleware(tool, &invocation, None).await {
             return Err((invocation, error));
         }
         if !self.has(HookSet::BEFORE_CALL) {
@@ -283,10 +361,12 @@ impl RunLoop<'_> {
         }
     }
 
-    async fn approve(&self, invocation: &Arc<ToolInvocation>) -> Result<Option<Approval>, CallStop> {
-        let requires_approval =
-            self.driver.tools.get(invocation.tool).is_some_and(|tool| tool.requires_approval);
-        if !requires_approval {
+    async fn approve(
+        &self,
+        tool: &Tool,
+        invocation: &Arc<ToolInvocation>,
+    ) -> Result<Option<Approval>, CallStop> {
+        if !tool.requires_approval {
             return Ok(None);
         }
         self.suspend_if_closing().await;
@@ -296,26 +376,30 @@ impl RunLoop<'_> {
         }
     }
 
-    async fn after(&self, invocation: &Arc<ToolInvocation>, result: RawJson) -> Result<RawJson, HostError> {
+    async fn after(
+        &self,
+        tool: &Tool,
+        invocation: &Arc<ToolInvocation>,
+        result: RawJson,
+    ) -> Result<RawJson, HostError> {
         let result = if self.has(HookSet::AFTER_CALL) {
             let replaced = self.driver.host.on_after_call(Arc::clone(invocation), result.clone()).await?;
             replaced.unwrap_or(result)
         } else {
             result
         };
-        self.notify_middleware(invocation, Some(&result)).await?;
+        self.notify_middleware(tool, invocation, Some(&result)).await?;
         Ok(result)
     }
 
     /// Calls the middleware's hooks for a tool call or its result.
     async fn notify_middleware(
         &self,
+        tool: &Tool,
         invocation: &ToolInvocation,
         result: Option<&RawJson>,
     ) -> Result<(), HostError> {
-        let (Some(layer), Some(tool)) =
-            (&self.driver.ports.model_middleware, self.driver.tools.get(invocation.tool))
-        else {
+        let Some(layer) = &self.driver.ports.model_middleware else {
             return Ok(());
         };
         self.suspend_if_closing().await;
@@ -379,7 +463,9 @@ impl RunLoop<'_> {
             Err(CallStop::Round(error) | CallStop::Run(error)) => {
                 (RawJson::from_str_value(&error.message), true)
             }
-            Err(CallStop::AwaitingApproval(_) | CallStop::Returned(_)) => (RawJson::default(), false),
+            Err(CallStop::Approved(_) | CallStop::AwaitingApproval(_) | CallStop::Returned(_)) => {
+                (RawJson::default(), false)
+            }
         };
         let delta = ToolExecutionEnd {
             tool_call_id: call.tool_call_id.clone(),
@@ -391,6 +477,28 @@ impl RunLoop<'_> {
         };
         StreamEvent::new(index(position), Delta::ToolExecutionEnd(delta))
     }
+}
+
+/// Validates the arguments of a call.
+/// Refuses arguments whose text was kept because it exceeds a limit.
+fn check_limits(arguments: &RawJson) -> Result<(), HostError> {
+    if !are_over_limits(arguments) {
+        return Ok(());
+    }
+    let depth = Limits::PAYLOAD.depth;
+    let rule = "Invalid arguments. They have more than";
+    Err(HostError::invalid_arguments(format!(
+        "{rule} {depth} levels of objects and arrays, or too many values"
+    )))
+}
+
+fn check_arguments(schema: &Structure, arguments: &RawJson) -> Result<(), HostError> {
+    let violations = schema.violations(arguments);
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let list = Violation::list(&violations, "; ").replace("the answer: ", "");
+    Err(HostError::invalid_arguments(format!("Invalid arguments. {list}")))
 }
 
 /// The progress of a call.
@@ -445,6 +553,17 @@ impl ApprovalAndDuration {
 /// An error result for a call whose tool is not called.
 fn rejected(call: &ToolCall, message: &str) -> ToolOutcome {
     ApprovalAndDuration::default().outcome(call, RawJson::from_str_value(message), true)
+}
+
+/// The result of a call that was in doubt. The state of a run that is resumed has no calls to retry: they are open again.
+fn outcome_of(ResolvedCall { call, approved, resolution }: &ResolvedCall) -> ToolOutcome {
+    let (result, is_error) = match resolution {
+        Resolution::Result(result) => (result.clone(), false),
+        Resolution::Error(message) => (RawJson::from_str_value(message), true),
+        Resolution::Retry => (RawJson::from_str_value("The call was not repeated"), true),
+    };
+    let record = ApprovalAndDuration { approved: approved.then_some(true), duration: 0 };
+    record.outcome(call, result, is_error)
 }
 
 /// The result of a denied call. UPP-1.2 §10.4 defines its text; a reason, if there is one, replaces it.

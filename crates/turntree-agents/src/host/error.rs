@@ -1,6 +1,7 @@
 //! Errors of the application's code.
 
 use std::fmt;
+use std::sync::Arc;
 
 use turntree_upp::error::HostPayload;
 use turntree_upp::{ErrorCode, UppError};
@@ -16,6 +17,9 @@ pub enum HostErrorKind {
     /// The process stops (for example on `KeyboardInterrupt`): the run ends at once and no hook is called.
     Fatal,
 }
+
+/// The payload of an error that ends every run that contains it, unchanged.
+struct EndOfRuns(UppError);
 
 /// An error of the application's code.
 #[derive(Clone)]
@@ -42,6 +46,12 @@ impl HostError {
         Self { kind: HostErrorKind::InvalidArguments, ..Self::raised("ValidationError", message) }
     }
 
+    /// An error inside a tool that is not the tool's: it ends the run, and [`Self::into_error`] returns it.
+    pub(crate) fn end_of_runs(error: UppError) -> Self {
+        let raised = Self::raised("UppError", error.message.clone());
+        Self { kind: HostErrorKind::Fatal, payload: Some(Arc::new(EndOfRuns(error))), ..raised }
+    }
+
     /// Adds the exception object.
     #[must_use]
     pub fn with_payload(self, payload: HostPayload) -> Self {
@@ -51,6 +61,9 @@ impl HostError {
     /// Converts the error to the error of a run; `place` names the code that raised. [`UppError::host`] keeps the
     /// exception object.
     pub fn into_error(self, place: &str, provider: &str) -> UppError {
+        if let Some(EndOfRuns(error)) = self.payload.as_deref().and_then(|payload| payload.downcast_ref()) {
+            return error.clone();
+        }
         let message = format!("{place} raised {}: {}", self.type_name, self.message);
         UppError { host: self.payload, ..UppError::new(ErrorCode::InvalidRequest, provider, message) }
     }

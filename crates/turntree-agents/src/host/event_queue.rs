@@ -52,6 +52,12 @@ impl EventQueue {
         self.lock().push_back(self.attributed(event));
     }
 
+    /// Adds an event that does not come from the run that the consumer polls.
+    pub(crate) fn push_and_wake(&self, event: AgentStreamEvent) {
+        self.push(event);
+        self.waiting.consumer.wake();
+    }
+
     /// Adds a progress event, on any thread, and wakes the consumer. If the queue is full, the event replaces the last
     /// waiting progress event of the same call.
     pub(crate) fn push_progress(&self, event: AgentStreamEvent) {

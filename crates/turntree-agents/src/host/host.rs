@@ -84,8 +84,20 @@ pub trait Host: Send + Sync {
     /// The source of ids.
     fn ids(&self) -> &dyn IdSource;
 
+    /// The id of the run of a sub-agent in this call.
+    fn sub_run_id(&self, _invocation: &ToolInvocation) -> String {
+        self.ids().string()
+    }
+
     /// The tracer of the run. Called once, when the run begins.
     fn tracer(&self) -> Option<Arc<dyn Tracer>> {
+        None
+    }
+
+    /// Waits until calls of earlier runs of the session have ended: their futures were dropped, but their cleanup may
+    /// take time. A run that resumes one of them waits for all calls (`is_resumed`), a new run only for those that observe
+    /// their cancellation. `None`: there is nothing to wait for.
+    fn earlier_calls(&self, _is_resumed: bool) -> Option<BoxFuture<'static, ()>> {
         None
     }
 

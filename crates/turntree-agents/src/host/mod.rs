@@ -5,6 +5,7 @@
 //! | [`Host`] | the application: tools, hooks, approval, clock, ids |
 //! | [`FunctionHost`] | a host for tools that are Rust functions |
 //! | [`Tool`], [`ToolInvocation`] | a tool of an agent, and one call of it |
+//! | [`Toolset`], [`ToolsetContext`] | tools that can change between the steps of a run |
 //! | [`AgentTool`] | an agent that serves as a tool |
 //! | [`Strategy`], [`CustomStrategy`], [`StrategyScope`] | how an agent runs; strategies of the application |
 //! | [`RunRecorder`], [`SubAgentSession`] | storage for the state of a run; sessions implement it |
@@ -24,6 +25,7 @@ pub mod run_context;
 pub mod strategy;
 pub mod tool;
 pub mod tool_invocation;
+pub mod toolset;
 
 pub use agent_tool::{AgentTool, CallerRun};
 pub use error::{HostError, HostErrorKind};
@@ -36,4 +38,5 @@ pub use recorder::{RunRecorder, SubAgentSession};
 pub use run_context::RunContext;
 pub use strategy::{CustomHandle, CustomStrategy, Strategy, StrategyEvents, StrategyScope};
 pub use tool::{Tool, ToolFunction};
-pub use tool_invocation::ToolInvocation;
+pub use tool_invocation::{ToolBinding, ToolInvocation};
+pub use toolset::{Toolset, ToolsetContext};

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use crate::host::agent_tool::AgentTool;
+use crate::host::event_queue::EventQueue;
 use crate::host::run_context::RunContext;
 use crate::machine::state::RunState;
 use crate::types::action::Boundary;
-use crate::types::event::SubAgentRun;
+use crate::types::event::{AgentStreamEvent, SubAgentRun};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::Message;
 use turntree_upp::UppError;
@@ -32,8 +33,16 @@ pub trait RunRecorder: Send + Sync {
     /// Records the state of a run that is about to fail and can be resumed from there.
     fn record_failure(&self, state: &RunState);
 
+    /// Records that an approval handler has approved a call, before its tool is called, and saves the state, so that a
+    /// crash during the call is noticed. `None` if the run is not saved.
+    fn approved(&self, state: &RunState) -> Option<BoxFuture<'_, Result<(), UppError>>>;
+
     /// Writes the recorded state to the store if the session saves at this boundary.
     fn save(&self, boundary: Boundary, state: &RunState) -> Option<BoxFuture<'_, Result<(), UppError>>>;
+
+    /// Sends the event of a checkpoint that was not saved at its boundary, when the session is saved the next time. Without
+    /// a store it is sent at once.
+    fn send_when_saved(&self, events: &Arc<EventQueue>, event: AgentStreamEvent);
 }
 
 /// The session of a sub-agent for one tool call.
@@ -52,5 +61,14 @@ pub trait SubAgentSession: Send {
         self: Box<Self>,
         task: String,
         context: RunContext,
-    ) -> BoxFuture<'static, Result<RawJson, UppError>>;
+    ) -> BoxFuture<'static, Result<RawJson, SubAgentFailure>>;
+}
+
+/// Why a sub-agent's run has no result.
+#[derive(Debug)]
+pub struct SubAgentFailure {
+    /// The error of the run.
+    pub error: UppError,
+    /// True if the error also ends the calling run, which can be resumed: the store failed.
+    pub ends_caller: bool,
 }

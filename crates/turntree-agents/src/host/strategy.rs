@@ -76,6 +76,19 @@ impl Strategy {
         }
     }
 
+    /// Sets the limits of a run that is resumed. The progress of the run counts against them. A run of another strategy
+    /// keeps its limits.
+    ///
+    /// Spec: decision A109
+    pub(crate) fn set_limits(&self, run: &mut RunState) {
+        match (self, &mut run.strategy) {
+            (Self::Loop(options), StrategyState::Loop(state)) => state.set_limits(*options),
+            (Self::React(options), StrategyState::React(state)) => state.set_limits(options),
+            (Self::Plan(options), StrategyState::Plan(state)) => state.set_limits(options),
+            _ => {}
+        }
+    }
+
     fn initial_state(&self) -> StrategyState {
         match self {
             Self::Loop(options) => StrategyState::Loop(LoopState::new(*options)),

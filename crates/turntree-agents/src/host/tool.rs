@@ -9,7 +9,8 @@ use futures_util::future::BoxFuture;
 
 use crate::host::agent_tool::AgentTool;
 use crate::host::error::HostError;
-use crate::host::tool_invocation::ToolInvocation;
+use crate::host::tool_invocation::{ToolBinding, ToolInvocation};
+use crate::types::structure::Structure;
 use turntree_core::json::RawJson;
 use turntree_core::message::ToolDefinition;
 
@@ -24,16 +25,30 @@ pub struct Tool {
     pub definition: ToolDefinition,
     /// True if every call needs the host's approval.
     pub requires_approval: bool,
+    /// True if a call can be repeated without a further effect. After a crash, a resumed run repeats such calls.
+    pub idempotent: bool,
     /// The implementation in Rust; `None` if the host calls the tool another way, for example a Python function.
     pub function: Option<ToolFunction>,
     /// The agent behind the tool, if it is one. The driver runs it.
     pub agent: Option<Arc<dyn AgentTool>>,
+    /// The driver validates arguments with it before it calls the tool; `None` if the tool validates them itself.
+    pub arguments: Option<Arc<Structure>>,
+    /// The host's own data about the tool; `None` if the host finds the tool by its index.
+    pub binding: Option<ToolBinding>,
 }
 
 impl Tool {
     /// A tool that the host calls.
     pub const fn new(definition: ToolDefinition) -> Self {
-        Self { definition, requires_approval: false, function: None, agent: None }
+        Self {
+            definition,
+            requires_approval: false,
+            idempotent: false,
+            function: None,
+            agent: None,
+            arguments: None,
+            binding: None,
+        }
     }
 
     /// Sets the implementation in Rust.
@@ -46,10 +61,31 @@ impl Tool {
         Self { function: Some(Arc::new(move |invocation| Box::pin(function(invocation)))), ..self }
     }
 
+    /// Validates the arguments of every call with the definition's JSON Schema. A call with invalid arguments gets an
+    /// error result, and the tool is not called. A schema that is itself invalid is not applied.
+    #[must_use]
+    pub fn with_validated_arguments(self) -> Self {
+        let schema = Arc::new(self.definition.parameters.clone());
+        Self { arguments: Some(Arc::new(Structure::without_wrapper(schema))), ..self }
+    }
+
+    /// Sets the host's own data about the tool.
+    #[must_use]
+    pub fn with_binding(self, binding: ToolBinding) -> Self {
+        Self { binding: Some(binding), ..self }
+    }
+
     /// Requires the host's approval for every call.
     #[must_use]
     pub fn with_approval(self) -> Self {
         Self { requires_approval: true, ..self }
+    }
+
+    /// Declares that a call can be repeated without a further effect, for example because the tool only reads, or because
+    /// it sends [`ToolInvocation::idempotency_key`] to a service.
+    #[must_use]
+    pub fn with_idempotence(self) -> Self {
+        Self { idempotent: true, ..self }
     }
 }
 

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use crate::machine::json::SavedError;
-use crate::machine::machine::{ABORTED, Machine, stamped};
+use crate::machine::machine::{ABORTED, IN_DOUBT, Machine, NOT_EXECUTED, WAITING, stamped};
 use crate::machine::round::Round;
 use crate::machine::run_totals::ResponseStatus;
-use crate::machine::state::Phase;
+use crate::machine::state::{OpenRound, Phase};
 use crate::machine::strategies::policy::Purpose;
 use crate::types::action::{Abort, Stamp};
 use crate::types::structure::Violation;
 use crate::types::{failure, structure};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::fold::Folded;
-use turntree_core::message::{Body, ContentBlock, Message, MessageKind};
+use turntree_core::message::{Body, ContentBlock, Message, MessageKind, Turn, TurnError};
 use turntree_upp::{ErrorCode, UppError};
 
 impl Machine {
@@ -58,6 +58,7 @@ impl Machine {
         } else {
             "relax the schema, or allow a repair"
         };
+        self.resumable = Some(Box::new(self.state.without_invalid_response()));
         let list = Violation::list(&violations, "; ");
         let message = format!("the answer does not fit the structure: {list}; {remedy}");
         self.fail(UppError::invalid_response(&*self.setup.provider, message))
@@ -86,9 +87,63 @@ impl Machine {
         }
     }
 
-    /// Fails the run. `on_error` is called at most once: an error after a recovery is final.
+    /// Fails the run outside a tool round.
     pub(super) fn fail(&mut self, error: UppError) -> Phase {
-        let error = SavedError(self.with_partial(error));
+        self.fail_in(error, None)
+    }
+
+    /// Fails the run in a tool round. If calls have no results, the partial turn gets a message with results.
+    pub(super) fn fail_in(&mut self, error: UppError, round: Option<Round>) -> Phase {
+        if self.state.collected.open_calls().is_some() && failure::partial_turn(&error).is_none() {
+            return Phase::Closing(Box::new(OpenRound { error: SavedError(error), round }));
+        }
+        let error = self.with_partial(error);
+        self.fail_with(error)
+    }
+
+    /// Attaches the partial turn, in which every call has a result. The state of the run does not change, so that a
+    /// resumed run executes the calls.
+    pub(super) fn close(&mut self, OpenRound { error, round }: OpenRound, stamp: Stamp) -> Phase {
+        let error = match self.closed_turn(round, NOT_EXECUTED, stamp) {
+            Ok(turn) => failure::attach(error.0, turn),
+            Err(_) => error.0,
+        };
+        self.fail_with(error)
+    }
+
+    /// The turn of a run that waits for approval. The calls that wait have error results.
+    pub(crate) fn waiting_turn(&self, stamp: Stamp) -> Result<Turn, TurnError> {
+        let round = match &self.state.phase {
+            Phase::Tools(round) => Some(round.clone()),
+            _ => None,
+        };
+        self.closed_turn(round, WAITING, stamp)
+    }
+
+    /// The turn of a run that stops because calls are in doubt. These calls have error results.
+    pub(crate) fn turn_in_doubt(&self, stamp: Stamp) -> Result<Turn, TurnError> {
+        let round = match &self.state.phase {
+            Phase::Tools(round) => Some(round.clone()),
+            _ => None,
+        };
+        self.closed_turn(round, IN_DOUBT, stamp)
+    }
+
+    /// Everything collected as a turn, with a message that has a result for each open call.
+    fn closed_turn(&self, round: Option<Round>, missing: &str, stamp: Stamp) -> Result<Turn, TurnError> {
+        let mut collected = self.state.collected.clone();
+        if let Some(message) = self.state.collected.open_calls() {
+            let round = round.unwrap_or_else(|| Round::new(message, &[]));
+            let results = round.results(message, missing);
+            collected.messages.push_back(Arc::new(stamped(stamp, Body::ToolResult { results })));
+        }
+        collected.turn()
+    }
+
+    /// Fails the run with an error that has its partial turn. `on_error` is called at most once: an error after a
+    /// recovery is final.
+    fn fail_with(&mut self, error: UppError) -> Phase {
+        let error = SavedError(error);
         if std::mem::replace(&mut self.state.recovery_requested, true) {
             Phase::Failed(error)
         } else {
@@ -96,7 +151,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn with_partial(&self, error: UppError) -> UppError {
+    fn with_partial(&self, error: UppError) -> UppError {
         match self.state.collected.turn() {
             Ok(turn) => failure::attach(error, turn),
             Err(_) => error,
@@ -114,6 +169,7 @@ impl Machine {
         let round = match phase {
             Phase::Completing(turn) | Phase::Executed(turn) => return Phase::Done(turn),
             Phase::Tools(round) | Phase::Results(round) => Some(round),
+            Phase::Closing(open) => open.round,
             _ => None,
         };
         if let Some(message) = self.state.collected.open_calls() {

@@ -13,13 +13,33 @@ use crate::machine::strategies::policy::{StrategyPolicy, StrategyView, Transitio
 use crate::types::action::{
     Action, ActionResult, Boundary, CallState, Notification, Stamp, ToolOutcome, ToolRound,
 };
-use turntree_core::json::Extra;
+use crate::types::failure;
+use turntree_core::json::{Extra, RawJson};
 use turntree_core::message::message::History;
-use turntree_core::message::{Body, Message, TokenUsage, ToolCall, ToolResult, Turn};
+use turntree_core::message::{Body, Message, TokenUsage, ToolCall, ToolDefinition, ToolResult, Turn};
 use turntree_upp::UppError;
 
 /// The result of tool calls that an abort has ended.
 pub(super) const ABORTED: &str = "Tool execution was aborted";
+
+/// The result of tool calls that have none in the partial turn of a failed run.
+pub(super) const NOT_EXECUTED: &str = "The run ended before the tool returned a result";
+
+/// The result of tool calls in doubt in the partial turn of their run.
+pub(super) const IN_DOUBT: &str =
+    "The process ended while the tool ran; it is not known whether the call was executed";
+
+/// The result of tool calls that wait for approval in the partial turn of their run.
+pub(super) const WAITING: &str = "The tool call waits for approval";
+
+/// What a machine needs the tools of the run for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToolUse {
+    /// For the next request to the model.
+    Request,
+    /// For the calls of a response.
+    Calls,
+}
 
 /// The result does not belong to the action that the machine waits for. The driver has an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +84,8 @@ pub struct Machine {
     pub(super) state: RunState,
     /// The messages that the model receives: the history, then the messages of the run.
     pub(super) transcript: History,
+    /// The state to resume from, if the run has failed for a reason that another agent may remove.
+    pub(super) resumable: Option<Box<RunState>>,
 }
 
 /// Serializes the state only; the setup is provided again when the run is restored.
@@ -89,7 +111,20 @@ impl Machine {
         let mut transcript = setup.history.clone();
         // Pushed one by one: joining two trees rebalances the long one (25 µs at 10 000 messages, `benches/machine.rs`).
         transcript.extend(state.collected.model_messages().map(Arc::clone));
-        Ok(Self { setup, state, transcript })
+        Ok(Self { setup, state, transcript, resumable: None })
+    }
+
+    /// Returns the state to resume from, once, if the run has just failed for a reason that another agent may remove: a
+    /// limit, or a response that does not fit the structure.
+    pub(crate) fn take_resumable(&mut self) -> Option<Box<RunState>> {
+        self.resumable.take()
+    }
+
+    /// Applies limits that have changed to a run that had exceeded a limit.
+    pub(crate) fn retry_limit(&mut self) {
+        if matches!(self.state.phase, Phase::Exceeded(_)) {
+            self.state.phase = self.decide(|policy, view| policy.answered(view));
+        }
     }
 
     /// The state. Cheap to clone.
@@ -100,6 +135,32 @@ impl Machine {
     /// The setup.
     pub const fn setup(&self) -> &Arc<Setup> {
         &self.setup
+    }
+
+    /// The messages that the model receives.
+    pub(crate) const fn transcript(&self) -> &History {
+        &self.transcript
+    }
+
+    /// What the next action needs the tools of the run for. A prompt belongs to the request that follows it.
+    pub(crate) fn tool_use(&self) -> Option<ToolUse> {
+        match &self.state.phase {
+            Phase::Prompt | Phase::Model => Some(ToolUse::Request),
+            Phase::Tools(round) if round.is_running() => Some(ToolUse::Calls),
+            _ => None,
+        }
+    }
+
+    /// Replaces the tools of the run, and the schema of plans if one is given. Calls that are open are looked up again.
+    pub(crate) fn set_tools(&mut self, tools: Arc<[ToolDefinition]>, plan_schema: Option<Arc<RawJson>>) {
+        if let (Phase::Tools(round) | Phase::Results(round), Some(message)) =
+            (&mut self.state.phase, self.state.collected.messages.last())
+        {
+            round.find_tools(message, &tools);
+        }
+        let setup = Setup::clone(&self.setup);
+        let plan_schema = plan_schema.or_else(|| setup.plan_schema.clone());
+        self.setup = Arc::new(Setup { tools, plan_schema, ..setup });
     }
 
     /// Replaces the setup and the messages of the run. Allowed only before the first result is fed.
@@ -115,7 +176,9 @@ impl Machine {
         let hook = self.state.strategy.policy().calls_phase_hooks();
         match &self.state.phase {
             Phase::Execute => Action::Execute,
-            Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) => Action::Stamp,
+            Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) | Phase::Closing(_) => {
+                Action::Stamp
+            }
             Phase::StepStart => Action::Notify(Notification::StepStart),
             Phase::Model => Action::CallModel(self.request()),
             Phase::Answered | Phase::Reasoned => Action::Checkpoint(Boundary::Answered),
@@ -191,11 +254,12 @@ impl Machine {
                 self.request_repair(&violations, stamp)
             }
             (Phase::Completing(turn), ActionResult::Continue) => Phase::Done(turn),
+            (Phase::Closing(open), ActionResult::Stamp(stamp)) => self.close(*open, stamp),
             (Phase::Failing(error), ActionResult::Recovery(None)) => Phase::Failed(error),
             (Phase::Executed(turn), ActionResult::Continue)
             | (Phase::Failing(_), ActionResult::Recovery(Some(turn))) => Phase::Completing(turn),
-            (Phase::Failing(_), ActionResult::Failed(error)) => {
-                Phase::Failed(SavedError(self.with_partial(error)))
+            (Phase::Failing(first), ActionResult::Failed(error)) => {
+                Phase::Failed(SavedError(failure::with_partial_of(error, &first.0)))
             }
             (phase, ActionResult::Failed(error)) if waits_for_host(&phase) => self.fail(error),
             (phase, _) => return Err(phase),
@@ -206,6 +270,13 @@ impl Machine {
     fn step_tools(&mut self, mut round: Round, result: ActionResult) -> Result<Phase, Round> {
         match result {
             ActionResult::Tool { position, outcome } => self.take_tool(round, position, outcome),
+            ActionResult::Granted { position } => match round.slots.get(position) {
+                Some(CallState::Waiting) => {
+                    round.granted.push(position);
+                    Ok(Phase::Tools(round))
+                }
+                _ => Err(round),
+            },
             ActionResult::ApprovalNeeded { position, call } => take_approval_request(round, position, call),
             ActionResult::Returned { position, returned } => {
                 match round.slots.get_mut(position) {
@@ -276,7 +347,10 @@ impl Machine {
         };
         let tools = round.tools.clone().unwrap_or_default();
         let (waiting, begun) = (round.waiting(), round.begun());
-        Action::RunTools(ToolRound { message: Arc::clone(message), tools, waiting, begun })
+        // A step can have several rounds, and vendors repeat the ids of messages.
+        let length = self.state.collected.messages.len();
+        let id = format!("{}/{length}/{}", self.state.step_id, message.id).into();
+        Action::RunTools(ToolRound { message: Arc::clone(message), tools, waiting, id, begun })
     }
 
     fn take_tool(
@@ -315,7 +389,7 @@ impl Machine {
             return Phase::Tools(round);
         }
         match round.failure.take() {
-            Some(error) => self.fail(error.0),
+            Some(error) => self.fail_in(error.0, Some(round)),
             None if round.pending_approvals().next().is_some() => Phase::Tools(round),
             None => Phase::Results(round),
         }
@@ -330,6 +404,9 @@ impl Machine {
     }
 
     fn exceed(&mut self, limit: u32) -> Phase {
+        let mut state = self.state.clone();
+        state.phase = Phase::Exceeded(limit);
+        self.resumable = Some(Box::new(state));
         let message = format!("Tool execution exceeded maximum iterations ({limit})");
         self.fail(UppError::invalid_request(&*self.setup.provider, message))
     }
@@ -378,9 +455,9 @@ fn take_approval_request(mut round: Round, position: usize, call: Arc<ToolCall>)
     Ok(Phase::Tools(round))
 }
 
-/// True for phases in which a hook or a save can fail.
+/// True for phases in which a hook, a save or a toolset can fail.
 const fn waits_for_host(phase: &Phase) -> bool {
-    !matches!(phase, Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) | Phase::Model)
+    !matches!(phase, Phase::StepId | Phase::Results(_) | Phase::Repair(_) | Phase::Closing(_))
 }
 
 pub(super) fn stamped(stamp: Stamp, body: Body) -> Message {

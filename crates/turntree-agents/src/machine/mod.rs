@@ -18,6 +18,7 @@ pub(crate) mod json;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod machine;
 mod model_call;
+pub(crate) mod open_calls;
 pub(crate) mod round;
 pub(crate) mod run_totals;
 pub mod setup;

@@ -48,7 +48,11 @@ impl Machine {
 
     /// Stores the response of a model call and asks the strategy for the next transition.
     pub(super) fn take_response(&mut self, response: ModelResponse) -> Phase {
-        let ModelResponse { message, usage, stop_reason, data } = response;
+        let ModelResponse { mut message, usage, stop_reason, data } = response;
+        if let Some(message) = Arc::get_mut(&mut message) {
+            // The message is stored as long as its session.
+            message.shrink_to_fit();
+        }
         self.state.collected.usage.push_back(Arc::new(usage));
         // A turn does not distinguish `null` from missing output, and no object schema allows `null`.
         let data = data.filter(|data| !data.is_null());

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::json::SavedError;
 use crate::types::action::{CallState, ToolReturn};
 use crate::types::approval::ApprovalDecision;
+use crate::types::resolution::ResolvedCall;
 use turntree_core::message::{Message, ToolCall, ToolDefinition, ToolResult};
 
 /// The state of a tool round.
@@ -20,6 +21,9 @@ pub(crate) struct Round {
     /// The error that ends the run when all calls have finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<SavedError>,
+    /// The indexes of the calls without a result that the approval handler has approved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) granted: Vec<usize>,
     /// The index of each call's tool. Not serialized: names and definitions determine it.
     #[serde(skip)]
     pub(crate) tools: Option<Arc<[Option<usize>]>>,
@@ -29,7 +33,7 @@ impl Round {
     /// A round in which no call has started.
     pub(crate) fn new(message: &Message, definitions: &[ToolDefinition]) -> Self {
         let slots = message.tool_calls().iter().map(|_| CallState::Waiting).collect();
-        let mut round = Self { slots, unsaved: false, failure: None, tools: None };
+        let mut round = Self { slots, unsaved: false, failure: None, granted: Vec::new(), tools: None };
         round.find_tools(message, definitions);
         round
     }
@@ -49,7 +53,10 @@ impl Round {
     /// The calls that have started and are not finished, with their indexes.
     pub(crate) fn begun(&self) -> Vec<(usize, CallState)> {
         let slots = self.slots.iter().enumerate();
-        let begun = slots.filter(|(_, slot)| matches!(slot, CallState::Decided(_) | CallState::Returned(_)));
+        let has_begun = |slot: &CallState| {
+            matches!(slot, CallState::Decided(_) | CallState::Returned(_) | CallState::Resolved(_))
+        };
+        let begun = slots.filter(|(_, slot)| has_begun(slot));
         begun.map(|(position, slot)| (position, slot.clone())).collect()
     }
 
@@ -65,7 +72,8 @@ impl Round {
             CallState::Answered(result) => result.tool_call_id == call.tool_call_id,
             CallState::AwaitingApproval(stored)
             | CallState::Decided(ApprovalDecision { call: stored, .. })
-            | CallState::Returned(ToolReturn { call: stored, .. }) => {
+            | CallState::Returned(ToolReturn { call: stored, .. })
+            | CallState::Resolved(ResolvedCall { call: stored, .. }) => {
                 stored.tool_call_id == call.tool_call_id && stored.tool_name == call.tool_name
             }
             CallState::Waiting | CallState::Failed => true,

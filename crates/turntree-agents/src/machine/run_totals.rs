@@ -80,13 +80,13 @@ impl ResponseStatus {
 /// The lengths of the lists of [`RunTotals`] at one moment, for example when a step began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Mark {
-    messages: usize,
-    executions: usize,
-    usage: usize,
+    pub(crate) messages: usize,
+    pub(crate) executions: usize,
+    pub(crate) usage: usize,
     #[serde(rename = "asides", default, skip_serializing_if = "is_zero")]
-    ephemeral: usize,
+    pub(crate) ephemeral: usize,
     #[serde(default, skip_serializing_if = "is_zero")]
-    reasoning: usize,
+    pub(crate) reasoning: usize,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
@@ -94,7 +94,33 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
+/// Replaces the start of `list` by the entries of `earlier` that are written in the same way.
+fn share_prefix<T: Clone + Serialize>(list: &mut Vector<Arc<T>>, earlier: &Vector<Arc<T>>) {
+    let is_same = |(one, other): &(&Arc<T>, &Arc<T>)| {
+        Arc::ptr_eq(one, other)
+            || serde_json::to_string(one)
+                .ok()
+                .zip(serde_json::to_string(other).ok())
+                .is_some_and(|(a, b)| a == b)
+    };
+    let length = list.iter().zip(earlier).take_while(is_same).count();
+    let rest = list.skip(length);
+    *list = earlier.take(length);
+    list.extend(rest);
+}
+
 impl Mark {
+    /// The greater length of each list.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            messages: self.messages.max(other.messages),
+            executions: self.executions.max(other.executions),
+            usage: self.usage.max(other.usage),
+            ephemeral: self.ephemeral.max(other.ephemeral),
+            reasoning: self.reasoning.max(other.reasoning),
+        }
+    }
+
     /// A copy that starts at the first message of the run.
     pub(crate) const fn with_input(self) -> Self {
         Self { messages: 0, ..self }
@@ -182,6 +208,22 @@ impl RunTotals {
             && has_prefix(&self.executions, &earlier.executions)
             && has_prefix(&self.usage, &earlier.usage)
             && has_prefix(&self.ephemeral, &earlier.ephemeral)
+    }
+
+    /// Shares with `earlier` the entries at the start of each list that are written in the same way. If all entries of
+    /// `earlier` are shared, [`Self::extends`] is true.
+    pub(crate) fn share_with(&mut self, earlier: &Self) {
+        share_prefix(&mut self.messages, &earlier.messages);
+        share_prefix(&mut self.executions, &earlier.executions);
+        share_prefix(&mut self.usage, &earlier.usage);
+        share_prefix(&mut self.ephemeral, &earlier.ephemeral);
+        if self.reasoning.len() >= earlier.reasoning.len()
+            && self.reasoning.iter().zip(&earlier.reasoning).all(|(one, other)| one == other)
+        {
+            let rest = self.reasoning.skip(earlier.reasoning.len());
+            self.reasoning = earlier.reasoning.clone();
+            self.reasoning.extend(rest);
+        }
     }
 
     /// True if the run has no final response: there is none, it has tool calls, or the model refused or paused.

@@ -10,14 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::json::SavedError;
 use crate::machine::round::Round;
-use crate::machine::run_totals::{Mark, RunTotals};
+use crate::machine::run_totals::{Mark, ResponseStatus, RunTotals};
 use crate::machine::strategies::state::StrategyState;
-use crate::types::action::CallState;
 use crate::types::execution_state::ExecutionState;
 use crate::types::structure::Violation;
 use turntree_core::json::{Extra, RawObject};
 use turntree_core::message::message::History;
-use turntree_core::message::{Body, Message, ToolExecution, Turn};
+use turntree_core::message::{Body, Message, MessageKind, ToolExecution, Turn};
 
 /// Why a saved state cannot be restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,12 +79,23 @@ pub(crate) enum Phase {
     Repair(Vec<Violation>),
     /// Hooks are notified that the turn is complete.
     Completing(Arc<Turn>),
+    /// The run is failing while tool calls have no results. The message with their results in the partial turn needs an
+    /// id.
+    Closing(Box<OpenRound>),
     /// The run is failing. `on_error` may return a turn.
     Failing(SavedError),
     /// The run has completed with this turn.
     Done(Arc<Turn>),
     /// The run has failed with this error.
     Failed(SavedError),
+}
+
+/// The tool round of a run that is failing, and the error.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct OpenRound {
+    pub(crate) error: SavedError,
+    /// `None` if no call has started.
+    pub(crate) round: Option<Round>,
 }
 
 /// All data that changes while an agent runs. Clones share the messages, so the cost of a clone does not depend on their
@@ -140,7 +150,7 @@ impl RunState {
 
     /// True if the run has ended or is failing.
     pub(crate) const fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Failing(_) | Phase::Failed(_) | Phase::Done(_))
+        matches!(self.phase, Phase::Closing(_) | Phase::Failing(_) | Phase::Failed(_) | Phase::Done(_))
     }
 
     /// The record of the tool that finished last.
@@ -189,12 +199,24 @@ impl RunState {
         Self { collected: RunTotals { data, status, ..RunTotals::default() }, ..self.clone() }
     }
 
+    /// The state without the last response, which does not fit the structure: the model is asked again in a new step.
+    ///
+    /// Spec: decision A109
+    pub(crate) fn without_invalid_response(&self) -> Self {
+        let mut state = self.clone();
+        let collected = &mut state.collected;
+        if collected.last().is_some_and(|last| last.kind() == MessageKind::Assistant) {
+            collected.messages.pop_back();
+        }
+        (collected.data, collected.status) = (None, ResponseStatus::default());
+        state.phase = Phase::StepId;
+        state
+    }
+
     /// Prepares the state to resume after a failure: failed tool calls are made again, finished ones are not.
     pub(crate) fn retry(&mut self) {
         if let Phase::Tools(round) = &mut self.phase {
-            let failed = round.slots.iter_mut().filter(|slot| matches!(slot, CallState::Failed));
-            failed.for_each(|slot| *slot = CallState::Waiting);
-            round.failure = None;
+            round.retry();
         }
     }
 

@@ -14,6 +14,7 @@ use crate::middleware::context::MiddlewareContext;
 use crate::middleware::hooks::{HookFuture, Hooks, Middleware};
 use crate::types::structure::{Structure, Violation, unwrapped};
 use turntree_core::json::RawJson;
+use turntree_core::limits::Limits;
 use turntree_core::message::{Body, ContentBlock, Message, MessageKind, Turn};
 use turntree_upp::{ErrorCode, ModelResponse, UppError};
 
@@ -189,7 +190,7 @@ impl RuleChecker<'_> {
             let RuleKind::Data(structure) = &rule.kind else { continue };
             let read = match data {
                 Some(data) => Some(data.clone()),
-                None => RawJson::from_text(text.to_owned()).ok(),
+                None => RawJson::from_embedded(text),
             };
             let violations = match &read {
                 Some(data) => structure.violations(data),
@@ -280,10 +281,12 @@ impl Guardrails {
     /// Applies the text rules to structured output. The result must still be JSON.
     async fn checked_data(&self, data: &RawJson, checker: &RuleChecker<'_>) -> Result<RawJson, UppError> {
         let Some(left) = checker.text(data.get()).await? else { return Ok(data.clone()) };
-        RawJson::from_text(left).map_err(|_| {
+        RawJson::from_embedded(&left).ok_or_else(|| {
             let message = format!(
-                "{}: a rule replaced the structured output by text that is not JSON; return valid JSON",
-                self.name
+                "{}: a rule replaced the structured output by text that is not JSON with at most {} levels; \
+                 return valid JSON",
+                self.name,
+                Limits::PAYLOAD.depth
             );
             UppError::invalid_request(checker.provider, message)
         })

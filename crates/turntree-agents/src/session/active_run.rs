@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::driver::driver::Driver;
 use crate::driver::stream::{AgentStream, Listener};
+use crate::host::host::Host;
 use crate::host::run_context::RunContext;
 use crate::machine::machine::Machine;
 use crate::machine::state::RunState;
@@ -59,18 +60,23 @@ struct ActiveRun {
     driver: Driver,
     position: TreePosition,
     uncommitted: History,
+    /// True if the turn is in the tree: there is nothing to resume.
+    is_committed: bool,
 }
 
 impl ActiveRun {
-    /// Records the state of the run. Does not replace what the recorder has stored for a run that is failing.
-    fn record(&self) {
-        self.shared.record(self.machine.state());
+    /// Records that the run has ended, and its state. Does not replace what the recorder has stored for a run that is
+    /// failing.
+    fn record_end(&self) {
+        self.shared.record_end(self.machine.state());
     }
 }
 
 impl Drop for ActiveRun {
     fn drop(&mut self) {
-        self.record();
+        if !self.is_committed {
+            self.record_end();
+        }
     }
 }
 
@@ -131,11 +137,12 @@ impl Session {
         self.clone().execute(Task::Run(input.into()), context, None).await
     }
 
-    /// Resumes the run that failed, was cancelled or was restored. Successful work is not repeated: neither model calls
-    /// that requested tools, nor tools that have returned.
+    /// Resumes the run that failed, was cancelled or was restored, or whose process ended. Successful work is not repeated:
+    /// neither model calls that requested tools, nor tools that have returned.
     ///
     /// # Errors
-    /// [`SessionError::NothingToResume`], and those of [`Self::run`].
+    /// [`SessionError::NothingToResume`], and those of [`Self::run`]. If calls are in doubt, nothing runs and the error is
+    /// that of a run that waits for approval; see [`Self::resolve`].
     ///
     /// # Cancel safety
     /// As for [`Self::run`].
@@ -167,7 +174,7 @@ impl Session {
     fn start_stream(&self, task: Task, context: RunContext) -> AgentStream {
         let session = self.clone();
         let outer = context.cancellation.clone();
-        AgentStream::of(outer.as_ref(), self.shared.agent.structure(), |listener| {
+        AgentStream::of(outer.as_ref(), self.agent.structure(), |listener| {
             Box::pin(async move { Ok(session.execute(task, context, Some(listener)).await?) })
         })
     }
@@ -186,13 +193,16 @@ impl Session {
         context: RunContext,
         listener: Option<Listener>,
     ) -> Result<Arc<Turn>, SessionError> {
-        let cancellation =
-            listener.as_ref().map(|listener| &listener.cancellation).or(context.cancellation.as_ref());
+        let cancellation = listener
+            .as_ref()
+            .map(|listener| &listener.cancellation)
+            .or(context.cancellation.as_ref())
+            .cloned();
         let _mark = self.entry.on_event_loop.then(|| EventLoopMark::new(&self.shared));
-        let Some(guard) = self.wait_for_turn(cancellation).await else {
+        let Some(guard) = self.wait_for_turn(&task, &*context.host, cancellation.as_ref()).await else {
             return self.cancelled_in_queue(task, context).await;
         };
-        let mut run = self.begin(task, context)?;
+        let mut run = self.begin(task, context, cancellation.as_ref()).await?;
         if self.saves_at_start(run.machine.state()) {
             self.save().await?;
         }
@@ -202,25 +212,38 @@ impl Session {
         let turn = match run.driver.run(&mut run.machine).await {
             Ok(turn) => turn,
             Err(error) => {
-                run.record();
+                run.record_end();
                 // Report the error of the run. If the store fails too, the next save reports it.
-                let _saved = self.save().await;
+                let _saved = self.save_at_end().await;
                 return Err(error.into());
             }
         };
         self.commit(&run, &turn);
-        let saved = self.save().await;
+        run.is_committed = true;
+        let saved = self.save_at_end().await;
         drop(guard);
         match saved {
             Ok(()) => Ok(turn),
-            Err(SessionError::Store(error)) => Err(SessionError::NotSaved { turn, error }),
+            Err(SessionError::Store { id, error }) => Err(SessionError::NotSaved { id, turn, error }),
             Err(other) => Err(other),
         }
     }
 
-    /// Waits until earlier runs have ended. Returns `None` if the run is cancelled before.
-    async fn wait_for_turn(&self, cancellation: Option<&CancellationToken>) -> Option<RunGuard> {
-        let locked = Arc::clone(&self.shared.run_lock).lock_owned();
+    /// Waits until earlier runs have ended, and the cleanup of their cancelled calls. Returns `None` if the run is cancelled
+    /// before.
+    async fn wait_for_turn(
+        &self,
+        task: &Task,
+        host: &dyn Host,
+        cancellation: Option<&CancellationToken>,
+    ) -> Option<RunGuard> {
+        let locked = async {
+            let lock = Arc::clone(&self.shared.run_lock).lock_owned().await;
+            if let Some(earlier) = host.earlier_calls(matches!(task, Task::Resume)) {
+                earlier.await;
+            }
+            lock
+        };
         let lock = match cancellation {
             None => locked.await,
             Some(token) => match select(pin!(locked), pin!(token.cancelled())).await {
@@ -240,35 +263,47 @@ impl Session {
         let cancelled = CancellationToken::new();
         cancelled.cancel();
         let context = RunContext { cancellation: Some(cancelled), ..context };
-        let (mut machine, driver) = self.shared.agent.prepare(History::new(), input, context)?;
+        let (mut machine, driver) = self.agent.prepare(History::new(), input, context)?;
         Ok(driver.run(&mut machine).await?)
+    }
+
+    /// Saves the session after a run. The session of a sub-agent is saved with the result of its tool call.
+    async fn save_at_end(&self) -> Result<(), SessionError> {
+        if self.caller.is_some() { Ok(()) } else { self.save().await }
     }
 
     /// Returns true if the session is saved before the run starts, so that a crash loses neither the input nor the
     /// decisions about calls.
     fn saves_at_start(&self, state: &RunState) -> bool {
-        self.persistence.is_some()
-            && (self.save_interval != SaveInterval::Turn || !state.decided_calls().is_empty())
+        self.has_store() && (self.save_interval != SaveInterval::Turn || state.has_decisions())
     }
 
     /// Creates the machine with the session's history, and a driver that records the run's state in the session.
-    fn begin(&self, task: Task, context: RunContext) -> Result<ActiveRun, SessionError> {
+    async fn begin(
+        &self,
+        task: Task,
+        context: RunContext,
+        cancellation: Option<&CancellationToken>,
+    ) -> Result<ActiveRun, SessionError> {
         let shared = &self.shared;
         let session_id = Some(Arc::clone(self.id()));
         let middleware_state = Some(Arc::clone(&shared.middleware_state));
         let context = RunContext { session_id, middleware_state, ..context };
+        let is_resumed = matches!(task, Task::Resume);
         let (start, (mut machine, mut driver)) = match task {
             Task::Run(input) => {
                 self.check_decisions()?;
                 let start = self.start_of_new_run();
-                let prepared = shared.agent.prepare(start.history.clone(), input, context)?;
+                let prepared = self.agent.prepare(start.history.clone(), input, context)?;
                 shared.state().sub_agents = SubAgentStates::default();
                 (start, prepared)
             }
             Task::Resume => {
                 let (start, run) = self.start_of_unfinished_run()?;
-                let prepared = shared.agent.resume(start.history.clone(), run, context)?;
-                (start, prepared)
+                let (mut machine, mut driver) = self.agent.resume(start.history.clone(), run, context)?;
+                self.ask_toolsets(&mut machine, &mut driver, cancellation).await?;
+                self.check_in_doubt(&machine, &driver)?;
+                (start, (machine, driver))
             }
         };
         if matches!(machine.next(), Action::Checkpoint(_)) {
@@ -276,16 +311,18 @@ impl Session {
             let _accepted = machine.feed(ActionResult::Continue);
         }
         let StartingPoint { position, uncommitted, .. } = start;
-        let recorder = SessionRecorder::new(self.clone(), position.clone(), uncommitted.clone());
+        let recorder = SessionRecorder::new(self.clone(), position.clone(), uncommitted.clone(), is_resumed);
         driver.ports.recorder = Some(Arc::new(recorder));
         shared.state().unfinished = Some(UnfinishedRun {
             position: position.clone(),
             uncommitted: uncommitted.clone(),
             run: Some(machine.state().clone()),
+            active: true,
             restored: false,
             sub_agents: SubAgentStates::default(),
         });
-        Ok(ActiveRun { shared: Arc::clone(shared), machine, driver, position, uncommitted })
+        let shared = Arc::clone(shared);
+        Ok(ActiveRun { shared, machine, driver, position, uncommitted, is_committed: false })
     }
 
     /// Starts at the current node, after the messages of a checkpoint that was restored there.
@@ -332,7 +369,7 @@ impl Session {
         };
         let step = execution.step;
         let position = TreePosition { node: run.position.node.clone(), length: Some(length) };
-        let finished = CheckpointState::Finished(Box::new(execution));
+        let finished = CheckpointState::Finished(execution.into());
         let checkpoint = Checkpoint {
             sub_agent_states: state.sub_agents.clone(),
             ..shared.checkpoint(position, History::new(), finished)
@@ -344,7 +381,7 @@ impl Session {
             let made = CheckpointMade { checkpoint_id: id, extra: Extra::new() };
             let agent_id = Arc::clone(&run.driver.identity.agent_id);
             let event = UapEvent { step, agent_id, data: UapData::Checkpoint(made) };
-            events.push(AgentStreamEvent::Uap(event));
+            self.send_when_saved(events, AgentStreamEvent::Uap(event));
         }
     }
 }

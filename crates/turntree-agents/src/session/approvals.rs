@@ -69,15 +69,17 @@ impl Session {
         Ok(discarded)
     }
 
-    /// Rejects a new run that would drop calls which wait for approval or are decided and have not run.
+    /// Rejects a new run that would drop calls which wait for approval, are in doubt, or are decided and have not run.
     pub(super) fn check_decisions(&self) -> Result<(), SessionError> {
         let state = self.shared.state();
         let run = state.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
         let Some(run) = run else { return Ok(()) };
-        let (pending, decided) = (run.pending_approvals(), run.decided_calls());
-        if pending.is_empty() && decided.is_empty() {
+        let (in_doubt, resolved) = self.open_doubts(&state);
+        let (pending, mut decided) = (run.pending_approvals(), run.decided_calls());
+        decided.extend(resolved);
+        if pending.is_empty() && decided.is_empty() && in_doubt.is_empty() {
             return Ok(());
         }
-        Err(SessionError::OpenApprovals { id: Arc::clone(self.id()), pending, decided })
+        Err(SessionError::OpenApprovals { id: Arc::clone(self.id()), pending, decided, in_doubt })
     }
 }

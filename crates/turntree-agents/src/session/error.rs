@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use crate::host::error::HostError;
+use crate::session::id::MAX_ID_LENGTH;
 use crate::tree::thread_tree::TreeError;
 use crate::types::approval::listed;
+use crate::types::failure::partial_turn;
 use turntree_core::message::{ToolCall, Turn};
-use turntree_core::persistence::PersistenceError;
+use turntree_core::persistence::{PersistenceError, PersistenceErrorKind};
 use turntree_upp::UppError;
 
 /// Why an operation of a session failed.
@@ -63,12 +65,8 @@ pub enum SessionError {
         /// The session.
         id: Arc<str>,
     },
-    /// A new run would drop calls that wait for approval, or decisions that were not carried out.
-    #[error(
-        "session \"{id}\" has a run whose calls {}; `approve` or `deny` the waiting calls and `resume` the run, or \
-         `discard` it",
-        open_calls(.pending, .decided)
-    )]
+    /// A new run would drop calls that wait for approval or are in doubt, or decisions that were not carried out.
+    #[error("session \"{id}\" has a run whose calls {}", open_calls(.pending, .decided, .in_doubt))]
     OpenApprovals {
         /// The session.
         id: Arc<str>,
@@ -76,6 +74,8 @@ pub enum SessionError {
         pending: Vec<Arc<ToolCall>>,
         /// Calls that are decided and have not run.
         decided: Vec<Arc<ToolCall>>,
+        /// Calls that may have been executed before their process ended.
+        in_doubt: Vec<Arc<ToolCall>>,
     },
     /// No call with this id waits for approval.
     #[error("session \"{session}\" has no call \"{call_id}\" that waits for a decision; {}", pending_calls(.pending))]
@@ -87,7 +87,17 @@ pub enum SessionError {
         /// The calls that wait for approval.
         pending: Vec<Arc<ToolCall>>,
     },
-    /// The call was approved or denied before.
+    /// No call with this id is in doubt.
+    #[error("session \"{session}\" has no call \"{call_id}\" in doubt; {}", calls_in_doubt(.in_doubt))]
+    NotInDoubt {
+        /// The id that was given.
+        call_id: String,
+        /// The session.
+        session: Arc<str>,
+        /// The calls in doubt.
+        in_doubt: Vec<Arc<ToolCall>>,
+    },
+    /// The call was approved, denied or resolved before.
     #[error("call \"{call_id}\" of session \"{session}\" is already decided or has run; a decision is final")]
     AlreadyDecided {
         /// The call.
@@ -104,8 +114,11 @@ pub enum SessionError {
     /// The node does not exist, or its metadata has a reserved key.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// The id of a new session is not a UUIDv4.
-    #[error("invalid session id \"{id}\": expected a UUIDv4; leave the id out to get a new one")]
+    /// The id of a new session is empty, too long or not printable.
+    #[error(
+        "invalid session id {id:?}: expected 1 to {MAX_ID_LENGTH} printable characters; leave the id out to get a new \
+         one"
+    )]
     InvalidId {
         /// The id that was given.
         id: String,
@@ -114,11 +127,26 @@ pub enum SessionError {
     #[error("metadata of a session: {0}")]
     Metadata(HostError),
     /// The store failed.
-    #[error(transparent)]
-    Store(#[from] PersistenceError),
+    #[error("session \"{id}\" was not saved: {error}{}", remedy(.error))]
+    Store {
+        /// The session.
+        id: Arc<str>,
+        /// The error of the store.
+        error: PersistenceError,
+    },
+    /// The session cannot be loaded from the store.
+    #[error("session \"{id}\" was not loaded: {error}")]
+    NotLoaded {
+        /// The session.
+        id: Arc<str>,
+        /// The error of the store.
+        error: PersistenceError,
+    },
     /// The run succeeded and its turn is in the tree, but saving the session failed.
-    #[error("the turn is in the session, but the session was not saved: {error}; `save` tries again")]
+    #[error("the turn is in session \"{id}\", which was not saved: {error}{}", remedy(.error))]
     NotSaved {
+        /// The session.
+        id: Arc<str>,
         /// The turn of the run.
         turn: Arc<Turn>,
         /// The error of the store.
@@ -129,13 +157,48 @@ pub enum SessionError {
     Serialization(String),
 }
 
-/// Describes the calls that a new run would drop.
-fn open_calls(pending: &[Arc<ToolCall>], decided: &[Arc<ToolCall>]) -> String {
+impl SessionError {
+    /// True if a store has failed during the run, or during the run of a sub-agent.
+    pub(super) fn is_of_store(&self) -> bool {
+        let Self::Run(error) = self else { return matches!(self, Self::Store { .. }) };
+        let partial = partial_turn(error);
+        let cause = partial.map_or(&error.cause, |partial| &partial.cause).as_deref();
+        cause.and_then(|cause| cause.downcast_ref()).is_some_and(|cause| matches!(cause, Self::Store { .. }))
+    }
+}
+
+/// Describes the calls that a new run would drop, and the remedy.
+fn open_calls(pending: &[Arc<ToolCall>], decided: &[Arc<ToolCall>], in_doubt: &[Arc<ToolCall>]) -> String {
     let part = |state: &str, calls: &[Arc<ToolCall>]| {
         if calls.is_empty() { None } else { Some(format!("{state}: {}", listed(calls))) }
     };
-    let parts = [part("wait for approval", pending), part("are decided and have not run", decided)];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    let parts = [
+        part("may have been executed before their process ended", in_doubt),
+        part("wait for approval", pending),
+        part("are decided and have not run", decided),
+    ];
+    let parts = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let remedy = match (in_doubt.is_empty(), pending.is_empty()) {
+        (true, _) => "`approve` or `deny` the waiting calls",
+        (false, true) => "`resolve` the calls in doubt",
+        (false, false) => "`resolve` the calls in doubt, `approve` or `deny` the waiting calls",
+    };
+    format!("{parts}; {remedy} and `resume` the run, or `discard` it")
+}
+
+fn calls_in_doubt(calls: &[Arc<ToolCall>]) -> String {
+    if calls.is_empty() { "none is".to_owned() } else { format!("these are: {}", listed(calls)) }
+}
+
+/// What the application can do when a store has failed.
+fn remedy(error: &PersistenceError) -> &'static str {
+    match error.kind {
+        PersistenceErrorKind::Conflict => {
+            "; call `reload` to take the stored state, or `rebase` to put this session's changes on a branch of it"
+        }
+        PersistenceErrorKind::Corrupt => "",
+        PersistenceErrorKind::Other => "; `save` tries again",
+    }
 }
 
 fn pending_calls(pending: &[Arc<ToolCall>]) -> String {

@@ -7,7 +7,8 @@
 //! | `checkpoints` | the checkpoint interval, `"turn"` or `"off"`; absent for `"step"` |
 //! | `currentCheckpointId` | the current checkpoint; absent if it is the last one |
 //! | `middleware` | the values that the agent's middleware stores with the session, by name |
-//! | `unfinished` | the run to resume: `threadId`, `messages`, `before`, `state`, `run`, `subAgentStates` as in checkpoints; `restored` |
+//! | `runs` | the data that checkpoints share; see [`shared_runs`](crate::session::checkpoint) |
+//! | `unfinished` | the run to resume: `threadId`, `messages`, `before`, `state`, `run`, `subAgentStates` as in checkpoints; `active`, `restored` |
 //!
 //! Spec: UAP-1.0 §13.1.
 
@@ -17,20 +18,27 @@ use std::sync::Arc;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::session::checkpoint::Checkpoint;
-use crate::session::checkpoint::json::{CheckpointJson, read_run, read_sub_agents, without_execution_state};
-use crate::session::options::CheckpointInterval;
+use crate::session::checkpoint::json::{
+    CheckpointEntry, CheckpointJson, SharedMembers, StateJson, read_run, read_sub_agents,
+    without_execution_state,
+};
+use crate::session::checkpoint::shared_runs::{RunJson, RunReader, SharedRuns};
+use crate::session::checkpoint::{Checkpoint, Checkpoints};
+use crate::session::interner::Interner;
+use crate::session::interval::CheckpointInterval;
 use crate::session::reserved::{
     MessageList, MetadataWithReserved, RESERVED, error_at, key, unknown_members, within,
 };
 use crate::session::unfinished_run::UnfinishedRun;
 use crate::tree::json::ThreadTreeJson;
-use crate::tree::position::{PositionPart, TreePosition};
+use crate::tree::part_depth::{check, check_messages, check_tree, is_shallow};
+use crate::tree::position::TreePosition;
 use crate::tree::thread_tree::ThreadTree;
-use crate::types::execution_state::ExecutionState;
 use turntree_core::json::object::Field;
 use turntree_core::json::schema::{Definitions, JsonSchema};
-use turntree_core::json::{self, Extra, ParseError, PathSegment, RawJson, RawObject, json_object};
+use turntree_core::json::{
+    self, Extra, ParseError, PathSegment, RawJson, RawObject, describe_part, json_object,
+};
 use turntree_core::limits::Limits;
 use turntree_core::message::Message;
 use turntree_core::time::Timestamp;
@@ -79,7 +87,7 @@ pub struct SessionSnapshot {
     /// The conversation.
     pub tree: ThreadTree,
     /// Oldest first.
-    pub checkpoints: Vec<Arc<Checkpoint>>,
+    pub checkpoints: Checkpoints,
     /// The index of the current checkpoint; `None` if there are no checkpoints.
     pub current: Option<usize>,
     /// The run to resume.
@@ -104,6 +112,8 @@ struct Reserved {
     current_checkpoint_id: Option<String>,
     #[serde(default)]
     middleware: RawObject,
+    #[serde(default)]
+    runs: Vec<RunJson>,
     unfinished: Option<RawJson>,
 }
 
@@ -113,9 +123,11 @@ struct UnfinishedJson {
     thread_id: String,
     messages: usize,
     #[serde(default)]
-    before: Vec<Arc<Message>>,
-    state: Option<ExecutionState>,
+    before: Vec<Message>,
+    state: Option<StateJson>,
     run: Option<RawJson>,
+    #[serde(default)]
+    active: bool,
     #[serde(default)]
     restored: bool,
     sub_agent_states: Option<RawObject>,
@@ -125,12 +137,16 @@ impl SessionSnapshot {
     /// Reads a session.
     ///
     /// # Errors
-    /// The path and the reason: invalid JSON, an exceeded limit, another version, or a broken rule of
-    /// [`SessionJson::into_snapshot`].
+    /// The path and the reason: invalid JSON, an exceeded limit, another version, a broken rule of
+    /// [`SessionJson::into_snapshot`], or a message or metadata that is too deep to be read on its own.
     pub fn from_json(text: &str, limits: &Limits) -> Result<Self, ParseError> {
         // Check the version first: another version may have a different structure.
         check_version(json::parse::<Versioned>(text, limits)?)?;
-        json::parse::<SessionJson>(text, limits)?.into_snapshot()
+        let snapshot = json::parse::<SessionJson>(text, limits)?.into_snapshot()?;
+        if !is_shallow(text, limits) {
+            check_depth(&snapshot)?;
+        }
+        Ok(snapshot)
     }
 
     /// Reads a session that is part of a document whose limits were checked.
@@ -162,8 +178,32 @@ impl SessionSnapshot {
     }
 }
 
+/// Checks that the messages and the metadata of a session are not too deep to be read on their own.
+///
+/// # Errors
+/// The path of the first part that is too deep.
+///
+/// Spec: decision A116.
+fn check_depth(session: &SessionSnapshot) -> Result<(), ParseError> {
+    check(&session.metadata, Limits::PAYLOAD.depth, || vec![key("metadata")])?;
+    check_tree(&session.tree).map_err(|error| within(error, &[key("threadTree")]))?;
+    for (index, checkpoint) in session.checkpoints.iter().enumerate() {
+        check_checkpoint(checkpoint)
+            .map_err(|error| within(error, &[key("checkpoints"), PathSegment::Index(index)]))?;
+    }
+    let unfinished = session.unfinished.iter().flat_map(UnfinishedRun::messages);
+    let unfinished: Vec<_> = unfinished.collect();
+    check_messages(unfinished.iter().map(AsRef::as_ref), &["metadata", RESERVED, "unfinished"].map(key))
+}
+
+fn check_checkpoint(checkpoint: &Checkpoint) -> Result<(), ParseError> {
+    let messages = checkpoint.state().messages;
+    check_messages(messages.iter().map(AsRef::as_ref), &[key("state"), key("messages")])?;
+    check_messages(checkpoint.uncommitted.iter().map(AsRef::as_ref), &[key("metadata"), key(RESERVED)])
+}
+
 /// Returns true for a UUIDv4 in the usual form with hyphens.
-pub(crate) fn is_uuid_v4(id: &str) -> bool {
+fn is_uuid_v4(id: &str) -> bool {
     let parsed = uuid::Uuid::try_parse(id).ok().filter(|_| id.len() == 36);
     parsed.is_some_and(|id| id.get_version_num() == 4 && id.get_variant() == uuid::Variant::RFC4122)
 }
@@ -196,49 +236,37 @@ impl SessionJson {
     /// The path and the first broken rule: ids are not empty, the ids of checkpoints are unique, the tree is valid
     /// ([`ThreadTreeJson::into_tree`]), checkpoints belong to this session and fit the tree
     /// ([`CheckpointJson::into_checkpoint`], [`Checkpoint::attach_to`]).
-    pub fn into_snapshot(self) -> Result<SessionSnapshot, ParseError> {
+    pub fn into_snapshot(mut self) -> Result<SessionSnapshot, ParseError> {
         check_version(Versioned { version: Some(RawJson::from_str_value(&self.version)) })?;
         if self.id.is_empty() {
             return Err(error_at(&["id"], "an id must not be empty"));
         }
         let tree = self.thread_tree.into_tree().map_err(|error| within(error, &[key("threadTree")]))?;
-        let mut checkpoints = Vec::with_capacity(self.checkpoints.len());
-        let mut indexes = HashMap::with_capacity(self.checkpoints.len());
-        for (index, json) in self.checkpoints.into_iter().enumerate() {
-            let at = [key("checkpoints"), PathSegment::Index(index)];
-            let mut checkpoint = json.into_checkpoint().map_err(|error| within(error, &at))?;
-            checkpoint.attach_to(&tree).map_err(|error| within(error, &at))?;
-            if *checkpoint.session_id != *self.id {
-                let message = format!(
-                    "\"{}\" is another session than this one, \"{}\"",
-                    checkpoint.session_id, self.id
-                );
-                return Err(within(error_at(&["sessionId"], message), &at));
-            }
-            if let Some(first) = indexes.insert(Arc::clone(&checkpoint.id), index) {
-                let message =
-                    format!("\"{}\" is the id of checkpoints/{first} too; ids are unique", checkpoint.id);
-                return Err(within(error_at(&["id"], message), &at));
-            }
-            checkpoints.push(Arc::new(checkpoint));
-        }
         let mut metadata = self.metadata.unwrap_or_default();
         let raw = metadata.remove(RESERVED);
         let unknown = unknown_members(
             raw.as_ref(),
-            &["checkpoints", "currentCheckpointId", "middleware", "unfinished"],
+            &["checkpoints", "currentCheckpointId", "middleware", "runs", "unfinished"],
         );
-        let reserved = match raw {
-            Some(raw) => raw.to().map_err(|error| reserved_error(&[], error.to_string()))?,
+        let mut reserved = match raw {
+            Some(raw) => raw.to().map_err(|error| reserved_error(&[], describe_part(&error)))?,
             None => Reserved::default(),
         };
+        let unfinished = reserved.unfinished.take().map(|raw| parse_unfinished(&raw)).transpose()?;
+        let members: Vec<_> = self.checkpoints.iter_mut().map(CheckpointJson::take_shared_members).collect();
+        let mut interner = Interner::with_tree(&tree);
+        let runs = std::mem::take(&mut reserved.runs);
+        let (checkpoints, indexes) =
+            read_checkpoints(self.checkpoints, &members, runs, &mut interner, (&self.id, &tree))?;
         let current = match reserved.current_checkpoint_id {
             None => checkpoints.len().checked_sub(1),
             Some(id) => Some(*indexes.get(&*id).ok_or_else(|| {
                 reserved_error(&["currentCheckpointId"], format!("no checkpoint has the id \"{id}\""))
             })?),
         };
-        let unfinished = reserved.unfinished.map(|raw| read_unfinished(&raw, &tree)).transpose()?;
+        let newest = current.and_then(|current| checkpoints.get(current));
+        let read = |json| read_unfinished(json, &tree, &mut interner, newest);
+        let unfinished = unfinished.as_ref().map(read).transpose()?;
         Ok(SessionSnapshot {
             id: self.id.into(),
             agent_id: self.agent_id.into(),
@@ -261,18 +289,73 @@ fn reserved_error(path: &[&str], message: impl Into<String>) -> ParseError {
     within(error_at(path, message), &[key("metadata"), key(RESERVED)])
 }
 
-fn read_unfinished(raw: &RawJson, tree: &ThreadTree) -> Result<UnfinishedRun, ParseError> {
-    let json: UnfinishedJson =
-        raw.to().map_err(|error| reserved_error(&["unfinished"], error.to_string()))?;
-    let mut position = TreePosition { node: json.thread_id.into(), length: Some(json.messages) };
-    position.length = Some(position.resolve(tree).map_err(|(member, message)| match member {
-        PositionPart::Node => reserved_error(&["unfinished", "threadId"], message),
-        PositionPart::Length => reserved_error(&["unfinished", "messages"], message),
-    })?);
-    let run = match (json.run, json.state) {
+/// The indexes of checkpoints by their ids.
+type CheckpointIndexes = HashMap<Arc<str>, usize>;
+
+/// Reads checkpoints and validates them against the session. Returns their indexes by their ids.
+fn read_checkpoints<'a>(
+    json: Vec<CheckpointJson>,
+    members: &'a [SharedMembers],
+    runs: Vec<RunJson>,
+    interner: &mut Interner<'a>,
+    (session, tree): (&str, &ThreadTree),
+) -> Result<(Checkpoints, CheckpointIndexes), ParseError> {
+    let at = |index: usize| [key("checkpoints"), PathSegment::Index(index)];
+    let mut reader = RunReader::new(runs, interner);
+    let mut linked = Vec::with_capacity(json.len());
+    for (index, (json, members)) in json.into_iter().zip(members).enumerate() {
+        let parsed = json.parse(members, interner).and_then(|parsed| reader.link(parsed));
+        linked.push(parsed.map_err(|error| within(error, &at(index)))?);
+    }
+    reader.read_entries(interner).map_err(|error| {
+        let runs = within(error, &[key("runs")]);
+        within(runs, &[key("metadata"), key(RESERVED)])
+    })?;
+    let mut checkpoints = Checkpoints::new();
+    let mut indexes: CheckpointIndexes = HashMap::with_capacity(linked.len());
+    for (index, linked) in linked.into_iter().enumerate() {
+        let mut checkpoint = reader.checkpoint(linked).map_err(|error| within(error, &at(index)))?;
+        checkpoint.attach_to(tree).map_err(|error| within(error, &at(index)))?;
+        if *checkpoint.session_id != *session {
+            let message =
+                format!("\"{}\" is another session than this one, \"{session}\"", checkpoint.session_id);
+            return Err(within(error_at(&["sessionId"], message), &at(index)));
+        }
+        if let Some(first) = indexes.insert(Arc::clone(&checkpoint.id), index) {
+            let message =
+                format!("\"{}\" is the id of checkpoints/{first} too; ids are unique", checkpoint.id);
+            return Err(within(error_at(&["id"], message), &at(index)));
+        }
+        if let Some(earlier) = checkpoints.last() {
+            checkpoint.sub_agent_states.share_with(&earlier.sub_agent_states);
+        }
+        checkpoints.push_back(Arc::new(checkpoint));
+    }
+    Ok((checkpoints, indexes))
+}
+
+fn parse_unfinished(raw: &RawJson) -> Result<UnfinishedJson, ParseError> {
+    raw.to().map_err(|error| reserved_error(&["unfinished"], describe_part(&error)))
+}
+
+/// Reads the run to resume. It shares the data that is equal to that of the newest checkpoint.
+fn read_unfinished<'a>(
+    json: &'a UnfinishedJson,
+    tree: &ThreadTree,
+    interner: &mut Interner<'a>,
+    newest: Option<&Arc<Checkpoint>>,
+) -> Result<UnfinishedRun, ParseError> {
+    let mut position = TreePosition { node: json.thread_id.as_str().into(), length: Some(json.messages) };
+    let length = position.resolve(tree);
+    position.length = Some(length.map_err(|message| reserved_error(&["unfinished", "threadId"], message))?);
+    let within_unfinished =
+        |error, member: &str| within(error, &["metadata", RESERVED, "unfinished", member].map(key));
+    let run = match (&json.run, &json.state) {
         (Some(raw), Some(state)) => {
-            let at = ["metadata", RESERVED, "unfinished", "run"].map(key);
-            Some(read_run(&raw, state).map_err(|error| within(error, &at))?.0)
+            let state = state.read(interner).map_err(|error| within_unfinished(error, "state"))?;
+            let mut run = read_run(raw, state).map_err(|error| within_unfinished(error, "run"))?.0;
+            RunReader::share(&mut run, newest);
+            Some(run)
         }
         (None, None) => None,
         _ => {
@@ -283,12 +366,15 @@ fn read_unfinished(raw: &RawJson, tree: &ThreadTree) -> Result<UnfinishedRun, Pa
         }
     };
     let at = ["metadata", RESERVED, "unfinished"].map(key);
-    let sub_agents = read_sub_agents(json.sub_agent_states.as_ref()).map_err(|error| within(error, &at))?;
-    Ok(UnfinishedRun { position, uncommitted: json.before.into(), run, restored: json.restored, sub_agents })
+    let sub_agents =
+        read_sub_agents(json.sub_agent_states.as_ref(), interner).map_err(|error| within(error, &at))?;
+    let uncommitted = interner.share_all(json.before.clone());
+    let (active, restored) = (json.active, json.restored);
+    Ok(UnfinishedRun { position, uncommitted, run, active, restored, sub_agents })
 }
 
 /// Writes the members of [`RESERVED`] for a session.
-struct ReservedMembers<'a>(&'a SessionSnapshot);
+struct ReservedMembers<'a>(&'a SessionSnapshot, &'a SharedRuns<'a>);
 
 impl ReservedMembers<'_> {
     fn is_last_current(&self) -> bool {
@@ -299,6 +385,7 @@ impl ReservedMembers<'_> {
         self.0.interval != CheckpointInterval::Step
             || !self.is_last_current()
             || self.0.unfinished.is_some()
+            || !self.1.is_empty()
             || !self.0.middleware.is_empty()
             || !self.0.reserved.is_empty()
     }
@@ -316,6 +403,9 @@ impl Serialize for ReservedMembers<'_> {
         }
         if !self.0.middleware.is_empty() {
             map.serialize_entry("middleware", &self.0.middleware)?;
+        }
+        if !self.1.is_empty() {
+            map.serialize_entry("runs", self.1)?;
         }
         if let Some(unfinished) = &self.0.unfinished {
             map.serialize_entry("unfinished", unfinished)?;
@@ -339,6 +429,9 @@ impl Serialize for UnfinishedRun {
             map.serialize_entry("state", &run.execution_state())?;
             map.serialize_entry("run", &without_execution_state(run))?;
         }
+        if self.active {
+            map.serialize_entry("active", &true)?;
+        }
         if self.restored {
             map.serialize_entry("restored", &true)?;
         }
@@ -346,6 +439,16 @@ impl Serialize for UnfinishedRun {
             map.serialize_entry("subAgentStates", &self.sub_agents)?;
         }
         map.end()
+    }
+}
+
+/// Writes checkpoints that refer to the data that they share.
+struct CheckpointList<'a>(&'a Checkpoints, &'a SharedRuns<'a>);
+
+impl Serialize for CheckpointList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let entry = |checkpoint| CheckpointEntry { checkpoint, shared: self.1.snapshot(checkpoint) };
+        serializer.collect_seq(self.0.iter().map(|checkpoint| entry(checkpoint)))
     }
 }
 
@@ -361,8 +464,9 @@ impl Serialize for SessionSnapshot {
         map.serialize_entry("createdAt", &self.created_at)?;
         map.serialize_entry("updatedAt", &self.updated_at)?;
         map.serialize_entry("threadTree", &self.tree)?;
-        map.serialize_entry("checkpoints", &self.checkpoints)?;
-        let reserved = ReservedMembers(self);
+        let runs = SharedRuns::of(&self.checkpoints);
+        map.serialize_entry("checkpoints", &CheckpointList(&self.checkpoints, &runs))?;
+        let reserved = ReservedMembers(self, &runs);
         let reserved = reserved.is_needed().then_some(reserved);
         map.serialize_entry("metadata", &MetadataWithReserved(&self.metadata, reserved))?;
         self.extra.serialize_into(&mut map)?;

@@ -3,53 +3,23 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use serde::{Deserialize, Serialize};
-
+pub use crate::session::interval::{CheckpointInterval, SaveInterval};
 use crate::session::metadata::SessionMetadata;
+use crate::session::store::{SavedState, SessionStore};
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::RawObject;
-use turntree_core::persistence::PersistenceAdapter;
 use turntree_core::time::{Clock, SystemClock};
-
-/// When a session creates checkpoints.
-///
-/// Spec: UAP-1.0 §6.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CheckpointInterval {
-    /// After every step.
-    #[default]
-    Step,
-    /// After every successful run.
-    Turn,
-    /// Never. Such a session cannot be restored to an earlier point.
-    Off,
-}
-
-/// When a session with persistence is saved during a run. It is always saved at the end of a run.
-///
-/// With every interval the session is saved before approved or denied calls are executed, and again after each approved
-/// call: neither a decision nor its effect is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SaveInterval {
-    /// Only at the end of the run.
-    #[default]
-    Turn,
-    /// At the start of the run and after every step.
-    Step,
-    /// At the start of the run, after every model response with tool calls, after every tool and after every step.
-    Tool,
-}
 
 /// Options of a session. Each has a default.
 pub struct SessionOptions {
-    /// The id, a UUIDv4. Default: a new one.
+    /// The id: 1 to 200 printable characters. Default: a new UUIDv4.
     pub id: Option<Arc<str>>,
     /// When checkpoints are created.
     pub interval: CheckpointInterval,
     /// The store that the session is saved to. Default: it is not saved.
-    pub persistence: Option<Arc<dyn PersistenceAdapter>>,
+    pub persistence: Option<Arc<dyn SessionStore>>,
+    /// What the store remembers of the session, if it was loaded from there.
+    pub saved: Option<SavedState>,
     /// When the session is saved during a run.
     pub save_interval: SaveInterval,
     /// The application's metadata.
@@ -66,6 +36,7 @@ impl Default for SessionOptions {
             id: None,
             interval: CheckpointInterval::default(),
             persistence: None,
+            saved: None,
             save_interval: SaveInterval::default(),
             metadata: Arc::new(Mutex::new(RawObject::new())),
             ids: Arc::new(RandomIds),

@@ -1,11 +1,13 @@
 //! Records the state of a session's run at every boundary: for resuming, as checkpoints, and to the store.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 
 use crate::host::agent_tool::AgentTool;
+use crate::host::event_queue::EventQueue;
 use crate::host::recorder::{RunRecorder, SubAgentSession};
 use crate::machine::state::RunState;
 use crate::session::checkpoint::shared_history::SharedHistory;
@@ -16,7 +18,7 @@ use crate::session::sub_agent::SubAgentCall;
 use crate::sub_agent::SubAgent;
 use crate::tree::position::TreePosition;
 use crate::types::action::Boundary;
-use crate::types::event::SubAgentRun;
+use crate::types::event::{AgentStreamEvent, SubAgentRun};
 use turntree_core::json::{Extra, RawObject};
 use turntree_core::message::Message;
 use turntree_core::message::message::History;
@@ -30,6 +32,14 @@ impl Shared {
         }
         if let Some(unfinished) = &mut self.state().unfinished {
             unfinished.run = Some(state.clone());
+        }
+    }
+
+    /// Records that the run has ended in this process: its calls have ended too, or were cancelled.
+    pub(super) fn record_end(&self, state: &RunState) {
+        self.record(state);
+        if let Some(unfinished) = &mut self.state().unfinished {
+            unfinished.active = false;
         }
     }
 
@@ -59,12 +69,23 @@ pub(super) struct SessionRecorder {
     session: Session,
     position: TreePosition,
     uncommitted: History,
-    history: Arc<SharedHistory>,
+    history: Mutex<Arc<SharedHistory>>,
+    /// True if the store may have a state of the current step.
+    is_step_stored: AtomicBool,
 }
 
 impl SessionRecorder {
-    pub(super) fn new(session: Session, position: TreePosition, uncommitted: History) -> Self {
-        Self { session, position, uncommitted, history: Arc::default() }
+    pub(super) fn new(
+        session: Session,
+        position: TreePosition,
+        uncommitted: History,
+        is_resumed: bool,
+    ) -> Self {
+        // A resumed run continues the history of its checkpoints.
+        let current = session.current_checkpoint();
+        let history = current.and_then(|checkpoint| checkpoint.shared_history()).unwrap_or_default();
+        let is_step_stored = AtomicBool::new(is_resumed);
+        Self { session, position, uncommitted, history: Mutex::new(history), is_step_stored }
     }
 }
 
@@ -79,7 +100,9 @@ impl RunRecorder for SessionRecorder {
         if !has_checkpoint || shared.header.interval != CheckpointInterval::Step {
             return None;
         }
-        let state = CheckpointState::Resumable(Box::new(self.history.snapshot(state)), Extra::new());
+        // The history is replaced as a whole, so a panic cannot leave it half written.
+        let snapshot = self.history.lock().unwrap_or_else(PoisonError::into_inner).snapshot(state);
+        let state = CheckpointState::Resumable(Box::new(snapshot), Extra::new());
         let checkpoint = Checkpoint {
             sub_agent_states: session.sub_agents.clone(),
             ..shared.checkpoint(self.position.clone(), self.uncommitted.clone(), state)
@@ -97,22 +120,37 @@ impl RunRecorder for SessionRecorder {
     ) -> Option<Box<dyn SubAgentSession>> {
         let agent: &dyn Any = agent;
         let agent = agent.downcast_ref::<SubAgent>()?.agent();
-        Some(Box::new(SubAgentCall::open(&self.session.shared, agent, run, message)?))
+        Some(Box::new(SubAgentCall::open(&self.session, agent, run, message)?))
     }
 
     fn record_failure(&self, state: &RunState) {
         self.session.shared.record(state);
     }
 
+    fn approved(&self, state: &RunState) -> Option<BoxFuture<'_, Result<(), UppError>>> {
+        self.session.shared.record(state);
+        // If the store knows nothing of the round, a restarted process makes its calls again in any case.
+        let is_due =
+            self.session.save_interval == SaveInterval::Tool || self.is_step_stored.load(Ordering::Relaxed);
+        (is_due && self.session.has_store())
+            .then(|| Box::pin(async move { Ok(self.session.save().await?) }) as _)
+    }
+
     fn save(&self, boundary: Boundary, state: &RunState) -> Option<BoxFuture<'_, Result<(), UppError>>> {
         let session = &self.session;
-        session.persistence.as_ref()?;
         let is_approved = || state.last_execution().is_some_and(|last| last.approved == Some(true));
         let is_due = match session.save_interval {
             SaveInterval::Tool => true,
-            SaveInterval::Step if boundary == Boundary::StepEnded => true,
+            SaveInterval::Step if matches!(boundary, Boundary::StepEnded | Boundary::Planned) => true,
             SaveInterval::Step | SaveInterval::Turn => boundary == Boundary::ToolFinished && is_approved(),
         };
-        is_due.then(|| Box::pin(async move { Ok(session.save().await?) }) as _)
+        if is_due || boundary == Boundary::StepEnded {
+            self.is_step_stored.store(boundary != Boundary::StepEnded, Ordering::Relaxed);
+        }
+        (is_due && session.has_store()).then(|| Box::pin(async move { Ok(session.save().await?) }) as _)
+    }
+
+    fn send_when_saved(&self, events: &Arc<EventQueue>, event: AgentStreamEvent) {
+        self.session.send_when_saved(events, event);
     }
 }

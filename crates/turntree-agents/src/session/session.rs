@@ -4,22 +4,26 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agent::Agent;
-use crate::session::checkpoint::{Checkpoint, CheckpointState, SubAgentStates};
+use crate::host::event_queue::EventQueue;
+use crate::session::checkpoint::{Checkpoint, CheckpointState, Checkpoints, SubAgentStates};
 use crate::session::error::SessionError;
-use crate::session::json::{SessionSnapshot, is_uuid_v4};
+use crate::session::id::is_session_id;
+use crate::session::json::SessionSnapshot;
+use crate::session::key::key_of;
 use crate::session::metadata::{self, SessionMetadata};
 use crate::session::options::{CheckpointInterval, SaveInterval, SessionOptions};
 use crate::session::state::SessionState;
+use crate::session::store::{SavedState, SessionStore};
 use crate::session::unfinished_run::UnfinishedRun;
 use crate::tree::node::NodeId;
 use crate::tree::position::TreePosition;
 use crate::tree::shared_tree::SharedTree;
 use crate::tree::thread_tree::ThreadTree;
+use crate::types::event::AgentStreamEvent;
 use crate::types::middleware_state::MiddlewareState;
 use turntree_core::ids::IdSource;
 use turntree_core::json::{self, Extra, RawObject};
 use turntree_core::message::Thread;
-use turntree_core::persistence::PersistenceAdapter;
 use turntree_core::time::{Clock, Timestamp};
 
 /// The name of the branch that receives the messages after a restored checkpoint.
@@ -32,8 +36,12 @@ const ABANDONED: &str = "abandoned";
 #[derive(Clone)]
 pub struct Session {
     pub(super) shared: Arc<Shared>,
-    pub(super) persistence: Option<Arc<dyn PersistenceAdapter>>,
+    /// The agent of the runs of this handle.
+    pub(super) agent: Agent,
+    pub(super) persistence: Option<Arc<dyn SessionStore>>,
     pub(super) save_interval: SaveInterval,
+    /// The session of the run that calls the agent as a tool: this session is a part of it and is saved with it.
+    pub(super) caller: Option<Arc<Self>>,
     pub(super) entry: RunEntry,
 }
 
@@ -58,15 +66,14 @@ pub(super) struct Header {
 /// The data that all handles of a session share. Lock order: `state`, then `tree`.
 pub(super) struct Shared {
     pub(super) header: Header,
-    pub(super) agent: Agent,
     pub(super) tree: Arc<SharedTree>,
     metadata: Arc<dyn SessionMetadata>,
     pub(super) middleware_state: Arc<MiddlewareState>,
     state: Mutex<SessionState>,
     /// Held by the run or restore that executes now. Waiting ones acquire it in the order of their calls.
     pub(super) run_lock: Arc<tokio::sync::Mutex<()>>,
-    /// Held during a save, so that an older state never overwrites a newer one.
-    save_lock: tokio::sync::Mutex<()>,
+    /// What the store remembers of the session. Held during a save, so that an older state never overwrites a newer one.
+    pub(super) saved: tokio::sync::Mutex<Option<SavedState>>,
     pub(super) ids: Arc<dyn IdSource>,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -96,10 +103,10 @@ impl Session {
     /// Creates a session with an empty conversation.
     ///
     /// # Errors
-    /// [`SessionError::InvalidId`] if the id is not a UUIDv4; [`SessionError::Metadata`].
+    /// [`SessionError::InvalidId`] if the id is empty, too long or not printable; [`SessionError::Metadata`].
     pub fn new(agent: Agent, options: SessionOptions) -> Result<Self, SessionError> {
         let id = match &options.id {
-            Some(id) if !is_uuid_v4(id) => return Err(SessionError::InvalidId { id: id.to_string() }),
+            Some(id) if !is_session_id(id) => return Err(SessionError::InvalidId { id: id.to_string() }),
             Some(id) => Arc::clone(id),
             None => options.ids.string().into(),
         };
@@ -111,7 +118,7 @@ impl Session {
             created_at: now,
             updated_at: now,
             tree: ThreadTree::empty(&*options.ids, &*options.clock),
-            checkpoints: Vec::new(),
+            checkpoints: Checkpoints::new(),
             current: None,
             unfinished: None,
             interval: options.interval,
@@ -131,6 +138,8 @@ impl Session {
             current: snapshot.current,
             sub_agents: snapshot.unfinished.as_ref().map(|run| run.sub_agents.clone()).unwrap_or_default(),
             running_sub_agents: Vec::new(),
+            unsent_events: Vec::new(),
+            tools: None,
             updated_at: snapshot.updated_at,
             last_current_node: snapshot.tree.current().id.clone(),
             unfinished: snapshot.unfinished,
@@ -148,27 +157,28 @@ impl Session {
         };
         let shared = Shared {
             header,
-            agent,
             tree: Arc::new(SharedTree::new(snapshot.tree)),
             metadata: options.metadata,
             middleware_state: Arc::new(MiddlewareState::new(snapshot.middleware)),
             state: Mutex::new(state),
             run_lock: Arc::default(),
-            save_lock: tokio::sync::Mutex::default(),
+            saved: tokio::sync::Mutex::new(options.saved),
             ids: options.ids,
             clock: options.clock,
         };
         Self {
             shared: Arc::new(shared),
+            agent,
             persistence: options.persistence,
             save_interval: options.save_interval,
+            caller: None,
             entry: RunEntry::default(),
         }
     }
 
     /// Returns a handle to the same session that saves to another store, or not at all.
     #[must_use]
-    pub fn with_persistence(&self, persistence: Option<Arc<dyn PersistenceAdapter>>) -> Self {
+    pub fn with_persistence(&self, persistence: Option<Arc<dyn SessionStore>>) -> Self {
         Self { persistence, ..self.clone() }
     }
 
@@ -186,8 +196,15 @@ impl Session {
     }
 
     /// Returns the agent.
-    pub fn agent(&self) -> &Agent {
-        &self.shared.agent
+    pub const fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Returns a handle to the same session whose runs use another agent, for example one with more tools for one run.
+    /// [`Self::agent_id`] stays.
+    #[must_use]
+    pub fn with_agent(&self, agent: Agent) -> Self {
+        Self { agent, ..self.clone() }
     }
 
     /// Returns the conversation. It may be changed at any time; a run that has started still continues from the history
@@ -201,11 +218,16 @@ impl Session {
         self.shared.header.created_at
     }
 
-    /// Returns when the session last changed: by a run, a fork, a restore or a checkout.
+    /// Returns when the session last changed: by a run, a fork, a restore, a checkout or a change of its tree.
     pub fn updated_at(&self) -> Timestamp {
         let mut state = self.shared.state();
         self.detect_checkout(&mut state);
-        state.updated_at
+        self.changed_at(&state)
+    }
+
+    /// The later one of the changes of the session and of its tree, which the application can change directly.
+    fn changed_at(&self, state: &SessionState) -> Timestamp {
+        self.shared.tree.lock().changed_at().map_or(state.updated_at, |tree| tree.max(state.updated_at))
     }
 
     /// Returns the values that the agent's middleware stores with the session.
@@ -220,7 +242,7 @@ impl Session {
 
     /// Returns all checkpoints, oldest first.
     pub fn checkpoints(&self) -> Vec<Arc<Checkpoint>> {
-        self.shared.state().checkpoints.clone()
+        self.shared.state().checkpoints.iter().cloned().collect()
     }
 
     /// Returns the newest checkpoint, or the one that was restored last.
@@ -351,8 +373,9 @@ impl Session {
         };
         let has_messages = run.is_some() || !uncommitted.is_empty();
         let sub_agents = SubAgentStates::default();
-        state.unfinished =
-            has_messages.then_some(UnfinishedRun { position, uncommitted, run, restored: true, sub_agents });
+        let unfinished =
+            UnfinishedRun { position, uncommitted, run, active: false, restored: true, sub_agents };
+        state.unfinished = has_messages.then_some(unfinished);
         state.sub_agents = checkpoint.sub_agent_states.clone();
         state.current = Some(index);
         state.last_current_node = node.clone();
@@ -375,7 +398,7 @@ impl Session {
             id: Arc::clone(&header.id),
             agent_id: Arc::clone(&header.agent_id),
             created_at: header.created_at,
-            updated_at: state.updated_at,
+            updated_at: self.changed_at(&state),
             tree: shared.tree.snapshot(),
             checkpoints: state.checkpoints.clone(),
             current: state.current,
@@ -398,9 +421,9 @@ impl Session {
         json::write(&self.snapshot()?).map_err(|error| SessionError::Serialization(error.to_string()))
     }
 
-    /// Returns the key that a session is saved under.
+    /// Returns the key that a session is saved under: `session:` and the id in percent-encoding.
     pub fn key_of(id: &str) -> String {
-        format!("session:{id}")
+        key_of(id)
     }
 
     /// Saves the session. Does nothing without persistence.
@@ -409,12 +432,43 @@ impl Session {
     /// [`SessionError::Store`], and those of [`Self::to_json`].
     ///
     /// # Cancel safety
-    /// If the future is dropped, the session may or may not have been saved; see [`PersistenceAdapter`].
+    /// If the future is dropped, the session may or may not have been saved; see [`SessionStore`].
     pub async fn save(&self) -> Result<(), SessionError> {
-        let Some(persistence) = &self.persistence else { return Ok(()) };
-        let _lock = self.shared.save_lock.lock().await;
-        let text = self.to_json()?;
-        Ok(persistence.save(Self::key_of(self.id()), text).await?)
+        if let Some(caller) = &self.caller {
+            // Boxed: the caller can be a sub-agent too.
+            return Box::pin(caller.save()).await;
+        }
+        let Some(store) = &self.persistence else { return Ok(()) };
+        let mut saved = self.shared.saved.lock().await;
+        // The snapshot has the checkpoints of these events.
+        let events = self.shared.state().unsent_events.len();
+        let snapshot = self.snapshot()?;
+        let result = store.save(snapshot, &mut saved).await;
+        result.map_err(|error| SessionError::Store { id: Arc::clone(self.id()), error })?;
+        for (queue, event) in self.shared.state().take_unsent_events(events) {
+            queue.push_and_wake(event);
+        }
+        Ok(())
+    }
+
+    /// Sends an event when the session is saved the next time; at once without a store.
+    pub(super) fn send_when_saved(&self, events: &Arc<EventQueue>, event: AgentStreamEvent) {
+        let saved = self.outermost();
+        if saved.persistence.is_none() {
+            events.push(event);
+        } else {
+            saved.shared.state().unsent_events.push((Arc::clone(events), event));
+        }
+    }
+
+    /// True if [`Self::save`] writes to a store.
+    pub(super) fn has_store(&self) -> bool {
+        self.outermost().persistence.is_some()
+    }
+
+    /// Returns the session that is saved with this one in it.
+    fn outermost(&self) -> &Self {
+        std::iter::successors(Some(self), |session| session.caller.as_deref()).last().unwrap_or(self)
     }
 
     /// Updates the session if a checkout was made through the tree.

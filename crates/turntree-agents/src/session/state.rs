@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-use crate::session::checkpoint::{Checkpoint, CheckpointState, SubAgentStates};
+use crate::host::event_queue::EventQueue;
+use crate::host::tool::Tool;
+use crate::session::checkpoint::{Checkpoint, CheckpointState, Checkpoints, SubAgentStates};
 use crate::session::json::SessionSnapshot;
 use crate::session::unfinished_run::UnfinishedRun;
 use crate::tree::node::NodeId;
 use crate::tree::position::TreePosition;
+use crate::types::event::AgentStreamEvent;
 use turntree_core::message::Turn;
 use turntree_core::message::message::History;
 use turntree_core::time::Timestamp;
@@ -25,8 +28,7 @@ pub(super) trait RunningSubAgent: fmt::Debug + Send + Sync {
 /// The state that a session changes while it runs.
 #[derive(Debug)]
 pub(super) struct SessionState {
-    /// Oldest first.
-    pub(super) checkpoints: Vec<Arc<Checkpoint>>,
+    pub(super) checkpoints: Checkpoints,
     /// The index of the current checkpoint.
     pub(super) current: Option<usize>,
     pub(super) unfinished: Option<UnfinishedRun>,
@@ -34,6 +36,10 @@ pub(super) struct SessionState {
     pub(super) sub_agents: SubAgentStates,
     /// Sub-agents that run now, by the ids of the tool calls that started them.
     pub(super) running_sub_agents: Vec<(Arc<str>, Arc<dyn RunningSubAgent>)>,
+    /// The tools that the unfinished run had when it was last resumed, with those of its toolsets. `None` before.
+    pub(super) tools: Option<Arc<[Tool]>>,
+    /// Events of checkpoints that are not in the store yet, and the queues to send them to.
+    pub(super) unsent_events: Vec<(Arc<EventQueue>, AgentStreamEvent)>,
     pub(super) updated_at: Timestamp,
     /// The current node when the session last looked. A checkout through the tree updates the session (decision A77).
     pub(super) last_current_node: NodeId,
@@ -50,7 +56,13 @@ impl SessionState {
     pub(super) fn add_checkpoint(&mut self, checkpoint: Checkpoint) {
         self.current = Some(self.checkpoints.len());
         self.updated_at = checkpoint.timestamp;
-        self.checkpoints.push(Arc::new(checkpoint));
+        self.checkpoints.push_back(Arc::new(checkpoint));
+    }
+
+    /// Takes the first events of those that wait for a save.
+    pub(super) fn take_unsent_events(&mut self, count: usize) -> Vec<(Arc<EventQueue>, AgentStreamEvent)> {
+        let later = self.unsent_events.split_off(count.min(self.unsent_events.len()));
+        std::mem::replace(&mut self.unsent_events, later)
     }
 
     /// Returns the sub-agents of the active or unfinished run: finished, stopped and running ones.
@@ -91,7 +103,7 @@ impl SessionState {
             && messages.last().zip(turn.messages.last()).is_some_and(|(one, other)| Arc::ptr_eq(one, other));
         if checkpoint.position == *position && is_last {
             let checkpoint = Arc::make_mut(checkpoint);
-            checkpoint.state = CheckpointState::Finished(Box::new(checkpoint.state.execution_state()));
+            checkpoint.state = CheckpointState::Finished(checkpoint.state.execution_state().into());
             checkpoint.position.length = Some(length);
             checkpoint.uncommitted = History::new();
         }

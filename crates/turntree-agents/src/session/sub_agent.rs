@@ -1,6 +1,7 @@
 //! Sessions of sub-agents: one for each tool call, stored with the session of the calling run.
 //!
-//! While a sub-agent runs, its session is saved together with the calling session. When it has finished or was stopped,
+//! While a sub-agent runs, its session is part of the calling session. With [`SaveInterval::Tool`] each save of the
+//! sub-agent's run saves the calling session: none of its tools starts before the store knows of the call. When it has finished or was stopped,
 //! its snapshot is stored under the id of the tool call. Resuming the calling run resumes a stopped sub-agent.
 //!
 //! Spec: decisions A73, A74.
@@ -10,18 +11,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::BoxFuture;
 
 use crate::agent::Agent;
-use crate::host::recorder::SubAgentSession;
+use crate::host::recorder::{SubAgentFailure, SubAgentSession};
 use crate::host::run_context::RunContext;
 use crate::session::checkpoint::SubAgentStates;
+use crate::session::error::SessionError;
 use crate::session::json::SessionSnapshot;
-use crate::session::options::SessionOptions;
+use crate::session::options::{SaveInterval, SessionOptions};
 use crate::session::session::{Session, Shared};
 use crate::session::state::RunningSubAgent;
 use crate::sub_agent::{result_of, result_of_text};
 use crate::types::event::SubAgentRun;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{Message, MessageKind};
-use turntree_upp::UppError;
 
 /// Members of the metadata of a sub-agent's session, beside those of its [`SubAgentRun`].
 const MESSAGE: &str = "messageId";
@@ -48,13 +49,14 @@ enum Resumption {
 }
 
 impl SubAgentCall {
-    /// Opens the session of a call. Returns `None` if it cannot be created.
+    /// Opens the session of a call in a run of `caller`. Returns `None` if it cannot be created.
     pub(super) fn open(
-        parent: &Arc<Shared>,
+        caller: &Session,
         agent: &Agent,
         run: &SubAgentRun,
         message: &Message,
     ) -> Option<Self> {
+        let parent = &caller.shared;
         let metadata = Arc::new(Mutex::new(metadata_of(run, message)));
         let options = SessionOptions {
             interval: parent.header.interval,
@@ -63,13 +65,10 @@ impl SubAgentCall {
             clock: Arc::clone(&parent.clock),
             ..SessionOptions::default()
         };
-        let is_of_call = |state: &SessionSnapshot| {
-            has_metadata(state, MESSAGE, &message.id) && has_metadata(state, "toolCallId", &run.tool_call_id)
-        };
         let mut state = parent.state();
         let earlier = state
             .sub_agents
-            .take(is_of_call)
+            .take(|state| is_of_call(state, &message.id, &run.tool_call_id))
             .and_then(|snapshot| Some((resumption_of(&snapshot, agent)?, snapshot)));
         let (resumption, session) = match earlier {
             Some((resumption, snapshot)) => {
@@ -81,8 +80,20 @@ impl SubAgentCall {
         let tool_call_id = Arc::clone(&run.tool_call_id);
         state.running_sub_agents.push((Arc::clone(&tool_call_id), Arc::new(session.clone())));
         drop(state);
-        let parent = Arc::clone(parent);
+        let (parent, session) = (Arc::clone(parent), session.saved_with(caller));
         Some(Self { parent, session, metadata, tool_call_id, resumption, status: "interrupted" })
+    }
+}
+
+impl Session {
+    /// Returns a handle that is saved by saving the session of the calling run.
+    fn saved_with(self, caller: &Self) -> Self {
+        // The calling run is not saved between its own steps with the other intervals.
+        let save_interval = match caller.save_interval {
+            SaveInterval::Tool => SaveInterval::Tool,
+            SaveInterval::Step | SaveInterval::Turn => SaveInterval::Turn,
+        };
+        Self { save_interval, caller: Some(Arc::new(caller.clone())), ..self }
     }
 }
 
@@ -96,15 +107,20 @@ impl SubAgentSession for SubAgentCall {
         mut self: Box<Self>,
         task: String,
         context: RunContext,
-    ) -> BoxFuture<'static, Result<RawJson, UppError>> {
+    ) -> BoxFuture<'static, Result<RawJson, SubAgentFailure>> {
         Box::pin(async move {
             let outcome = match &self.resumption {
                 Resumption::None => self.session.run(task, context).await.map(|turn| result_of(&turn)),
                 Resumption::Run => self.session.resume(context).await.map(|turn| result_of(&turn)),
                 Resumption::Result(result) => Ok(result.clone()),
             };
-            self.status = if outcome.is_ok() { "completed" } else { "failed" };
-            Ok(outcome?)
+            let ends_caller = outcome.as_ref().is_err_and(SessionError::is_of_store);
+            self.status = match &outcome {
+                Ok(_) => "completed",
+                Err(_) if ends_caller => "interrupted",
+                Err(_) => "failed",
+            };
+            outcome.map_err(|error| SubAgentFailure { error: error.into(), ends_caller })
         })
     }
 }
@@ -132,8 +148,11 @@ impl RunningSubAgent for Session {
         // Only turntree writes this metadata, so it has a JSON form.
         let mut snapshot = Self::snapshot(self).ok()?;
         let earlier = snapshot.checkpoints.len().saturating_sub(1);
-        for checkpoint in snapshot.checkpoints.iter_mut().take(earlier) {
-            if !checkpoint.sub_agent_states.is_empty() {
+        let with_sub_agents = snapshot.checkpoints.iter().take(earlier).enumerate();
+        let with_sub_agents =
+            with_sub_agents.filter(|(_, checkpoint)| !checkpoint.sub_agent_states.is_empty());
+        for index in with_sub_agents.map(|(index, _)| index).collect::<Vec<_>>() {
+            if let Some(checkpoint) = snapshot.checkpoints.get_mut(index) {
                 Arc::make_mut(checkpoint).sub_agent_states = SubAgentStates::default();
             }
         }
@@ -151,6 +170,11 @@ fn metadata_of(run: &SubAgentRun, message: &Message) -> RawObject {
     metadata.insert(MESSAGE, RawJson::from_str_value(&message.id));
     metadata.insert(STATUS, RawJson::from_str_value("running"));
     metadata
+}
+
+/// Returns true for the session of a call of the response `message`.
+pub(super) fn is_of_call(state: &SessionSnapshot, message: &str, tool_call_id: &str) -> bool {
+    has_metadata(state, MESSAGE, message) && has_metadata(state, "toolCallId", tool_call_id)
 }
 
 fn has_metadata(state: &SessionSnapshot, key: &str, text: &str) -> bool {

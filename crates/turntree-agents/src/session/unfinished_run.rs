@@ -15,6 +15,11 @@ pub struct UnfinishedRun {
     pub uncommitted: History,
     /// The state to resume from. `None` for a restored checkpoint whose run had finished.
     pub(crate) run: Option<RunState>,
+    /// True if the run is active, or was active when the process that ran it ended: the session was saved during the run.
+    /// False if the run ended with an error, was cancelled or waits for approval.
+    ///
+    /// Spec: decision A112.
+    pub active: bool,
     /// True for a restored checkpoint: the next run sees its messages. The next run does not see the messages of a failed
     /// run.
     ///
@@ -29,6 +34,11 @@ impl UnfinishedRun {
     /// Returns the state of the run, or `None` for a restored checkpoint whose run had finished.
     pub fn state(&self) -> Option<ExecutionState> {
         self.run.as_ref().map(RunState::execution_state)
+    }
+
+    /// Returns true if calls of the run wait for a decision.
+    pub fn is_waiting(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| !run.pending_approvals().is_empty())
     }
 
     /// Returns all messages that are not in the tree.

@@ -31,6 +31,7 @@ impl ThreadTree {
         let id = NodeId::new(ids);
         let node = ThreadNode::new(id.clone(), Some((parent_id, point)), name, thread, imbl::Vector::new());
         self.add(node, parent);
+        self.mark_changed(clock);
         Ok(id)
     }
 
@@ -52,6 +53,26 @@ impl ThreadTree {
         let mut node = ThreadNode::new(id.clone(), Some((root, 0)), name, thread, imbl::Vector::new());
         node.set_metadata(metadata)?;
         self.add(node, self.root_index());
+        Ok(id)
+    }
+
+    /// Adds a node with a thread and an id under another node, after `point` of its messages. The current node does not
+    /// change.
+    ///
+    /// # Errors
+    /// [`TreeError::UnknownNode`].
+    pub(crate) fn branch_at(
+        &mut self,
+        parent: &str,
+        point: usize,
+        name: Option<String>,
+        thread: Thread,
+        id: NodeId,
+    ) -> Result<NodeId, TreeError> {
+        let index = self.index_of(parent)?;
+        let parent_id = self.at(index).id.clone();
+        let node = ThreadNode::new(id.clone(), Some((parent_id, point)), name, thread, imbl::Vector::new());
+        self.add(node, index);
         Ok(id)
     }
 
@@ -90,10 +111,12 @@ impl ThreadTree {
         let head = self.node_mut(index);
         head.children = before.into();
         head.thread.messages = messages.take(at);
+        head.removals.add();
         head.thread.updated_at = clock.now();
         let thread = Thread::new(messages.skip(at), ids, clock);
         let tail = ThreadNode::new(tail_id.clone(), Some((node.id.clone(), at)), name, thread, after.into());
         self.add(tail, index);
+        self.mark_changed(clock);
         Ok(Some(tail_id))
     }
 }

@@ -112,7 +112,7 @@ impl ThreadTree {
 fn label(node: &ThreadNode) -> String {
     match node.name.as_deref().map(single_line) {
         Some(name) if !name.is_empty() => name,
-        _ => node.id.as_str().chars().take(8).filter(|character| !character.is_control()).collect(),
+        _ => single_line(node.id.as_str()).chars().take(8).collect(),
     }
 }
 
@@ -131,7 +131,7 @@ fn first_words(node: &ThreadNode) -> String {
 fn single_line(text: &str) -> String {
     let is_shown = |character: char| {
         !character.is_control()
-            && !matches!(character, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
+            && !matches!(character, '\u{061C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
     };
     let mut line = String::new();
     let mut length = 0;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::tree::node::{NodeId, ThreadNode};
 use crate::tree::nodes::Nodes;
+use crate::tree::part_depth::{check_tree, is_shallow};
 use crate::tree::thread_tree::ThreadTree;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::{self, ParseError, PathSegment, RawJson, RawObject, json_object};
@@ -317,9 +318,14 @@ impl ThreadTree {
     /// Reads a tree.
     ///
     /// # Errors
-    /// The path and the reason: invalid JSON, an exceeded limit, or a broken rule of [`ThreadTreeJson::into_tree`].
+    /// The path and the reason: invalid JSON, an exceeded limit, a broken rule of [`ThreadTreeJson::into_tree`], or a
+    /// message that is too deep to be read on its own.
     pub fn from_json(text: &str, limits: &Limits) -> Result<Self, ParseError> {
-        json::parse::<ThreadTreeJson>(text, limits)?.into_tree()
+        let tree = json::parse::<ThreadTreeJson>(text, limits)?.into_tree()?;
+        if !is_shallow(text, limits) {
+            check_tree(&tree)?;
+        }
+        Ok(tree)
     }
 }
 

@@ -35,7 +35,9 @@ impl ThreadTree {
         self.record_merge(source, target);
         let count = missing.len();
         if count > 0 {
-            self.node_mut(target).thread.push(missing, clock);
+            self.push_at(target, missing, clock);
+        } else {
+            self.mark_changed(clock);
         }
         Ok(count)
     }

@@ -17,6 +17,7 @@
 //! | [`thread_tree`] | [`ThreadTree`]: lookup, appending, histories |
 //! | [`node`] | [`ThreadNode`] and [`NodeId`] |
 //! | [`branch`] | starts and splits branches |
+//! | [`current_branch`](self) | the history of the current node as a tree |
 //! | [`merge`], [`diff`] | merges and compares branches |
 //! | [`position`] | positions in a tree |
 //! | [`drawing`] | the tree as text and HTML |
@@ -27,6 +28,7 @@
 //! Spec: UAP-1.0 §7, §13.2.
 
 pub mod branch;
+mod current_branch;
 pub mod diff;
 pub mod drawing;
 pub mod json;
@@ -34,6 +36,7 @@ pub mod merge;
 pub mod node;
 pub mod node_handle;
 mod nodes;
+pub(crate) mod part_depth;
 pub mod position;
 pub mod shared_tree;
 pub mod thread_tree;

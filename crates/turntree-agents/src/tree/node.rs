@@ -78,6 +78,29 @@ pub struct ThreadNode {
     pub metadata: RawObject,
     /// Members that this version does not know.
     pub extra: Extra,
+    pub(crate) removals: Removals,
+}
+
+/// How often messages were removed from a node. Not part of the document: all counts are equal.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Removals(u64);
+
+impl Removals {
+    /// Counts a removal.
+    pub(super) const fn add(&mut self) {
+        self.0 = self.0.wrapping_add(1);
+    }
+
+    /// Returns true if no messages were removed between two states of a node.
+    pub(crate) const fn is_same(self, other: Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl PartialEq for Removals {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
 }
 
 impl ThreadNode {
@@ -98,6 +121,7 @@ impl ThreadNode {
             children,
             metadata: RawObject::new(),
             extra: Extra::new(),
+            removals: Removals::default(),
         }
     }
 

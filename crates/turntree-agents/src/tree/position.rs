@@ -14,30 +14,16 @@ pub struct TreePosition {
     pub length: Option<usize>,
 }
 
-/// The part of a [`TreePosition`] that does not fit a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PositionPart {
-    Node,
-    Length,
-}
-
 impl TreePosition {
-    /// Returns the number of messages, checked against a tree.
+    /// Returns the number of messages. It may be more than the node has, if messages were removed from it.
     ///
     /// # Errors
-    /// The part that does not fit, with a message: the node does not exist, or has fewer messages.
-    pub(crate) fn resolve(&self, tree: &ThreadTree) -> Result<usize, (PositionPart, String)> {
+    /// The message for a node that does not exist.
+    pub(crate) fn resolve(&self, tree: &ThreadTree) -> Result<usize, String> {
         let Some(node) = tree.node(self.node.as_str()) else {
-            return Err((PositionPart::Node, format!("no node has the id \"{}\"", self.node)));
+            return Err(format!("no node has the id \"{}\"", self.node));
         };
-        let available = node.thread.messages.len();
-        match self.length {
-            Some(length) if length > available => {
-                let message = format!("the node has {available} message(s), not {length}");
-                Err((PositionPart::Length, message))
-            }
-            length => Ok(length.unwrap_or(available)),
-        }
+        Ok(self.length.unwrap_or_else(|| node.thread.messages.len()))
     }
 }
 

@@ -10,7 +10,7 @@ use turntree_core::ids::IdSource;
 use turntree_core::json::{Extra, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::message::{Message, Thread, Turn};
-use turntree_core::time::Clock;
+use turntree_core::time::{Clock, Timestamp};
 
 /// The name of a new tree's root.
 pub const ROOT_NAME: &str = "main";
@@ -76,6 +76,9 @@ pub struct ThreadTree {
     indexes: imbl::HashMap<NodeId, usize>,
     root: usize,
     current: usize,
+    /// When an operation last changed the tree; `None` for a tree that was created or read and not changed. Not part of
+    /// the document.
+    changed_at: Option<Timestamp>,
     /// Members of the document that this version does not know.
     pub extra: Extra,
 }
@@ -107,6 +110,7 @@ impl ThreadTree {
             indexes: imbl::HashMap::unit(id, 0),
             root: 0,
             current: 0,
+            changed_at: None,
             extra: Extra::new(),
         }
     }
@@ -120,7 +124,7 @@ impl ThreadTree {
         current: usize,
         extra: Extra,
     ) -> Self {
-        Self { nodes, parents, indexes, root, current, extra }
+        Self { nodes, parents, indexes, root, current, changed_at: None, extra }
     }
 
     /// Returns the node without a parent.
@@ -182,7 +186,29 @@ impl ThreadTree {
 
     /// Appends messages to the current node.
     pub fn push(&mut self, messages: impl IntoIterator<Item = Arc<Message>>, clock: &dyn Clock) {
-        self.node_mut(self.current).thread.push(messages, clock);
+        self.push_at(self.current, messages, clock);
+    }
+
+    /// Appends messages to the node at an index.
+    pub(super) fn push_at(
+        &mut self,
+        index: usize,
+        messages: impl IntoIterator<Item = Arc<Message>>,
+        clock: &dyn Clock,
+    ) {
+        self.node_mut(index).thread.push(messages, clock);
+        self.mark_changed(clock);
+    }
+
+    /// Stores the time of a change.
+    pub(crate) fn mark_changed(&mut self, clock: &dyn Clock) {
+        self.changed_at = Some(clock.now());
+    }
+
+    /// Returns when the tree last changed: by a branch, new or removed messages, a split or a merge. `None` for a tree
+    /// that was created or read and not changed since.
+    pub const fn changed_at(&self) -> Option<Timestamp> {
+        self.changed_at
     }
 
     /// Appends messages to a node. They do not become part of the histories of existing branches.
@@ -196,7 +222,7 @@ impl ThreadTree {
         clock: &dyn Clock,
     ) -> Result<(), TreeError> {
         let index = self.index_of(id)?;
-        self.node_mut(index).thread.push(messages, clock);
+        self.push_at(index, messages, clock);
         Ok(())
     }
 
@@ -214,7 +240,10 @@ impl ThreadTree {
         if branches > 0 {
             return Err(TreeError::InUse { id: node.id.clone(), branches });
         }
-        self.node_mut(index).thread.clear(clock);
+        let node = self.node_mut(index);
+        node.removals.add();
+        node.thread.clear(clock);
+        self.mark_changed(clock);
         Ok(())
     }
 
@@ -321,6 +350,16 @@ impl ThreadTree {
     /// shared.
     pub(super) fn node_mut(&mut self, index: usize) -> &mut ThreadNode {
         self.nodes.at_mut(index)
+    }
+
+    /// Returns the index of a node in the order of creation.
+    pub(crate) fn position_of_node(&self, id: &str) -> Option<usize> {
+        self.indexes.get(id).copied()
+    }
+
+    /// Returns the node at an index in the order of creation.
+    pub(crate) fn node_at(&self, index: usize) -> Option<&Arc<ThreadNode>> {
+        (index < self.nodes.len()).then(|| self.at(index))
     }
 
     /// Adds a node as the last child of the node at `parent`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::types::approval::ApprovalDecision;
+use crate::types::resolution::ResolvedCall;
 use crate::types::strategy_outcome::StrategyOutcome;
 use crate::types::structure::Violation;
 use turntree_core::json::{RawJson, RawObject};
@@ -68,7 +69,9 @@ pub struct ToolRound {
     pub tools: Arc<[Option<usize>]>,
     /// The indexes of the calls without a result.
     pub waiting: Vec<usize>,
-    /// The calls of `waiting` that have started: their decision or their tool's return value.
+    /// Identifies the round among the rounds of all runs. The same when the round is resumed, in any process.
+    pub id: Arc<str>,
+    /// The calls of `waiting` that have started: their decision, their resolution or their tool's return value.
     pub(crate) begun: Vec<(usize, CallState)>,
 }
 
@@ -180,6 +183,12 @@ pub enum ActionResult {
         /// The return value.
         returned: ToolReturn,
     },
+    /// To [`Action::RunTools`], before [`ActionResult::Tool`]: the approval handler has approved the call, which starts
+    /// now.
+    Granted {
+        /// The index of the call in the response.
+        position: usize,
+    },
     /// To [`Action::RunTools`]: the call needs approval first.
     ApprovalNeeded {
         /// The index of the call in the response.
@@ -229,6 +238,8 @@ pub(crate) enum CallState {
     Decided(ApprovalDecision),
     /// The tool has returned; the hooks after the call have not run.
     Returned(ToolReturn),
+    /// The call was in doubt and is resolved; the resolution has not been carried out.
+    Resolved(ResolvedCall),
     /// The result that the model receives. The record is among the executions of the run.
     Answered(turntree_core::message::ToolResult),
     /// The call failed and ends the run.
@@ -238,6 +249,6 @@ pub(crate) enum CallState {
 impl CallState {
     /// True if the driver still has work to do for the call.
     pub(crate) const fn is_open(&self) -> bool {
-        matches!(self, Self::Waiting | Self::Decided(_) | Self::Returned(_))
+        matches!(self, Self::Waiting | Self::Decided(_) | Self::Returned(_) | Self::Resolved(_))
     }
 }

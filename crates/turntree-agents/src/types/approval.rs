@@ -47,18 +47,27 @@ pub(crate) enum Undecidable {
     Decided,
 }
 
-/// A run stopped because calls wait for approval. The cause of the error that ended it.
+/// A run stopped because calls wait for a decision of the application. The cause of the error that ended it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{}", self.words())]
 pub struct ApprovalRequired {
     /// The calls in order, with the arguments that the tools would receive.
     pub calls: Vec<Arc<ToolCall>>,
+    /// True if the calls are in doubt: their process ended, and they may have been executed.
+    pub is_in_doubt: bool,
     /// The session that can resume the run. Without a session, the run cannot be resumed.
     pub session_id: Option<Arc<str>>,
 }
 
 impl ApprovalRequired {
     fn words(&self) -> String {
+        if self.is_in_doubt {
+            return format!(
+                "calls were running when their process ended and may have been executed: {}; `resolve` each of them in \
+                 the session, then `resume`",
+                listed(&self.calls)
+            );
+        }
         let remedy = if self.session_id.is_some() {
             "`approve` or `deny` them in the session, then `resume`"
         } else {

@@ -10,7 +10,7 @@ use turntree_upp::UppError;
 
 /// The cause of an error that ended a run: the partial turn, and the original cause.
 ///
-/// The turn is for inspection and accounting. Its last response may have tool calls without results, so it cannot be used as a
+/// Every tool call has a result: calls that were not executed have an error result, so that the messages are a valid
 /// history.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the run failed after {} messages", turn.messages.len())]
@@ -25,6 +25,14 @@ pub struct PartialTurn {
 /// Returns the partial turn of the run that this error ended. `None` if no model had responded.
 pub fn partial_turn(error: &UppError) -> Option<&PartialTurn> {
     error.cause.as_deref()?.downcast_ref()
+}
+
+/// Attaches the partial turn of the first error of a run to a later one.
+pub(crate) fn with_partial_of(error: UppError, first: &UppError) -> UppError {
+    match partial_turn(first) {
+        Some(partial) => attach(error, Turn::clone(&partial.turn)),
+        None => error,
+    }
 }
 
 /// Attaches the partial turn to an error. The original cause stays in the chain of causes.

@@ -35,15 +35,15 @@ impl RunIdentity {
     /// The ids of the run and of its parent under the names of UAP-1.0 §8.4: `agentId`, `turnId`, and `parentAgentId`,
     /// `parentTurnId` if there is a parent.
     pub fn tracking(&self) -> RawObject {
-        let mut facts = RawObject::new();
-        let mut tell = |key: &str, id: &str| facts.insert(key, RawJson::from_str_value(id));
-        tell("agentId", &self.agent_id);
-        tell("turnId", &self.turn_id);
+        let mut ids = RawObject::new();
+        let mut insert = |key: &str, id: &str| ids.insert(key, RawJson::from_str_value(id));
+        insert("agentId", &self.agent_id);
+        insert("turnId", &self.turn_id);
         if let Some(parent) = &self.parent {
-            tell("parentAgentId", &parent.agent_id);
-            tell("parentTurnId", &parent.turn_id);
+            insert("parentAgentId", &parent.agent_id);
+            insert("parentTurnId", &parent.turn_id);
         }
-        facts
+        ids
     }
 }
 

@@ -34,6 +34,11 @@ impl MiddlewareState {
         }
     }
 
+    /// Replaces all values.
+    pub fn replace_all(&self, values: RawObject) {
+        *self.lock() = values;
+    }
+
     /// Returns all values.
     pub fn all(&self) -> RawObject {
         self.lock().clone()

@@ -10,8 +10,11 @@ pub mod middleware_state;
 pub mod parent_run;
 pub mod partial_output;
 pub mod plan_step;
+pub mod resolution;
+mod schema_cost;
 pub mod strategy_outcome;
 pub mod structure;
+mod structure_validator;
 
 pub use action::{
     Abort, Action, ActionResult, Boundary, Notification, Stamp, ToolOutcome, ToolReturn, ToolRound,
@@ -25,5 +28,6 @@ pub use middleware_state::MiddlewareState;
 pub use parent_run::{DEFAULT_DEPTH, GREATEST_DEPTH, InheritedModel, ParentRun};
 pub use partial_output::PartialOutput;
 pub use plan_step::{PlanStatus, PlanStep};
+pub use resolution::Resolution;
 pub use strategy_outcome::StrategyOutcome;
 pub use structure::{Structure, Violation};

@@ -12,8 +12,9 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use turntree_core::json::{RawJson, RawObject};
-use turntree_core::limits::Limits;
 use turntree_upp::UppError;
+
+use super::structure_validator::StructureValidator;
 
 /// The member that holds output whose schema is not an object.
 pub const WRAPPED: &str = "value";
@@ -22,13 +23,13 @@ pub const WRAPPED: &str = "value";
 const MAX_LISTED: usize = 8;
 
 /// Maximum length of the message of a violation, in characters. Validators include the value in the message.
-const MAX_MESSAGE_LENGTH: usize = 300;
+pub(super) const MAX_MESSAGE_LENGTH: usize = 300;
 
 /// The structure of the output: a JSON Schema and its validator.
 pub struct Structure {
     schema: Arc<RawJson>,
     is_wrapped: bool,
-    validator: OnceLock<Result<jsonschema::Validator, String>>,
+    validator: OnceLock<Result<StructureValidator, String>>,
 }
 
 /// A rule that structured output violates.
@@ -81,7 +82,7 @@ impl Structure {
     }
 
     /// Creates a structure from a schema that is not sent to a model, so it is not wrapped.
-    pub(crate) fn without_wrapper(schema: Arc<RawJson>) -> Self {
+    pub fn without_wrapper(schema: Arc<RawJson>) -> Self {
         Self { schema, is_wrapped: false, validator: OnceLock::new() }
     }
 
@@ -109,29 +110,17 @@ impl Structure {
         }
     }
 
-    /// Validates output of the model. Returns the violations; empty for valid output.
+    /// Validates output of the model. Returns the violations; empty for valid output. The number of steps is limited
+    /// (decision U29); the violation has the rule `schema` if the schema is not valid, and `budget` for too many steps.
     pub fn violations(&self, answer: &RawJson) -> Vec<Violation> {
-        let Ok(validator) = self.validator() else { return Vec::new() };
-        let Ok(tree) = answer.to::<serde_json::Value>() else {
-            return vec![Violation::new("", "depth", "the nesting is too deep")];
-        };
-        let errors = validator.iter_errors(&tree);
-        errors
-            .map(|error| {
-                Violation::new(error.instance_path().as_str(), error.kind().keyword(), &error.to_string())
-            })
-            .collect()
+        match self.validator() {
+            Ok(validator) => validator.violations(answer),
+            Err(reason) => vec![Violation::new("", "schema", reason)],
+        }
     }
 
-    fn validator(&self) -> Result<&jsonschema::Validator, &String> {
-        self.validator
-            .get_or_init(|| {
-                Limits::PAYLOAD.check(self.schema.get()).map_err(|error| error.to_string())?;
-                let schema = self.schema.to::<serde_json::Value>().map_err(|error| error.to_string())?;
-                // An untrusted schema must not cause requests.
-                jsonschema::options().offline().build(&schema).map_err(|error| error.to_string())
-            })
-            .as_ref()
+    fn validator(&self) -> Result<&StructureValidator, &String> {
+        self.validator.get_or_init(|| StructureValidator::of(&self.schema)).as_ref()
     }
 }
 

@@ -9,10 +9,11 @@ use ::http::{HeaderMap, StatusCode};
 use bytes::{Bytes, BytesMut};
 use futures_util::TryStreamExt as _;
 use tokio::time::{Instant, timeout_at};
+use url::Url;
 
 use super::concurrency::{Permit, acquire};
 use super::config::HttpConfig;
-use super::error::{HttpError, StatusError, TimeoutPhase, excerpt, hide_cookies, request_id};
+use super::error::{HttpError, StatusError, TimeoutPhase, excerpt, hide_cookies, request_id, safe_address};
 use super::request::{PreparedRequest, ResponseType};
 use super::transport::{ResponseBody, Transport, TransportError, TransportFuture};
 
@@ -53,14 +54,19 @@ pub(super) struct Attempt {
 /// What all attempts of one request have in common.
 pub(super) struct RequestContext {
     pub(super) config: Arc<HttpConfig>,
-    /// The server's address for errors, without secrets.
-    pub(super) address: String,
+    /// The URL of the request; it may contain secrets.
+    pub(super) url: Url,
     pub(super) response_type: ResponseType,
     /// The deadline of the whole operation.
     pub(super) deadline: Option<Instant>,
 }
 
 impl RequestContext {
+    /// The server's address for errors, without secrets.
+    fn address(&self) -> String {
+        safe_address(&self.url)
+    }
+
     /// Waits for the concurrency limit, and hands the request to the transport.
     pub(super) async fn start(&self, transport: &dyn Transport, mut request: PreparedRequest) -> Attempt {
         let permit = match self.config.max_concurrency {
@@ -112,7 +118,7 @@ impl RequestContext {
                 self.timed_out(TimeoutPhase::Headers, self.config.header_timeout)
             }
             TransportError::Network { message, source } => {
-                HttpError::Network { address: self.address.clone(), message, source }
+                HttpError::Network { address: self.address(), message, source }
             }
             TransportError::Rejected { message } => HttpError::Rejected { message },
             TransportError::Host(failure) => HttpError::Host(failure),
@@ -126,7 +132,7 @@ impl RequestContext {
     }
 
     pub(super) fn timed_out(&self, phase: TimeoutPhase, after: Duration) -> HttpError {
-        HttpError::Timeout { phase, after, address: self.address.clone() }
+        HttpError::Timeout { phase, after, address: self.address() }
     }
 
     /// Limits a future to `limit` and to the deadline of the whole operation.
@@ -191,24 +197,47 @@ impl IncomingResponse {
         Ok(whole.freeze())
     }
 
+    /// True if the end of the body can fail after the content is complete; see [`IncomingResponse::finish`].
+    pub(super) const fn can_fail_to_close(&self) -> bool {
+        self.body.can_fail_to_close()
+    }
+
+    /// Ends a body whose content is complete, and waits for the work that belongs to its end: a recording is written.
+    ///
+    /// # Errors
+    /// The error of that work. A failure of the network is not an error, because the content is complete.
+    pub(super) async fn finish(mut self) -> Result<(), HttpError> {
+        let drained = self.drain().await;
+        let Self { context, body, .. } = self;
+        let closed = body.close().await.map_err(|error| context.failed(error));
+        match drained {
+            Err(error @ HttpError::Rejected { .. }) => Err(error),
+            _ => closed,
+        }
+    }
+
     /// Reads and discards the rest of a body within limits, so that its connection can be used again.
-    pub(super) async fn drain(mut self) {
+    ///
+    /// # Errors
+    /// Of reading the body.
+    pub(super) async fn drain(&mut self) -> Result<(), HttpError> {
         let reading = async {
             let mut drained = 0;
-            while let Ok(Some(chunk)) = self.next_chunk().await {
+            while let Some(chunk) = self.next_chunk().await? {
                 drained += chunk.len();
                 if drained > MAX_DRAIN {
                     break;
                 }
             }
+            Ok(())
         };
         // If it does not reach the end, the connection is closed.
-        let _ = tokio::time::timeout(DRAIN_TIME, reading).await;
+        tokio::time::timeout(DRAIN_TIME, reading).await.unwrap_or(Ok(()))
     }
 
     async fn into_status_error(mut self) -> HttpError {
         let body = self.read_prefix(MAX_ERROR_BODY).await;
-        let address = self.context.address.clone();
+        let address = self.context.address();
         HttpError::Status(Box::new(StatusError::new(address, self.status, self.headers, body)))
     }
 
@@ -216,7 +245,7 @@ impl IncomingResponse {
         let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let found = content_type.unwrap_or("an unreadable content type").to_owned();
         let excerpt = excerpt(&self.read_prefix(MAX_EXCERPT_BODY).await);
-        HttpError::ContentType { address: self.context.address.clone(), expected, found, excerpt }
+        HttpError::ContentType { address: self.context.address(), expected, found, excerpt }
     }
 
     /// The beginning of the body, up to a limit. A failure ends it early, so that it does not hide the status.
@@ -231,6 +260,6 @@ impl IncomingResponse {
     }
 
     fn too_large(&self) -> HttpError {
-        HttpError::TooLarge { address: self.context.address.clone(), limit: self.limit }
+        HttpError::TooLarge { address: self.context.address(), limit: self.limit }
     }
 }

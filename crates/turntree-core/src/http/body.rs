@@ -227,6 +227,7 @@ impl<S: BodyDecoder> BodyReader<S> {
         };
         let mut out = Vec::new();
         let mut step = feed(&mut decoder, Ok(first), &mut out);
+        let mut last = step.last_item(&response, &mut out);
         let status = response.status;
         let headers = std::mem::take(&mut response.headers);
         if started.send(Ok(StreamHead { status, headers, items: std::mem::take(&mut out) })).is_err() {
@@ -237,20 +238,55 @@ impl<S: BodyDecoder> BodyReader<S> {
                 return;
             }
             match step {
-                Step::More => step = feed(&mut decoder, response.next_chunk().await, &mut out),
+                Step::More => {
+                    step = feed(&mut decoder, response.next_chunk().await, &mut out);
+                    last = step.last_item(&response, &mut out);
+                }
                 Step::Failed(error) => {
                     let _ = sender.send(StreamMessage::Failed(error)).await;
                     return;
                 }
-                Step::Finished => {
-                    let _ = sender.send(StreamMessage::Finished).await;
-                    drop(sender);
-                    Box::pin(response.drain()).await;
-                    return;
-                }
+                Step::Finished => return end(sender, response, last).await,
             }
         }
     }
+}
+
+impl<E> Step<E> {
+    /// Takes the last item of a complete content, if the end of its body can fail.
+    ///
+    /// A consumer may take that item for the end of the stream and not wait for an error after it.
+    fn last_item<T>(&self, response: &IncomingResponse, items: &mut Vec<T>) -> Option<T> {
+        let is_held = matches!(self, Self::Finished) && response.can_fail_to_close();
+        if is_held { items.pop() } else { None }
+    }
+}
+
+/// Reports the end of the stream, and reads the rest of the body.
+///
+/// The consumer waits for the rest only if it can fail: a stream whose recording is not written ends with an error
+/// instead of its last item.
+async fn end<T, E: From<HttpError>>(
+    sender: mpsc::Sender<StreamMessage<T, E>>,
+    mut response: IncomingResponse,
+    last: Option<T>,
+) {
+    // A message is not sent only if the consumer is gone.
+    if response.can_fail_to_close() {
+        if let Err(error) = Box::pin(response.finish()).await {
+            let _ = sender.send(StreamMessage::Failed(error.into())).await;
+            return;
+        }
+        if let Some(item) = last {
+            let _ = sender.send(StreamMessage::Item(item)).await;
+        }
+        let _ = sender.send(StreamMessage::Finished).await;
+        return;
+    }
+    let _ = sender.send(StreamMessage::Finished).await;
+    drop(sender);
+    // The content is complete; an error of the rest only closes the connection.
+    let _ = Box::pin(response.drain()).await;
 }
 
 /// Sends the request and reads up to the first chunk. If this fails, the request may be retried.

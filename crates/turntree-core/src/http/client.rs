@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::attempt::{Attempt, HttpResponse, RequestContext};
 use super::body::{BodyDecoder, BodyStream, connect};
 use super::config::HttpConfig;
-use super::error::{HttpError, TimeoutPhase, safe_address};
+use super::error::{HttpError, TimeoutPhase};
 use super::request::{HttpRequest, PreparedRequest};
 use super::retry::{Attempts, RetryPolicy};
 use super::transport::{Credentials, ReqwestTransport, Transport, TransportLayer};
@@ -55,6 +55,13 @@ impl HttpClient {
         Self { transport: layer.layer(self.transport), config: self.config }
     }
 
+    /// The same client with another limit for bodies that are read whole.
+    #[must_use]
+    pub fn with_max_body(mut self, limit: usize) -> Self {
+        Arc::make_mut(&mut self.config).max_body = limit;
+        self
+    }
+
     /// The configuration.
     pub fn config(&self) -> &HttpConfig {
         &self.config
@@ -83,7 +90,8 @@ impl HttpClient {
         async move {
             let mut call = client.call(request, false, &retry)?;
             let context = Arc::clone(&call.context);
-            let work = async move {
+            // Boxed, here and below: each layer around a future stores it again, and all of it is copied when it moves.
+            let work = Box::pin(async move {
                 loop {
                     let attempt = call.next_attempt().await?;
                     let task = runtime::spawn(Arc::clone(&call.context).fetch(attempt));
@@ -95,7 +103,7 @@ impl HttpClient {
                         Err(error) => call.attempts.after_failure(error).await?,
                     }
                 }
-            };
+            });
             bounded(work, &context, &cancel).await
         }
     }
@@ -123,7 +131,7 @@ impl HttpClient {
             let mut call = client.call(request, true, &retry)?;
             let context = Arc::clone(&call.context);
             let token = cancel.clone();
-            let work = async move {
+            let work = Box::pin(async move {
                 let mut decoder = decoder;
                 loop {
                     let attempt = call.next_attempt().await?;
@@ -142,7 +150,7 @@ impl HttpClient {
                         }
                     }
                 }
-            };
+            });
             bounded(work, &context, &cancel).await
         }
     }
@@ -152,7 +160,7 @@ impl HttpClient {
         let request = request.prepare(streamed)?;
         let context = RequestContext {
             config: Arc::clone(&self.config),
-            address: safe_address(&request.url),
+            url: request.url.clone(),
             response_type,
             deadline: self.config.total_deadline.and_then(|total| Instant::now().checked_add(total)),
         };
@@ -191,13 +199,13 @@ impl Call {
 
 /// Ends the work when the deadline of the whole operation passes or the token is cancelled.
 async fn bounded<T>(
-    work: impl Future<Output = Result<T, HttpError>>,
+    work: impl Future<Output = Result<T, HttpError>> + Unpin,
     context: &RequestContext,
     cancel: &CancellationToken,
 ) -> Result<T, HttpError> {
     let work = async {
         let Some(total) = context.config.total_deadline else { return work.await };
-        match select(pin!(work), pin!(runtime::sleep(total))).await {
+        match select(work, pin!(runtime::sleep(total))).await {
             Either::Left((result, _)) => result,
             Either::Right(_) => Err(context.timed_out(TimeoutPhase::Total, total)),
         }

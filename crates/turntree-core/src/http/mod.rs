@@ -10,7 +10,7 @@
 //! | `error` | the error types |
 //! | `request` | requests, with secret headers marked |
 //! | `multipart` | `multipart/form-data` bodies |
-//! | `tls` | additional certificate authorities |
+//! | `tls` | certificate authorities; TLS for other protocols |
 //! | `config` | timeouts, size limits, proxy: plain data |
 //! | `transport` | the port [`Transport`], and its implementation with reqwest |
 //! | `cassette` | transports that record and play exchanges |
@@ -55,7 +55,7 @@ pub use self::retry::{
     RetryPolicy, RetryStrategy, TokenBucket,
 };
 pub use self::retry_after::parse_retry_after;
-pub use self::tls::CaCertificates;
+pub use self::tls::{CaCertificates, ServerTrust, client_config, install_provider};
 pub use self::transport::{
     Credentials, ReplaceTransport, ReqwestTransport, ResponseBody, Transport, TransportError,
     TransportFuture, TransportLayer, TransportResponse,

@@ -6,7 +6,10 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::reader::{RawString, Reader, Token};
+pub use super::canonical_writer::{CanonicalWriter, MemberOverride};
+use super::reader::{RawString, Reader};
+pub use super::scan::plain_length;
+use super::token_writer::{COMPACT, write_tokens};
 
 /// Which values have the same canonical form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -28,50 +31,13 @@ pub enum CanonicalForm {
 /// prints them, as few escapes as possible. The last value of a duplicate key counts.
 pub fn canonical(text: &str, form: CanonicalForm) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
-    write_canonical(&mut out, text, form, None);
+    CanonicalWriter::new(form).write_text(&mut out, text, None);
     out
-}
-
-/// The key of a member of the outermost object, and a function that writes another value in its place.
-pub type MemberOverride<'i> = (&'i str, &'i mut dyn FnMut(&mut Vec<u8>));
-
-/// Appends the canonical form of a JSON text to `out`, with another value for one member of the outermost object.
-pub fn write_canonical(
-    out: &mut Vec<u8>,
-    text: &str,
-    form: CanonicalForm,
-    replacement: Option<MemberOverride<'_>>,
-) {
-    let members = Vec::with_capacity(32);
-    CanonicalWriter { out, form, open: Vec::new(), members, moved: Vec::new() }.write(text, replacement);
 }
 
 /// Removes spaces and unnecessary escapes. Numbers, the order of keys and duplicate keys do not change.
 pub fn normalize(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut after_value = false;
-    for token in Reader::new(text) {
-        let closes = matches!(token, Token::ObjectEnd | Token::ArrayEnd);
-        if after_value && !closes {
-            out.push(b',');
-        }
-        after_value = !matches!(token, Token::ObjectStart | Token::ArrayStart | Token::Key(_));
-        match token {
-            Token::ObjectStart => out.push(b'{'),
-            Token::ObjectEnd => out.push(b'}'),
-            Token::ArrayStart => out.push(b'['),
-            Token::ArrayEnd => out.push(b']'),
-            Token::Key(key) => {
-                normalize_string(&mut out, key);
-                out.push(b':');
-            }
-            Token::String(string) => normalize_string(&mut out, string),
-            Token::Number(digits) => out.extend_from_slice(digits.as_bytes()),
-            Token::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
-            Token::Null => out.extend_from_slice(b"null"),
-        }
-    }
-    String::from_utf8(out).unwrap_or_default()
+    write_tokens(Reader::new(text), COMPACT, text.len(), normalize_string)
 }
 
 /// Writes a JSON string. Escapes only `"`, `\` and C0 controls, as `serde_json` does.
@@ -103,198 +69,21 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// The number of bytes before the first byte that needs an escape. The loop over a block has no branch per byte, so
-/// that the compiler vectorizes it.
-#[inline]
-pub fn plain_length(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 32;
-    let needs_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    // Most strings are short: keys, ids and names.
-    let short = bytes.get(..BLOCK).unwrap_or(bytes);
-    if let Some(place) = short.iter().position(needs_escape) {
-        return place;
-    }
-    let is_plain = |block: &&[u8]| !block.iter().fold(false, |escaped, byte| escaped | needs_escape(byte));
-    let plain = short.len() + bytes.chunks_exact(BLOCK).skip(1).take_while(is_plain).count() * BLOCK;
-    let rest = bytes.get(plain..).unwrap_or_default();
-    plain + rest.iter().position(needs_escape).unwrap_or(rest.len())
-}
-
-/// Writes a string with as few escapes as possible. A string with an unpaired surrogate is copied unchanged.
+/// Writes a string with as few escapes as possible.
 fn normalize_string(out: &mut Vec<u8>, string: RawString<'_>) {
-    match std::str::from_utf8(&string.code_points()) {
+    let points = string.code_points();
+    match std::str::from_utf8(&points) {
         Ok(text) => write_string(out, text),
-        Err(_) => out.extend_from_slice(string.quoted().as_bytes()),
+        Err(_) => write_unpaired(out, &points),
     }
 }
 
 /// The key that sets the prototype of an object in JavaScript.
 pub(super) const PROTOTYPE: &str = "__proto__";
 
-/// Writes the canonical form of a value. Members are written in the order in which they are read; at the end of an
-/// object they are sorted if necessary.
-struct CanonicalWriter<'o, 't> {
-    out: &'o mut Vec<u8>,
-    form: CanonicalForm,
-    /// The open containers, inner ones last.
-    open: Vec<OpenContainer>,
-    /// The members of the open objects, inner ones last.
-    members: Vec<Member<'t>>,
-    /// A copy of the members of an object while they are sorted.
-    moved: Vec<u8>,
-}
-
-/// A container that is being written.
-struct OpenContainer {
-    /// The index of its first member in `CanonicalWriter::members`; `None` for an array.
-    members: Option<usize>,
-    /// The offset in the output after its opening bracket.
-    start: usize,
-    /// True if the members so far are in order and none is omitted.
-    sorted: bool,
-}
-
-/// A written member; its range excludes the commas.
-struct Member<'t> {
-    /// UTF-8 that also encodes unpaired surrogates.
-    key: Cow<'t, [u8]>,
-    start: usize,
-    end: usize,
-}
-
-impl<'t> CanonicalWriter<'_, 't> {
-    fn write(&mut self, text: &'t str, mut replacement: Option<MemberOverride<'_>>) {
-        let mut reader = Reader::new(text);
-        while let Some(token) = reader.next() {
-            match token {
-                Token::Key(key) => {
-                    self.key(key);
-                    if self.open.len() == 1
-                        && let Some((name, write_value)) = &mut replacement
-                        && self.members.last().is_some_and(|member| *member.key == *name.as_bytes())
-                    {
-                        reader.skip_value();
-                        write_value(self.out);
-                        self.end_value();
-                    }
-                    continue;
-                }
-                Token::ObjectEnd | Token::ArrayEnd => self.close(),
-                Token::ObjectStart | Token::ArrayStart => {
-                    self.begin_value();
-                    self.open(matches!(token, Token::ObjectStart));
-                    continue;
-                }
-                Token::String(string) => {
-                    self.begin_value();
-                    write_raw_string(self.out, string, self.form);
-                }
-                Token::Number(digits) => {
-                    self.begin_value();
-                    self.out.extend_from_slice(number(digits, self.form).as_bytes());
-                }
-                Token::Bool(value) => {
-                    self.begin_value();
-                    self.out.extend_from_slice(if value { b"true" } else { b"false" });
-                }
-                Token::Null => {
-                    self.begin_value();
-                    self.out.extend_from_slice(b"null");
-                }
-            }
-            self.end_value();
-        }
-    }
-
-    fn open(&mut self, is_object: bool) {
-        self.out.push(if is_object { b'{' } else { b'[' });
-        let members = is_object.then_some(self.members.len());
-        self.open.push(OpenContainer { members, start: self.out.len(), sorted: true });
-    }
-
-    /// Writes the comma between elements of an array. [`Self::key`] writes the comma between members.
-    fn begin_value(&mut self) {
-        if let Some(OpenContainer { members: None, start, .. }) = self.open.last()
-            && self.out.len() > *start
-        {
-            self.out.push(b',');
-        }
-    }
-
-    fn end_value(&mut self) {
-        if let Some(OpenContainer { members: Some(_), .. }) = self.open.last()
-            && let Some(member) = self.members.last_mut()
-        {
-            member.end = self.out.len();
-        }
-    }
-
-    fn key(&mut self, key: RawString<'t>) {
-        let Some(open) = self.open.last_mut() else { return };
-        let decoded = match self.form {
-            CanonicalForm::Exact => key.code_points(),
-            CanonicalForm::JavaScript => to_bytes(key.decode()),
-        };
-        let before = open.members.filter(|first| *first < self.members.len());
-        if let Some(before) = before.and_then(|_| self.members.last()) {
-            open.sorted = open.sorted && by_utf16(&before.key, &decoded).is_lt();
-            self.out.push(b',');
-        }
-        let start = self.out.len();
-        write_raw_string(self.out, key, self.form);
-        self.out.push(b':');
-        open.sorted = open.sorted && !is_omitted(&decoded, self.form);
-        self.members.push(Member { key: decoded, start, end: start });
-    }
-
-    fn close(&mut self) {
-        let Some(open) = self.open.pop() else { return };
-        let Some(first) = open.members else {
-            self.out.push(b']');
-            return;
-        };
-        if !open.sorted {
-            self.sort(first, open.start);
-        }
-        self.members.truncate(first);
-        self.out.push(b'}');
-    }
-
-    /// Sorts the members of the object that ends here.
-    fn sort(&mut self, first: usize, start: usize) {
-        let Some(members) = self.members.get_mut(first..) else { return };
-        // The sort is stable, so the last of equal keys is the one that was read last.
-        members.sort_by(|one, two| by_utf16(&one.key, &two.key));
-        self.moved.clear();
-        self.moved.extend_from_slice(self.out.get(start..).unwrap_or_default());
-        self.out.truncate(start);
-        for (place, member) in members.iter().enumerate() {
-            let comes_again = members.get(place + 1).is_some_and(|next| next.key == member.key);
-            if comes_again || is_omitted(&member.key, self.form) {
-                continue;
-            }
-            if self.out.len() > start {
-                self.out.push(b',');
-            }
-            let span = member.start - start..member.end - start;
-            self.out.extend_from_slice(self.moved.get(span).unwrap_or_default());
-        }
-    }
-}
-
-fn is_omitted(key: &[u8], form: CanonicalForm) -> bool {
-    form == CanonicalForm::JavaScript && key == PROTOTYPE.as_bytes()
-}
-
-fn to_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
-    match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-    }
-}
-
 /// Writes a string with as few escapes as possible.
-fn write_raw_string(out: &mut Vec<u8>, string: RawString<'_>, form: CanonicalForm) {
+#[inline]
+pub(super) fn write_raw_string(out: &mut Vec<u8>, string: RawString<'_>, form: CanonicalForm) {
     if string.has_only_short_escapes() {
         out.push(b'"');
         out.extend_from_slice(string.raw().as_bytes());
@@ -330,7 +119,7 @@ fn write_unpaired(out: &mut Vec<u8>, points: &[u8]) {
 }
 
 /// Compares by UTF-16 code units. UTF-8 has another order if one key has a character beyond U+FFFF.
-fn by_utf16(one: &[u8], two: &[u8]) -> Ordering {
+pub(super) fn by_utf16(one: &[u8], two: &[u8]) -> Ordering {
     if one.is_ascii() && two.is_ascii() { one.cmp(two) } else { utf16_units(one).cmp(utf16_units(two)) }
 }
 
@@ -362,9 +151,10 @@ fn utf16_units(points: &[u8]) -> impl Iterator<Item = u16> {
 }
 
 /// The canonical form of a number.
-fn number(digits: &str, form: CanonicalForm) -> Cow<'_, str> {
-    // Fifteen digits fit a double exactly, and an integer without a sign prints as itself.
-    if digits.len() <= 15 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+#[inline]
+pub(super) fn number(digits: &str, form: CanonicalForm) -> Cow<'_, str> {
+    // Different decimals of at most fifteen digits are different doubles, so their digits are the shortest ones.
+    if digits.len() <= 15 && is_plain_decimal(digits.as_bytes()) {
         return Cow::Borrowed(digits);
     }
     match form {
@@ -373,6 +163,20 @@ fn number(digits: &str, form: CanonicalForm) -> Cow<'_, str> {
             Ok(value) if value.is_finite() => Cow::Owned(ecmascript(value)),
             _ => Cow::Borrowed("null"),
         },
+    }
+}
+
+/// True for an integer without a sign, and for a number without an exponent that ECMAScript prints without one: it does not
+/// end in zero and has at most five zeros after the point.
+fn is_plain_decimal(digits: &[u8]) -> bool {
+    let whole = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match digits.get(whole..) {
+        Some([]) => true,
+        Some([b'.', fraction @ .., b'1'..=b'9']) => {
+            let has_digits_only = fraction.iter().all(u8::is_ascii_digit);
+            has_digits_only && (digits.first() != Some(&b'0') || !fraction.starts_with(b"00000"))
+        }
+        _ => false,
     }
 }
 
@@ -560,6 +364,6 @@ mod tests {
             normalize(" { \"a\" : [ 1.50 , \"\\u0041\\/\" , { } ] , \"a\" : null } "),
             r#"{"a":[1.50,"A/",{}],"a":null}"#
         );
-        assert_eq!(normalize(r#"["\ud83d"]"#), r#"["\ud83d"]"#);
+        assert_eq!(normalize(r#"["\ud83d","\uD83D\uDE00\uDE00"]"#), r#"["\ud83d","😀\ude00"]"#);
     }
 }

@@ -1,18 +1,29 @@
 //! Equality of JSON texts. Without trees and recursion: numbers are compared digit by digit, and deep nesting does not
 //! overflow the stack.
 
+use std::cmp::Ordering;
+
 use super::reader::{RawString, Reader, Token};
 
 /// True if two texts have equal tokens, independent of spacing and notation. Stricter than `==` of [`super::RawJson`]: the
 /// order of keys counts.
 pub fn eq_tokens(left: &str, right: &str) -> bool {
-    left == right || Reader::new(left).map(Same).eq(Reader::new(right).map(Same))
+    left == right || same_tokens::<false>(left, right)
+}
+
+/// True if two texts are equal JSON values when all numbers are read as doubles, as JavaScript does.
+pub fn eq_doubles(left: &str, right: &str) -> bool {
+    same_tokens::<true>(left, right) || same_trees::<true>(left, right)
 }
 
 /// True if two texts are equal JSON values; the order of keys does not count.
 pub(super) fn eq_value(left: &str, right: &str) -> bool {
     // The keys nearly always have the same order.
-    eq_tokens(left, right) || (has_members(left) && has_members(right) && same_trees(left, right))
+    eq_tokens(left, right) || (has_members(left) && has_members(right) && same_trees::<false>(left, right))
+}
+
+fn same_tokens<const DOUBLES: bool>(left: &str, right: &str) -> bool {
+    Reader::new(left).map(Same::<DOUBLES>).eq(Reader::new(right).map(Same::<DOUBLES>))
 }
 
 /// True if there may be an object.
@@ -20,16 +31,18 @@ fn has_members(text: &str) -> bool {
     memchr::memchr(b'{', text.as_bytes()).is_some()
 }
 
-/// A token that is compared by meaning.
-struct Same<'a>(Token<'a>);
+/// A token that is compared by meaning. `DOUBLES` compares numbers as doubles.
+struct Same<'a, const DOUBLES: bool>(Token<'a>);
 
-impl PartialEq for Same<'_> {
+impl<const DOUBLES: bool> PartialEq for Same<'_, DOUBLES> {
     fn eq(&self, other: &Self) -> bool {
         match (self.0, other.0) {
             (Token::String(one), Token::String(two)) | (Token::Key(one), Token::Key(two)) => {
                 same_text(one, two)
             }
-            (Token::Number(one), Token::Number(two)) => one == two || same_number(one, two),
+            (Token::Number(one), Token::Number(two)) => {
+                one == two || (DOUBLES && same_double(one, two)) || same_number(one, two)
+            }
             (one, two) => one == two,
         }
     }
@@ -37,6 +50,11 @@ impl PartialEq for Same<'_> {
 
 fn same_text(one: RawString<'_>, two: RawString<'_>) -> bool {
     one == two || one.code_points() == two.code_points()
+}
+
+fn same_double(one: &str, two: &str) -> bool {
+    let (Ok(one), Ok(two)) = (one.parse::<f64>(), two.parse::<f64>()) else { return false };
+    one.partial_cmp(&two) == Some(Ordering::Equal)
 }
 
 /// True if two JSON numbers are equal: `1`, `1.0` and `10e-1` are, and `0` and `-0`.
@@ -71,13 +89,15 @@ impl Decimal {
 }
 
 /// A value in a flat list of tokens.
-struct Node<'a> {
-    token: Token<'a>,
+pub(super) struct Node<'a> {
+    /// The token; the first one of an object or array.
+    pub token: Token<'a>,
     /// The index after the value.
-    end: usize,
+    pub end: usize,
 }
 
-fn nodes(text: &str) -> Vec<Node<'_>> {
+/// The tokens of a text, with the end of each value.
+pub(super) fn nodes(text: &str) -> Vec<Node<'_>> {
     let mut nodes: Vec<Node<'_>> = Vec::new();
     let mut open = Vec::new();
     for (place, token) in Reader::new(text).enumerate() {
@@ -109,12 +129,12 @@ fn members(nodes: &[Node<'_>], start: usize) -> Vec<(Vec<u8>, usize)> {
     members
 }
 
-fn same_trees(left: &str, right: &str) -> bool {
+fn same_trees<const DOUBLES: bool>(left: &str, right: &str) -> bool {
     let (left, right) = (nodes(left), nodes(right));
     let mut pairs = vec![(0, 0)];
     while let Some((one, two)) = pairs.pop() {
         let (Some(first), Some(second)) = (left.get(one), right.get(two)) else { return false };
-        if Same(first.token) != Same(second.token) {
+        if Same::<DOUBLES>(first.token) != Same::<DOUBLES>(second.token) {
             return false;
         }
         match first.token {

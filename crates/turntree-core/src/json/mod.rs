@@ -3,19 +3,28 @@
 //! forms ([`canonical`]), indented text ([`indented`]), and incomplete documents ([`partial`]).
 
 pub mod canonical;
+mod canonical_serializer;
+mod canonical_writer;
+mod compact;
 mod eq;
+mod error_text;
 mod indent;
 pub mod lossy;
+pub mod notation;
 pub mod object;
 mod parse;
 mod partial;
 mod raw;
 mod reader;
+mod scan;
 pub mod schema;
 pub mod tagged;
+mod token_writer;
 pub mod union;
 
-pub use eq::eq_tokens;
+pub use compact::{compact, is_compact};
+pub use eq::{eq_doubles, eq_tokens};
+pub use error_text::{describe_error, describe_error_of, describe_part, without_position};
 pub use indent::indented;
 pub use object::Extra;
 pub use parse::{ParseError, ParseErrorKind, PathSegment, check_utf8, parse, parse_bytes, pointer};

@@ -216,7 +216,7 @@ macro_rules! json_object {
                 impl<'de> serde::de::Visitor<'de> for Members {
                     type Value = $name;
                     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                        formatter.write_str(concat!("an object (", stringify!($name), ")"))
+                        formatter.write_str("an object")
                     }
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<$name, A::Error> {
                         $name::from_members(map)

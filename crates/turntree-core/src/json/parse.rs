@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
+use super::error_text::describe_error_of;
 use crate::limits::{LimitError, Limits};
 
 /// The kind of a parse error.
@@ -137,7 +138,7 @@ fn locate<T: DeserializeOwned>(text: &str, error: &serde_json::Error) -> ParseEr
         Err(located) if kind == ParseErrorKind::Shape => segments(located.path()),
         _ => Vec::new(),
     };
-    ParseError { kind, path, message: error.to_string() }
+    ParseError { kind, path, message: describe_error_of(text, error) }
 }
 
 fn segments(path: &serde_path_to_error::Path) -> Vec<PathSegment> {

@@ -21,7 +21,7 @@ pub struct Partial {
 /// use turntree_core::json::partial;
 ///
 /// let parsed = partial(r#"{"city": "Tōk"#).unwrap();
-/// assert_eq!((parsed.value.get(), parsed.is_complete), (r#"{"city": "Tōk"}"#, false));
+/// assert_eq!((parsed.value.get(), parsed.is_complete), (r#"{"city":"Tōk"}"#, false));
 /// assert!(partial("[1, 2]").unwrap().is_complete);
 /// ```
 pub fn partial(text: &str) -> Option<Partial> {

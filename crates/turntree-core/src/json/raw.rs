@@ -1,6 +1,7 @@
 //! JSON values that stay text until they are read: tool arguments, results, provider metadata, unknown members.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -8,11 +9,17 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::compact::compact;
 use super::eq::eq_value;
-use super::reader::{Reader, Token};
+use super::reader::{RAW_JSON, Reader, Token};
 use crate::intern::InternedStr;
+use crate::limits::Limits;
 
-/// One valid JSON value as text. Numbers, key order and spacing are preserved.
+/// One valid JSON value as text, without spaces between tokens and without unnecessary escapes. Numbers and the order of
+/// keys are preserved.
+///
+/// Every value is brought into this notation when it is created, so that its text does not depend on the notation of the
+/// document that it was read from.
 #[derive(Clone)]
 pub struct RawJson(Box<RawValue>);
 
@@ -22,7 +29,16 @@ impl RawJson {
     /// # Errors
     /// The syntax error, with line and column.
     pub fn from_text(text: String) -> Result<Self, serde_json::Error> {
-        RawValue::from_string(text).map(Self)
+        RawValue::from_string(text).map(Self::compacted)
+    }
+
+    /// Parses JSON text that a string of a document contains: arguments of tool calls, structured output, results.
+    ///
+    /// `None` for text that is not JSON and for text over [`Limits::PAYLOAD`]: a document with its value could be too deep
+    /// to be read again. Such text remains a string.
+    pub fn from_embedded(text: impl AsRef<str> + Into<String>) -> Option<Self> {
+        Limits::PAYLOAD.check(text.as_ref()).ok()?;
+        Self::from_text(text.into()).ok()
     }
 
     /// The JSON of a value.
@@ -30,7 +46,16 @@ impl RawJson {
     /// # Errors
     /// As [`super::write`].
     pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::value::to_raw_value(value).map(Self)
+        serde_json::value::to_raw_value(value).map(Self::compacted)
+    }
+
+    #[inline]
+    fn compacted(value: Box<RawValue>) -> Self {
+        match compact(value.get()) {
+            Cow::Borrowed(_) => Self(value),
+            // The text of a valid value stays valid.
+            Cow::Owned(text) => Self(RawValue::from_string(text).unwrap_or(value)),
+        }
     }
 
     /// A JSON string. Cannot fail, unlike [`Self::from_value`].
@@ -99,7 +124,7 @@ impl RawJson {
 /// Copies the text of a value that is already checked.
 impl From<&RawValue> for RawJson {
     fn from(value: &RawValue) -> Self {
-        Self(value.to_owned())
+        Self::compacted(value.to_owned())
     }
 }
 
@@ -132,109 +157,146 @@ impl PartialEq for RawJson {
 
 impl Serialize for RawJson {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        serializer.serialize_newtype_struct(RAW_JSON, &self.0)
     }
 }
 
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(Self)
+        Box::<RawValue>::deserialize(deserializer).map(Self::compacted)
     }
 }
 
-/// Maximum number of members for linear search. Larger objects are searched by hash: linear search in an object with a
-/// million members would take hours.
+/// Maximum number of members for linear search. Larger objects have an index: linear search for each member of an
+/// object with a million members would take hours.
 const SEARCHED_ONE_BY_ONE: usize = 16;
 
 /// An object with raw values and ordered keys: parameters, metadata, unknown members.
 ///
-/// A duplicate key has the position of the first and the value of the last.
+/// A duplicate key has the position of the first and the value of the last. Access by key takes constant time.
 #[derive(Clone, Default)]
-pub struct RawObject(Vec<(InternedStr, RawJson)>);
+pub struct RawObject {
+    members: Vec<(InternedStr, RawJson)>,
+    /// The position of each key, if there are more than [`SEARCHED_ONE_BY_ONE`] members.
+    #[expect(clippy::box_collection, reason = "8 bytes instead of 48: a long thread has many small objects")]
+    positions: Option<Box<HashMap<InternedStr, usize>>>,
+}
 
 impl RawObject {
     /// An empty object.
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self { members: Vec::new(), positions: None }
+    }
+
+    #[inline]
+    fn position(&self, key: &str) -> Option<usize> {
+        match &self.positions {
+            None => self.members.iter().position(|(name, _)| &**name == key),
+            Some(positions) => positions.get(key).copied(),
+        }
     }
 
     /// The value of a key.
     #[inline]
     pub fn get(&self, key: &str) -> Option<&RawJson> {
-        self.0.iter().find(|(name, _)| &**name == key).map(|(_, value)| value)
+        self.members.get(self.position(key)?).map(|(_, value)| value)
     }
 
     /// Sets the value of a key. An existing key preserves its position.
     pub fn insert(&mut self, key: impl Into<InternedStr>, value: RawJson) {
         let key = key.into();
-        match self.0.iter_mut().find(|(name, _)| *name == key) {
-            Some((_, old)) => *old = value,
-            None => self.push(key, value),
+        if let Some((_, old)) = self.position(&key).and_then(|position| self.members.get_mut(position)) {
+            *old = value;
+            return;
+        }
+        if let Some(positions) = &mut self.positions {
+            positions.insert(key.clone(), self.members.len());
+        }
+        self.push(key, value);
+        if self.positions.is_none() {
+            self.index();
         }
     }
 
     /// Adds a member without a check for duplicates; call [`Self::settle`] after the last one.
     pub(super) fn push(&mut self, key: impl Into<InternedStr>, value: RawJson) {
-        if self.0.is_empty() {
+        if self.members.is_empty() {
             // The metadata of most actions has one member, and a long thread has many actions.
-            self.0.reserve_exact(1);
+            self.members.reserve_exact(1);
         }
-        self.0.push((key.into(), value));
+        self.members.push((key.into(), value));
     }
 
     /// Merges duplicate keys: the position of the first, the value of the last.
     pub(super) fn settle(&mut self) {
-        if !self.has_duplicates() {
+        self.index();
+        let is_settled = match &self.positions {
+            Some(positions) => positions.len() == self.members.len(),
+            None => !self.has_duplicates(),
+        };
+        if is_settled {
             return;
         }
-        let mut places: HashMap<InternedStr, usize> = HashMap::with_capacity(self.0.len());
-        let mut members: Vec<(InternedStr, RawJson)> = Vec::with_capacity(self.0.len());
-        for (key, value) in self.0.drain(..) {
-            if let Some(first) = places.get(&key).and_then(|place| members.get_mut(*place)) {
+        let mut positions: HashMap<InternedStr, usize> = HashMap::with_capacity(self.members.len());
+        let mut members: Vec<(InternedStr, RawJson)> = Vec::with_capacity(self.members.len());
+        for (key, value) in self.members.drain(..) {
+            if let Some(first) = positions.get(&key).and_then(|position| members.get_mut(*position)) {
                 first.1 = value;
             } else {
-                places.insert(key.clone(), members.len());
+                positions.insert(key.clone(), members.len());
                 members.push((key, value));
             }
         }
-        self.0 = members;
+        self.members = members;
+        self.positions = (self.members.len() > SEARCHED_ONE_BY_ONE).then(|| Box::new(positions));
     }
 
     fn has_duplicates(&self) -> bool {
-        if self.0.len() <= SEARCHED_ONE_BY_ONE {
-            let earlier = |place: usize| self.0.iter().take(place);
-            return self
-                .0
-                .iter()
-                .enumerate()
-                .any(|(place, (key, _))| earlier(place).any(|(name, _)| name == key));
-        }
-        let mut names = HashSet::with_capacity(self.0.len());
-        !self.0.iter().all(|(key, _)| names.insert(&**key))
+        let earlier = |position: usize| self.members.iter().take(position);
+        self.members
+            .iter()
+            .enumerate()
+            .any(|(position, (key, _))| earlier(position).any(|(name, _)| name == key))
     }
 
-    /// Removes a key and returns its value.
+    /// Builds the index of a large object.
+    fn index(&mut self) {
+        self.positions = (self.members.len() > SEARCHED_ONE_BY_ONE).then(|| {
+            let keys = self.members.iter().enumerate();
+            Box::new(keys.map(|(position, (key, _))| (key.clone(), position)).collect())
+        });
+    }
+
+    /// Removes a key and returns its value. Takes linear time; [`Self::retain`] removes many keys.
     pub fn remove(&mut self, key: &str) -> Option<RawJson> {
-        let place = self.0.iter().position(|(name, _)| &**name == key)?;
-        Some(self.0.remove(place).1)
+        let position = self.position(key)?;
+        let (_, value) = self.members.remove(position);
+        self.index();
+        Some(value)
+    }
+
+    /// Removes the members for which the predicate is false.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        self.members.retain(|(key, _)| keep(key));
+        self.index();
     }
 
     /// Members in order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawJson)> {
-        self.0.iter().map(|(key, value)| (&**key, value))
+        self.members.iter().map(|(key, value)| (&**key, value))
     }
 
     /// The number of members.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.members.len()
     }
 
     /// True for `{}`.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.members.is_empty()
     }
 
     /// Reads an object; None for other values.
@@ -252,14 +314,7 @@ impl fmt::Debug for RawObject {
 /// Independent of the order of keys.
 impl PartialEq for RawObject {
     fn eq(&self, other: &Self) -> bool {
-        if self.len() != other.len() {
-            return false;
-        }
-        if self.len() <= SEARCHED_ONE_BY_ONE {
-            return self.iter().all(|(key, value)| other.get(key) == Some(value));
-        }
-        let others: HashMap<&str, &RawJson> = other.iter().collect();
-        self.iter().all(|(key, value)| others.get(key) == Some(&value))
+        self.len() == other.len() && self.iter().all(|(key, value)| other.get(key) == Some(value))
     }
 }
 

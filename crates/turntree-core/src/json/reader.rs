@@ -8,6 +8,11 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::scan::quote_or_backslash;
+
+/// The name of [`super::RawJson`] for serializers: that of canonical JSON writes the value in the text.
+pub(super) const RAW_JSON: &str = "RawJson";
+
 /// A token of a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token<'a> {
@@ -153,7 +158,7 @@ impl<'a> Reader<'a> {
         let mut end = start;
         let mut escaped = false;
         loop {
-            end += memchr::memchr2(b'"', b'\\', bytes.get(end..)?)?;
+            end += quote_or_backslash(bytes.get(end..)?)?;
             if bytes.get(end) == Some(&b'"') {
                 break;
             }

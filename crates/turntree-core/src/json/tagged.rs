@@ -68,7 +68,7 @@ pub fn read<'de, T: Tagged<'de>, D: Deserializer<'de>>(deserializer: D) -> Resul
     impl<'de, T: Tagged<'de>> Visitor<'de> for Union<T> {
         type Value = T;
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(formatter, "an object with a \"{}\"", T::TAG)
+            write!(formatter, "an object with the member \"{}\"", T::TAG)
         }
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
             let mut before = Vec::new();

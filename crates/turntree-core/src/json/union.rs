@@ -41,15 +41,17 @@ pub fn members<'de, A: MapAccess<'de>>(tag: &str, members: A) -> Result<RawObjec
 }
 
 /// Defines a tagged union of [`json_object!`](crate::json_object) types that preserves unknown variants.
+///
+/// `boxed` beside a type puts the values of a large and rare variant behind a pointer, so that the others stay small.
 #[macro_export]
 macro_rules! tagged_union {
-    ($(#[$meta:meta])* pub enum $name:ident by $tag:literal { $( $(#[$variant_meta:meta])* $variant:ident($type:ty) = $value:literal, )* }) => {
+    ($(#[$meta:meta])* pub enum $name:ident by $tag:literal { $( $(#[$variant_meta:meta])* $variant:ident($type:ty $(, $boxed:ident)?) = $value:literal, )* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
         pub enum $name {
-            $( $(#[$variant_meta])* $variant($type), )*
+            $( $(#[$variant_meta])* $variant($crate::tagged_union!(@held $type $(, $boxed)?)), )*
             /// An unknown variant.
-            Unknown($crate::json::union::Unknown),
+            Unknown(Box<$crate::json::union::Unknown>),
         }
 
         impl $name {
@@ -64,7 +66,7 @@ macro_rules! tagged_union {
 
         $( impl From<$type> for $name {
             fn from(value: $type) -> Self {
-                Self::$variant(value)
+                Self::$variant(value.into())
             }
         } )*
 
@@ -72,10 +74,10 @@ macro_rules! tagged_union {
             const TAG: &'static str = $tag;
             fn variant<A: serde::de::MapAccess<'de>>(tag: &str, members: A) -> Result<Self, A::Error> {
                 Ok(match tag {
-                    $( $value => Self::$variant(<$type>::from_members(members)?), )*
+                    $( $value => Self::$variant(<$type>::from_members(members)?.into()), )*
                     _ => {
                         let members = $crate::json::union::members($tag, members)?;
-                        Self::Unknown($crate::json::union::Unknown { kind: tag.into(), members })
+                        Self::Unknown(Box::new($crate::json::union::Unknown { kind: tag.into(), members }))
                     }
                 })
             }
@@ -112,5 +114,7 @@ macro_rules! tagged_union {
             }
         }
     };
+    (@held $type:ty) => { $type };
+    (@held $type:ty, boxed) => { Box<$type> };
 }
 pub use crate::tagged_union;

@@ -178,15 +178,15 @@ tagged_union! {
         /// The reasoning of a model.
         Reasoning(ReasoningBlock) = "reasoning",
         /// An image.
-        Image(ImageBlock) = "image",
+        Image(ImageBlock, boxed) = "image",
         /// A document.
-        Document(DocumentBlock) = "document",
+        Document(DocumentBlock, boxed) = "document",
         /// An audio clip.
-        Audio(AudioBlock) = "audio",
+        Audio(AudioBlock, boxed) = "audio",
         /// A video.
-        Video(VideoBlock) = "video",
+        Video(VideoBlock, boxed) = "video",
         /// Other binary data.
-        Binary(BinaryBlock) = "binary",
+        Binary(BinaryBlock, boxed) = "binary",
     }
 }
 

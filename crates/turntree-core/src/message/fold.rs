@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::content::{BytesSource, ContentBlock, ImageBlock, ImageSource};
 use super::event::{Delta, StreamEvent, ToolCallDelta};
 use super::media::Binary;
 use super::tool::ToolCall;
-use crate::json::{Extra, RawJson};
+use crate::json::{Extra, RawJson, RawObject};
 use crate::limits::Limits;
 
 /// A partial message, built from deltas.
@@ -112,18 +114,33 @@ impl Fold {
     }
 }
 
-/// Parses the arguments of a tool call. A text that is not a JSON object becomes `{}`, and so does one that exceeds
-/// [`Limits::PAYLOAD`], because a document with it could not be read again.
+/// The member with the text of arguments that exceed a limit. Pydantic AI has the same name for such texts.
+const OVER_LIMITS: &str = "INVALID_JSON";
+
+/// Parses the arguments of a tool call. A text that is not a JSON object becomes `{}`. The text of an object that exceeds
+/// [`Limits::PAYLOAD`] stays a text, in `{"INVALID_JSON": text}`, because a document with the object could not be read again.
 ///
-/// Spec: UPP-1.2 §10.4
+/// Spec: UPP-1.2 §10.4, decision U32
 pub fn arguments_of(text: String) -> RawJson {
-    if Limits::PAYLOAD.check(&text).is_err() {
-        return RawJson::empty_object();
+    if Limits::PAYLOAD.check(&text).is_ok() {
+        return RawJson::from_text(text)
+            .ok()
+            .filter(RawJson::is_object)
+            .unwrap_or_else(RawJson::empty_object);
     }
-    match RawJson::from_text(text) {
-        Ok(arguments) if arguments.is_object() => arguments,
-        _ => RawJson::empty_object(),
+    if text.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(&text).is_ok() {
+        return RawJson::from_value(&BTreeMap::from([(OVER_LIMITS, text)])).unwrap_or_default();
     }
+    RawJson::empty_object()
+}
+
+/// True if [`arguments_of`] kept a text that exceeds a limit.
+pub fn are_over_limits(arguments: &RawJson) -> bool {
+    arguments.get().len() > Limits::PAYLOAD.depth
+        && RawObject::from_raw(arguments).is_some_and(|object| {
+            let text = object.get(OVER_LIMITS).and_then(RawJson::as_string);
+            object.len() == 1 && text.is_some_and(|text| Limits::PAYLOAD.check(&text).is_err())
+        })
 }
 
 /// An image block of these bytes. The first bytes determine the media type.
@@ -136,5 +153,5 @@ fn image_of_bytes(data: Vec<u8>) -> ContentBlock {
     };
     let source = ImageSource::Bytes(BytesSource { data: Binary::new(data), extra: Extra::new() });
     let mime_type = mime_type.to_owned();
-    ContentBlock::Image(ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() })
+    ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() }.into()
 }

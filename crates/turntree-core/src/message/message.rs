@@ -100,6 +100,19 @@ impl Message {
         Self::new(Body::ToolResult { results }, ids, clock)
     }
 
+    /// Frees unused memory of lists and texts: a list with one block has room for four (half a kilobyte), and a text that was
+    /// streamed has up to twice its size.
+    pub fn shrink_to_fit(&mut self) {
+        match &mut self.body {
+            Body::User { content } | Body::Assistant { content, tool_calls: None } => shrink(content),
+            Body::Assistant { content, tool_calls: Some(calls) } => {
+                shrink(content);
+                calls.shrink_to_fit();
+            }
+            Body::ToolResult { results } => results.shrink_to_fit(),
+        }
+    }
+
     /// The role of a message.
     pub const fn kind(&self) -> MessageKind {
         match self.body {
@@ -158,6 +171,17 @@ impl Message {
     /// The metadata of one provider.
     pub fn namespace(&self, provider: &str) -> Option<RawObject> {
         self.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)
+    }
+}
+
+fn shrink(content: &mut Vec<ContentBlock>) {
+    content.shrink_to_fit();
+    for block in content {
+        match block {
+            ContentBlock::Text(block) => block.text.shrink_to_fit(),
+            ContentBlock::Reasoning(block) => block.text.shrink_to_fit(),
+            _ => {}
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Renders conversations as text for a terminal and as an HTML page, and JSON objects in short.
 //!
 //! The content is untrusted. Text output contains no control characters and no marks that change the direction of
-//! writing. HTML output escapes every character with a meaning in HTML, and the page loads and runs nothing.
+//! writing; they are escaped. HTML output escapes every character with a meaning in HTML, and the page loads and runs nothing.
 
 mod html;
 mod object;
@@ -10,4 +10,5 @@ mod transcript;
 
 pub use self::html::escaped;
 pub use self::object::ObjectSummary;
+pub use self::terminal::{visible, visible_lines};
 pub use self::transcript::{EntryKind, Transcript, TranscriptEntry};

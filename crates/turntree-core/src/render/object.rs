@@ -1,6 +1,7 @@
 //! JSON objects as short text and as an HTML table.
 
 use super::html::escaped;
+use super::terminal::visible;
 use crate::json::{RawObject, snake_case};
 
 /// Maximum number of characters of one value.
@@ -28,10 +29,10 @@ impl ObjectSummary {
         Self { name: name.to_owned(), members: members.collect() }
     }
 
-    /// `UserMessage(id="…", content=[…])`
+    /// `UserMessage(id="…", content=[…])`, with control characters escaped.
     pub fn text(&self) -> String {
         let members: Vec<String> = self.members.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        format!("{}({})", self.name, members.join(", "))
+        visible(&format!("{}({})", self.name, members.join(", "))).into_owned()
     }
 
     /// A table with one row for each member.

@@ -1,5 +1,8 @@
 //! Plain text, with or without ANSI colours.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 use super::transcript::{EntryKind, Transcript};
 
 impl EntryKind {
@@ -59,22 +62,60 @@ impl Transcript {
     }
 }
 
-/// Replaces control characters, and marks that change the direction of writing, with U+FFFD.
-fn harmless(text: &str) -> String {
-    text.chars()
-        .map(|character| match character {
-            '\t' => ' ',
-            _ if character.is_control()
-                || matches!(character, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}') =>
-            {
-                '\u{FFFD}'
+/// True for characters that control a terminal, change the direction of writing, or break a line.
+fn is_control(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// Escapes the characters of a text that control a terminal: control characters as `\x1b`, marks that change the
+/// direction of writing and line separators as `\u202e`.
+///
+/// ```
+/// use turntree_core::render::visible;
+///
+/// assert_eq!(visible("\u{1b}[2J\u{202e}text"), r"\x1b[2J\u202etext");
+/// ```
+pub fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, |_| false)
+}
+
+/// As [`visible`], for a text of many lines: line feeds and tabs remain.
+pub fn visible_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |character| matches!(character, '\n' | '\t'))
+}
+
+fn escaped(text: &str, remains: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(|character| is_control(character) && !remains(character)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        let code = u32::from(character);
+        // Writing to a string does not fail.
+        let _infallible = match character {
+            _ if !is_control(character) || remains(character) => {
+                out.push(character);
+                Ok(())
             }
-            _ => character,
-        })
-        .collect()
+            _ if code < 0x100 => write!(out, "\\x{code:02x}"),
+            _ => write!(out, "\\u{code:04x}"),
+        };
+    }
+    Cow::Owned(out)
+}
+
+/// As [`visible`]; tabs become spaces.
+fn harmless(text: &str) -> String {
+    visible(&text.replace('\t', " ")).into_owned()
 }
 
 /// As [`harmless`], on one line.
 fn inline(text: &str) -> String {
-    harmless(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    harmless(
+        &text.split([' ', '\t', '\n', '\r']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "),
+    )
 }

@@ -9,8 +9,8 @@ use flate2::write::GzEncoder;
 use memchr::memchr;
 
 use super::chunked_bytes::ChunkedBytes;
-use super::error::DocumentIssue;
-use super::format::{Format, Settings, detect};
+use super::error::{DocumentIssue, unknown_format};
+use super::format::{Format, Settings, detect, json_error, readable};
 use super::input::Batch;
 use super::input_buffer::InputBuffer;
 use crate::{Severity, Thread, ThreadError};
@@ -109,8 +109,7 @@ impl Converter {
     fn read(&self, document: &[u8]) -> Result<Thread, Vec<DocumentIssue>> {
         let format = self.from.or_else(|| detect(document)).and_then(|format| format.read);
         let Some(read) = format else {
-            let known = super::format::readable().join(", ");
-            let message = format!("the format cannot be detected from the content; pass one of {known}");
+            let message = unknown_format(json_error(document).as_ref(), &readable());
             return Err(vec![DocumentIssue::of_rule("format", String::new(), message)]);
         };
         catch_panic(|| read(document, &self.settings))

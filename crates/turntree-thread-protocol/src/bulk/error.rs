@@ -14,7 +14,7 @@ use std::fmt;
 use std::io;
 
 use crate::{Issue, Severity, ThreadError};
-use turntree_core::json::json_object;
+use turntree_core::json::{ParseError, json_object};
 
 /// An error of an observer, which stops the conversion.
 pub type ObserverError = Box<dyn Error + Send + Sync>;
@@ -105,10 +105,12 @@ pub enum BulkError {
         name: String,
     },
     /// The input format cannot be detected.
-    #[error("{name}: the format cannot be detected from the content; pass one of {}", known.join(", "))]
+    #[error("{name}: {}", unknown_format(reason.as_ref(), known))]
     Format {
         /// The name of the input.
         name: String,
+        /// Why the first document is not JSON. `None` if it is.
+        reason: Option<ParseError>,
         /// The formats that can be read.
         known: Vec<&'static str>,
     },
@@ -158,5 +160,14 @@ impl Report {
         if self.errors.len() < LISTED {
             self.errors.push(error.clone());
         }
+    }
+}
+
+/// The message for a document whose format cannot be detected.
+pub(super) fn unknown_format(reason: Option<&ParseError>, known: &[&str]) -> String {
+    let known = known.join(", ");
+    match reason {
+        Some(reason) => format!("the format cannot be detected: {reason}; or pass one of {known}"),
+        None => format!("the format cannot be detected from the content; pass one of {known}"),
     }
 }

@@ -14,6 +14,7 @@ use crate::convert::vercel_ui::{
 use crate::{Thread, ThreadError};
 use turntree_core::json::canonical::CanonicalForm;
 use turntree_core::json::tagged::CowStr;
+use turntree_core::json::{ParseError, parse_bytes};
 use turntree_core::limits::Limits;
 
 /// The options of each conversion.
@@ -212,6 +213,12 @@ impl FormatHints {
         let _ = HintVisitor { hints: &mut hints, depth: 0 }.deserialize(&mut deserializer);
         Some(hints)
     }
+}
+
+/// Why a document of an unknown format is not JSON: it is empty, truncated or damaged. `None` if it is JSON.
+pub fn json_error(document: &[u8]) -> Option<ParseError> {
+    let document = document.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(document);
+    parse_bytes::<IgnoredAny>(document, &Limits::default()).err()
 }
 
 /// Lines of server-sent events that do not indicate their content, and comments.

@@ -8,7 +8,7 @@ use super::chunked_bytes::ChunkedBytes;
 use super::converter::{BatchItem, ConvertedBatch, Converter, FailedDocument, compressed};
 use super::engine::{Coordinator, run};
 use super::error::{BulkError, DocumentIssue, Report};
-use super::format::{detect, readable};
+use super::format::{detect, json_error, readable};
 use super::input::{Batch, Batches, Framing};
 use super::input_buffer::InputBuffer;
 use super::observer::{Observer, OnFailure};
@@ -50,8 +50,9 @@ pub fn lines(
     };
     if let (None, Some((batch, _))) = (converter.from, &first) {
         converter.from = batch.documents().find_map(detect);
-        if converter.from.is_none() && batch.documents().next().is_some() {
-            return Err(BulkError::Format { name: coordinator.writer.name(), known: readable() });
+        if let (None, Some(document)) = (converter.from, batch.documents().next()) {
+            let (name, reason) = (coordinator.writer.name(), json_error(document));
+            return Err(BulkError::Format { name, reason, known: readable() });
         }
     }
     // One document needs one thread.

@@ -8,7 +8,7 @@ use super::chunked_bytes::ChunkedBytes;
 use super::converter::Converter;
 use super::engine::{Coordinator, run};
 use super::error::{BulkError, DocumentIssue, Report};
-use super::format::{detect, readable};
+use super::format::{detect, json_error, readable};
 use super::observer::{Observer, OnFailure};
 use super::options::Options;
 
@@ -152,9 +152,9 @@ pub fn values(
     if converter.from.is_none() {
         let first = (0..column.len()).find_map(|row| column.get(row));
         converter.from = first.and_then(detect);
-        if converter.from.is_none() && first.is_some() {
+        if let (None, Some(document)) = (converter.from, first) {
             let name = options.name.clone().unwrap_or_else(|| "the column".to_owned());
-            return Err(BulkError::Format { name, known: readable() });
+            return Err(BulkError::Format { name, reason: json_error(document), known: readable() });
         }
     }
     let mut coordinator = RowCoordinator {

@@ -2,7 +2,8 @@
 //! results go.
 //!
 //! The agent's own messages, calls and results are unchanged. Messages of other agents are attributed to them. Their
-//! tools are hidden, summarized or shown. Their thinking and system actions never appear. Providers require tool
+//! tools are hidden, summarized or shown. Their thinking never appears. Of the system actions, only system prompts
+//! before a response of the agent, and the usage of its responses, appear. Providers require tool
 //! returns directly after their calls, so later returns move there; all other actions stay in order.
 //!
 //! Spec: ThreadProtocol 1.0.0, "ThreadProtocol → `ModelMessages`"; decisions 4, 11 and 12.
@@ -10,10 +11,11 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::action::{Action, AssistantMessageAction, ToolCallAction, ToolReturnAction};
+use crate::action::{Action, AssistantMessageAction, SystemAction, ToolCallAction, ToolReturnAction};
 use crate::content::{ContentPart, MessageContent};
 use crate::document::Thread;
 use crate::error::ThreadError;
+use turntree_core::json::RawObject;
 use turntree_core::limits::Limits;
 
 /// The maximum number of characters of arguments and of results in a summary.
@@ -52,6 +54,18 @@ pub enum ToolVisibility {
     Show,
 }
 
+/// What an export makes of system prompts and instructions. Decision P36.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SystemPrompts {
+    /// They are in the messages, where the history has them.
+    #[default]
+    Include,
+    /// They are configuration of the agent: the instructions of each request.
+    Config,
+    /// They are left out.
+    Omit,
+}
+
 /// Options of an export to messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewOptions {
@@ -65,6 +79,8 @@ pub struct ViewOptions {
     pub attribution: String,
     /// Visibility of other agents' tools.
     pub tool_visibility: ToolVisibility,
+    /// System prompts and instructions.
+    pub system_prompts: SystemPrompts,
     /// Limits of the output. A text that the thread stores once is written at each of its uses.
     pub limits: Limits,
 }
@@ -77,6 +93,7 @@ impl Default for ViewOptions {
             others_role: OthersRole::default(),
             attribution: "{agent:NAME}: ".to_owned(),
             tool_visibility: ToolVisibility::default(),
+            system_prompts: SystemPrompts::default(),
             limits: Limits::default(),
         }
     }
@@ -137,12 +154,6 @@ pub(super) struct ViewMessage<'t> {
     pub items: Vec<ViewItem<'t>>,
 }
 
-impl ViewMessage<'_> {
-    fn calls(&self) -> bool {
-        self.items.iter().any(|item| matches!(item.rendering, Rendering::Call { .. }))
-    }
-}
-
 /// Builds the messages of an agent's view. With `calls_end`, a response without a source message ends after its calls.
 ///
 /// # Errors
@@ -156,13 +167,13 @@ pub(super) fn messages<'t>(
 ) -> Result<Vec<ViewMessage<'t>>, ThreadError> {
     thread.agent(agent_id)?;
     let pairs = CallPairs::of(thread, origins);
+    let responders = responders(thread);
     let build = |waiting: Option<&HashSet<usize>>| {
         let own_ids = thread.actions.iter().filter_map(|action| match &**action {
             Action::ToolCall(call) if call.agent_id == agent_id => Some(Cow::Borrowed(&*call.tool_call_id)),
             _ => None,
         });
         let ids = own_ids.collect();
-        let (messages, open) = (Vec::new(), None);
         let builder = ViewBuilder {
             thread,
             agent_id,
@@ -172,8 +183,11 @@ pub(super) fn messages<'t>(
             pairs: &pairs,
             waiting,
             ids,
-            messages,
-            open,
+            next: &responders,
+            suffixes: HashMap::new(),
+            messages: Vec::new(),
+            open: None,
+            opened: OpenedMessage::default(),
         };
         builder.build()
     };
@@ -188,6 +202,42 @@ pub(super) fn messages<'t>(
     };
     let open = messages.iter().flat_map(|message| &message.items).filter(|item| is_open(item)).count();
     Ok(if open == waiting.len() { messages } else { build(Some(&waiting)) })
+}
+
+/// The action type with the usage of a response without text, in the portable profile.
+pub(super) const USAGE: &str = "system.tp.usage";
+
+/// The prefix of actions of Pydantic AI.
+const PYDANTIC_AI: &str = "system.pydantic_ai.";
+
+/// True for system prompts and instructions. A prompt that was redacted is none.
+pub(super) fn is_prompt(system: &SystemAction) -> bool {
+    let member = |key: &str| RawObject::from_raw(&system.data)?.get(key)?.as_string();
+    match system.action_type.strip_prefix(PYDANTIC_AI) {
+        Some("instructions") => true,
+        Some("system_prompt") => {
+            member("part_kind").as_deref() == Some("system-prompt") && member("content").is_some()
+        }
+        Some("instruction_delta") => member("part_kind").as_deref() == Some("instruction-delta"),
+        Some("instruction_baseline") => member("part_kind").as_deref() == Some("instruction-baseline"),
+        _ => false,
+    }
+}
+
+/// For each action, the agent of the next response; `None` after the last response.
+pub(super) fn responders(thread: &Thread) -> Vec<Option<&str>> {
+    let mut next = None;
+    let mut responders: Vec<Option<&str>> = thread
+        .actions
+        .iter()
+        .rev()
+        .map(|action| {
+            next = action.agent_id().or(next);
+            next
+        })
+        .collect();
+    responders.reverse();
+    responders
 }
 
 /// Calls and their returns by index. Ids are not unique: a return belongs to the first open call with its id.
@@ -237,9 +287,40 @@ struct ViewBuilder<'t, 'o> {
     waiting: Option<&'o HashSet<usize>>,
     /// Ids of calls in the view.
     ids: HashSet<Cow<'t, str>>,
+    /// For each action, the agent of the next response.
+    next: &'o [Option<&'t str>],
+    /// The next suffix of each repeated id.
+    suffixes: HashMap<String, u64>,
     messages: Vec<ViewMessage<'t>>,
     /// The message under construction.
     open: Option<ViewMessage<'t>>,
+    opened: OpenedMessage<'t>,
+}
+
+/// The contents of the open response.
+#[derive(Debug, Default)]
+struct OpenedMessage<'t> {
+    /// True if it has an assistant message.
+    says: bool,
+    /// True if it has calls that the view pairs with their returns.
+    calls: bool,
+    /// The ids of these calls.
+    ids: HashSet<Cow<'t, str>>,
+    /// The indices of all its calls in the thread.
+    indices: HashSet<usize>,
+}
+
+impl<'t> OpenedMessage<'t> {
+    fn add(&mut self, item: &ViewItem<'t>) {
+        self.says |= matches!(item.action, Action::AssistantMessage(_));
+        if matches!(item.action, Action::ToolCall(_)) {
+            self.indices.insert(item.index);
+        }
+        if let Rendering::Call { id, .. } = &item.rendering {
+            self.calls = true;
+            self.ids.insert(id.clone());
+        }
+    }
 }
 
 impl<'t> ViewBuilder<'t, '_> {
@@ -265,13 +346,31 @@ impl<'t> ViewBuilder<'t, '_> {
                 }
                 Action::ToolCall(call) => self.other_call(index, action, call),
                 Action::ToolReturn(returned) => self.tool_return(index, action, returned),
-                Action::Thinking(_) | Action::System(_) | Action::Other(_) => {}
+                Action::System(system) => self.system(index, action, system),
+                Action::Thinking(_) | Action::Other(_) => {}
             }
         }
         while self.open.is_some() {
             self.finish();
         }
         self.messages
+    }
+
+    fn system(&mut self, index: usize, action: &'t Action, system: &SystemAction) {
+        let item = ViewItem { index, action, rendering: Rendering::AsIs };
+        if is_prompt(system) {
+            // The next response is the answer of the agent that has the prompt.
+            if self.next.get(index).copied().flatten().is_none_or(|next| next == self.agent_id) {
+                self.add_to_request(item);
+            }
+        } else if system.action_type == USAGE {
+            // The results of the response may have closed it.
+            let of_agent = |message: &&mut ViewMessage<'t>| message.speaker == Some(self.agent_id);
+            let response = self.open.as_mut().filter(of_agent);
+            if let Some(response) = response.or_else(|| self.messages.last_mut().filter(of_agent)) {
+                response.items.push(item);
+            }
+        }
     }
 
     /// Adds to the open request, or starts a request.
@@ -287,23 +386,23 @@ impl<'t> ViewBuilder<'t, '_> {
     fn add_to_response(&mut self, speaker: &'t str, item: ViewItem<'t>) {
         let own = speaker == self.agent_id;
         let origin = self.origins.get(item.index).filter(|_| own).and_then(|origin| origin.message);
-        let says = |item: &ViewItem<'_>| matches!(item.action, Action::AssistantMessage(_));
+        let says_more = matches!(item.action, Action::AssistantMessage(_)) && self.opened.says;
         let is_call = matches!(item.rendering, Rendering::Call { .. });
-        let begins_anew = |open: &ViewMessage<'t>| {
-            let says_more = says(&item) && open.items.iter().any(says);
-            origin.is_none() && (says_more || self.calls_end && !is_call && open.calls())
-        };
+        let follows_calls = self.calls_end && !is_call && self.opened.calls;
+        let begins_anew = origin.is_none() && (says_more || follows_calls);
         if let Some(open) = &mut self.open
             && open.speaker == Some(speaker)
             && open.origin == origin
-            && !begins_anew(open)
+            && !begins_anew
         {
+            self.opened.add(&item);
             open.items.push(item);
             return;
         }
         while self.open.is_some() {
             self.finish();
         }
+        self.opened.add(&item);
         self.open = Some(ViewMessage { speaker: Some(speaker), origin, items: vec![item] });
     }
 
@@ -316,8 +415,7 @@ impl<'t> ViewBuilder<'t, '_> {
         if !answered && self.waiting.is_some_and(|waiting| !waiting.contains(&index)) {
             return;
         }
-        let twin = |item: &ViewItem<'_>| matches!(&item.rendering, Rendering::Call { id, .. } if *id == *call.tool_call_id);
-        let is_taken = self.open.as_ref().is_some_and(|open| open.items.iter().any(twin));
+        let is_taken = self.opened.ids.contains(&*call.tool_call_id);
         let id = if is_taken { self.unique(&call.tool_call_id) } else { Cow::Borrowed(&*call.tool_call_id) };
         self.add_to_response(
             &call.agent_id,
@@ -328,12 +426,18 @@ impl<'t> ViewBuilder<'t, '_> {
     /// A unique id derived from this one.
     fn unique(&mut self, id: &str) -> Cow<'t, str> {
         let mut free: Cow<'t, str> = Cow::Owned(id.to_owned());
-        let mut number = 2_u64;
-        while !self.ids.insert(free.clone()) {
-            free = Cow::Owned(format!("{id}:{number}"));
-            number += 1;
+        if self.ids.insert(free.clone()) {
+            return free;
         }
-        free
+        // Smaller suffixes are taken.
+        let next = self.suffixes.entry(id.to_owned()).or_insert(2);
+        loop {
+            free = Cow::Owned(format!("{id}:{next}"));
+            *next += 1;
+            if self.ids.insert(free.clone()) {
+                return free;
+            }
+        }
     }
 
     fn other_message(&mut self, index: usize, action: &'t Action, message: &'t AssistantMessageAction) {
@@ -382,7 +486,7 @@ impl<'t> ViewBuilder<'t, '_> {
         } else if !own && self.options.tool_visibility == ToolVisibility::Summarize {
             let result = format!("{}: {}", returned.status, shorten(returned.content.get()));
             self.summarize(index, action, call, &result);
-        } else if self.open.as_ref().is_some_and(|open| open.items.iter().any(|item| item.index == called)) {
+        } else if self.opened.indices.contains(&called) {
             self.finish();
         }
     }
@@ -396,6 +500,7 @@ impl<'t> ViewBuilder<'t, '_> {
     /// Finishes the open message. The returns of a response start the next request.
     fn finish(&mut self) {
         let Some(message) = self.open.take() else { return };
+        self.opened = OpenedMessage::default();
         let returned = |item: &ViewItem<'t>| match &item.rendering {
             Rendering::Call { id, own } => {
                 let index = *self.pairs.return_of.get(&item.index)?;

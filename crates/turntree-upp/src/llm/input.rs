@@ -78,7 +78,11 @@ pub fn into_messages(
     clock: &dyn Clock,
 ) -> Result<Vec<Arc<Message>>, UppError> {
     let (mut messages, mut content) = (Vec::new(), Vec::new());
-    let user = |content| Arc::new(Message::new(Body::User { content }, ids, clock));
+    let user = |mut content: Vec<ContentBlock>| {
+        // Most inputs have one block, and a list of one has room for four (half a kilobyte).
+        content.shrink_to_fit();
+        Arc::new(Message::new(Body::User { content }, ids, clock))
+    };
     for input in inputs {
         match input {
             Input::Text(text) => content.push(ContentBlock::text(text)),

@@ -24,6 +24,11 @@ const CRATES: &[(&str, &str)] = &[
     ("pyo3_async_runtimes", "src/"),
     ("reqwest", "crates/turntree-core/src/http/transport/reqwest.rs"),
     ("rustls", "crates/turntree-core/src/http/tls.rs"),
+    ("axum", "crates/turntree-server/src/native/"),
+    ("hyper", "crates/turntree-server/src/native/"),
+    ("hyper_util", "crates/turntree-server/src/native/"),
+    ("tokio_postgres", "crates/turntree-store/src/engines/postgres/"),
+    ("redis", "crates/turntree-store/src/engines/redis/"),
 ];
 
 /// Calls that only one place may make, and why.

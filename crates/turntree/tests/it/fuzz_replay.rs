@@ -199,6 +199,7 @@ replay_tests! {
     thread_protocol_json,
     pydantic_ai_import,
     ui_stream,
+    uamp_session,
 }
 
 #[test]

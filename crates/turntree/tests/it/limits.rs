@@ -150,18 +150,19 @@ fn responses_with_too_many_choices_or_calls_are_refused() {
 
 /// The depth limit of a frame does not count brackets inside strings.
 #[test]
-fn tool_arguments_nested_too_deep_become_an_empty_object() {
+fn tool_arguments_nested_too_deep_stay_text() {
     let deep = |levels: usize| format!("{{\"a\":{}}}", nested(levels));
+    let as_text = |levels: usize| serde_json::json!({ "INVALID_JSON": deep(levels) }).to_string();
 
     assert_eq!(arguments_of(deep(159)).get(), deep(159));
-    assert_eq!(arguments_of(deep(160)).get(), "{}");
-    assert_eq!(arguments_of(deep(DEEP_LEVELS)).get(), "{}");
+    assert_eq!(arguments_of(deep(160)).get(), as_text(160));
+    assert_eq!(arguments_of(deep(DEEP_LEVELS)).get(), as_text(DEEP_LEVELS));
     let arguments = serde_json::to_string(&deep(DEEP_LEVELS)).unwrap();
     let call = format!(r#"[{{"id":"c","index":0,"function":{{"name":"t","arguments":{arguments}}}}}]"#);
     let body = format!(r#"{{"choices":[{{"message":{{"content":"","tool_calls":{call}}}}}]}}"#);
     let (ids, clock) = (CountingIds::default(), clock());
     let response = chat().decode(&body, &hello(), Sources { ids: &ids, clock: &clock }).unwrap();
-    assert_eq!(response.message.tool_calls()[0].arguments.get(), "{}");
+    assert_eq!(response.message.tool_calls()[0].arguments.get(), as_text(DEEP_LEVELS));
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn long_texts_are_read_completely() {
     let message: Message = parse(&document, &Limits::default()).unwrap();
 
     assert_eq!(message.content()[0].as_text().map(str::len), Some(6_000_000));
-    assert_eq!(message.extra.get("x").map(|value| value.get().len()), Some(text.len() + 4));
+    assert_eq!(message.extra.get("x").map(|value| value.get().len()), Some(7_000_004));
     let small = Limits { bytes: document.len() - 1, ..Limits::default() };
     assert_eq!(read("message", &document, &small), Err(ParseErrorKind::Limit));
 }

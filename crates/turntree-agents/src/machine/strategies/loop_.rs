@@ -36,6 +36,10 @@ impl LoopState {
     pub(crate) const fn new(options: LoopOptions) -> Self {
         Self { max_iterations: options.max_iterations, rounds: 0, continues: false }
     }
+
+    pub(crate) const fn set_limits(&mut self, options: LoopOptions) {
+        self.max_iterations = options.max_iterations;
+    }
 }
 
 impl StrategyPolicy for LoopState {

@@ -72,6 +72,10 @@ impl ReactState {
             continues: false,
         }
     }
+
+    pub(crate) const fn set_limits(&mut self, options: &ReactOptions) {
+        self.max_steps = options.max_steps;
+    }
 }
 
 impl StrategyPolicy for ReactState {

@@ -7,15 +7,17 @@
 
 pub mod json;
 pub(crate) mod shared_history;
+pub(crate) mod shared_runs;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::session::checkpoint::shared_history::RunSnapshot;
+use crate::session::checkpoint::shared_history::{RunSnapshot, SharedHistory};
 use crate::session::json::SessionSnapshot;
 use crate::tree::position::TreePosition;
 use crate::types::execution_state::ExecutionState;
 use turntree_core::json::{Extra, RawJson, RawObject};
+use turntree_core::message::Message;
 use turntree_core::message::message::History;
 use turntree_core::time::Timestamp;
 
@@ -51,7 +53,52 @@ pub(crate) enum CheckpointState {
     /// The run can be resumed. The second field has the members of the state's JSON that this version does not know.
     Resumable(Box<RunSnapshot>, Extra),
     /// The run had finished and its messages are in the thread; or another implementation wrote the checkpoint.
-    Finished(Box<ExecutionState>),
+    Finished(FinishedRun),
+}
+
+/// The state of a run that has finished.
+#[derive(Debug, Clone)]
+pub(crate) enum FinishedRun {
+    /// A state with a step and messages only, in 24 bytes instead of 200: most turns of a long session have this state.
+    Plain { step: u32, messages: Box<[Arc<Message>]> },
+    /// A state with metadata, reasoning, a plan or unknown members.
+    Complete(Box<ExecutionState>),
+}
+
+impl Default for FinishedRun {
+    fn default() -> Self {
+        Self::Plain { step: 0, messages: Box::default() }
+    }
+}
+
+impl From<ExecutionState> for FinishedRun {
+    fn from(state: ExecutionState) -> Self {
+        let ExecutionState { step, messages, metadata, reasoning, plan, extra } = &state;
+        let is_plain = metadata.is_empty() && reasoning.is_none() && plan.is_none() && extra.is_empty();
+        if is_plain {
+            return Self::Plain { step: *step, messages: messages.iter().cloned().collect() };
+        }
+        Self::Complete(Box::new(state))
+    }
+}
+
+impl FinishedRun {
+    fn step(&self) -> u32 {
+        match self {
+            Self::Plain { step, .. } => *step,
+            Self::Complete(state) => state.step,
+        }
+    }
+
+    fn execution_state(&self) -> ExecutionState {
+        match self {
+            Self::Plain { step, messages } => {
+                let messages = messages.iter().cloned().collect();
+                ExecutionState { step: *step, messages, ..ExecutionState::default() }
+            }
+            Self::Complete(state) => ExecutionState::clone(state),
+        }
+    }
 }
 
 impl CheckpointState {
@@ -60,17 +107,20 @@ impl CheckpointState {
             Self::Resumable(snapshot, extra) => {
                 ExecutionState { extra: extra.clone(), ..snapshot.run_state().execution_state() }
             }
-            Self::Finished(state) => ExecutionState::clone(state),
+            Self::Finished(state) => state.execution_state(),
         }
     }
 }
+
+/// The checkpoints of a session, oldest first. Cloning copies none of them: each save has a copy of the list.
+pub type Checkpoints = imbl::Vector<Arc<Checkpoint>>;
 
 impl Checkpoint {
     /// Returns the step of the run. Each run counts from 1.
     pub fn step(&self) -> u32 {
         match &self.state {
             CheckpointState::Resumable(snapshot, _) => snapshot.step(),
-            CheckpointState::Finished(state) => state.step,
+            CheckpointState::Finished(state) => state.step(),
         }
     }
 
@@ -84,18 +134,27 @@ impl Checkpoint {
         matches!(self.state, CheckpointState::Resumable(..))
     }
 
+    /// Returns the history that the checkpoints of the run share, if the run can be resumed.
+    pub(crate) fn shared_history(&self) -> Option<Arc<SharedHistory>> {
+        match &self.state {
+            CheckpointState::Resumable(snapshot, _) => Some(Arc::clone(snapshot.shared().0)),
+            CheckpointState::Finished(_) => None,
+        }
+    }
+
     /// Returns the messages that are not in the thread and that the next run sees after it. `history` is the history
     /// at the checkpoint's position.
     pub(crate) fn messages_outside(&self, history: &History) -> History {
         let mut outside = self.uncommitted.clone();
         match &self.state {
             CheckpointState::Resumable(snapshot, _) => outside.extend(snapshot.messages()),
-            // The messages of a finished run are usually the end of its history: then nothing else is compared.
-            CheckpointState::Finished(state) if is_end_of(&state.messages, history) => {}
             CheckpointState::Finished(state) => {
-                let known: HashSet<&str> = history.iter().map(|message| &*message.id).collect();
-                let new = state.messages.iter().filter(|message| !known.contains(&*message.id));
-                outside.extend(new.cloned());
+                let messages = state.execution_state().messages;
+                // The messages of a finished run are usually the end of its history: then nothing else is compared.
+                if !is_end_of(&messages, history) {
+                    let known: HashSet<&str> = history.iter().map(|message| &*message.id).collect();
+                    outside.extend(messages.into_iter().filter(|message| !known.contains(&*message.id)));
+                }
             }
         }
         outside
@@ -132,6 +191,12 @@ impl SubAgentStates {
         self.iter().find(|(key, _)| *key == tool_call_id).map(|(_, state)| state)
     }
 
+    /// Returns the session under a key, to change it.
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Arc<SessionSnapshot>> {
+        let states = Arc::make_mut(self.0.as_mut()?);
+        states.iter_mut().find(|(known, _)| **known == *key).map(|(_, state)| state)
+    }
+
     /// Returns the number of sessions.
     pub fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |states| states.len())
@@ -140,6 +205,18 @@ impl SubAgentStates {
     /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Uses the list of `earlier` if it has the same sessions.
+    pub(crate) fn share_with(&mut self, earlier: &Self) {
+        let is_same = self.len() == earlier.len()
+            && self
+                .iter()
+                .zip(earlier.iter())
+                .all(|((one, state), (other, known))| one == other && Arc::ptr_eq(state, known));
+        if is_same {
+            self.0.clone_from(&earlier.0);
+        }
     }
 
     /// Removes and returns the last session that satisfies the predicate.

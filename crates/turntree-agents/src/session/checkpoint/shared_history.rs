@@ -30,28 +30,66 @@ impl SharedHistory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a snapshot of a run. Uses a separate history if `state` does not extend the last snapshot.
-    pub(crate) fn snapshot(self: &Arc<Self>, state: &RunState) -> RunSnapshot {
+    /// Takes a snapshot of a run. Starts another history if `state` does not extend the last snapshot.
+    pub(crate) fn snapshot(self: &mut Arc<Self>, state: &RunState) -> RunSnapshot {
         let mut collected = self.lock();
-        if !state.collected.extends(&collected) {
+        if state.collected.extends(&collected) {
+            *collected = state.collected.clone();
             drop(collected);
-            return RunSnapshot::new(state);
+        } else {
+            drop(collected);
+            *self = Self::new(state.collected.clone());
         }
-        *collected = state.collected.clone();
-        drop(collected);
-        RunSnapshot {
-            state: state.without_collected(),
-            mark: state.collected.mark(),
-            history: Arc::clone(self),
-        }
+        RunSnapshot::at(state, self)
+    }
+
+    /// Takes a snapshot of a run that was read from JSON: entries that are equal to those of the last snapshot are shared.
+    pub(crate) fn snapshot_of_equal(self: &mut Arc<Self>, mut state: RunState) -> RunSnapshot {
+        state.collected.share_with(&self.lock());
+        self.snapshot(&state)
+    }
+
+    /// Returns a history that contains `collected`.
+    pub(crate) fn new(collected: RunTotals) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(collected)))
+    }
+
+    /// Returns true if the mark is within the data.
+    pub(crate) fn contains(&self, mark: Mark) -> bool {
+        self.lock().contains_mark(mark)
+    }
+
+    /// Returns true if `data` is the start of the data.
+    pub(crate) fn starts_with(&self, data: &RunTotals) -> bool {
+        self.lock().extends(data)
+    }
+
+    /// Returns the data before a mark.
+    pub(crate) fn until(&self, mark: Mark) -> RunTotals {
+        self.lock().until(mark)
     }
 }
 
 impl RunSnapshot {
     /// Takes a snapshot with a history of its own.
     pub(crate) fn new(state: &RunState) -> Self {
-        let history = Arc::new(SharedHistory(Mutex::new(state.collected.clone())));
-        Self { state: state.without_collected(), mark: state.collected.mark(), history }
+        Self::at(state, &SharedHistory::new(state.collected.clone()))
+    }
+
+    /// Takes a snapshot of a run whose collected data is a prefix of `history`.
+    pub(crate) fn at(state: &RunState, history: &Arc<SharedHistory>) -> Self {
+        let (mark, history) = (state.collected.mark(), Arc::clone(history));
+        Self { state: state.without_collected(), mark, history }
+    }
+
+    /// Returns the history that contains the collected data of the run, and the length of its prefix.
+    pub(crate) const fn shared(&self) -> (&Arc<SharedHistory>, Mark) {
+        (&self.history, self.mark)
+    }
+
+    /// Returns the state without the collected data, except for the structured output.
+    pub(crate) const fn state(&self) -> &RunState {
+        &self.state
     }
 
     /// Returns the complete state of the run.

@@ -12,7 +12,7 @@ use super::matcher::{self, Difference, IgnoredPointers};
 use super::redact::{self, RedactionHook};
 use super::request::RequestRecord;
 use crate::http::transport::TransportError;
-use crate::runtime;
+use crate::runtime::{self, Task};
 
 /// Maximum time that [`Cassette::save`] waits for responses that are still being read.
 const SAVE_PATIENCE: Duration = Duration::from_secs(2);
@@ -283,7 +283,14 @@ impl Cassette {
     }
 
     /// Completes an exchange that is being recorded, and starts to write the file.
-    pub(super) fn finish(&self, index: usize, finish: impl FnOnce(&mut Recorded)) {
+    ///
+    /// Returns the write; `None` if only [`Cassette::save`] writes. A failed write is reported by
+    /// [`Cassette::take_failure`] too, in case the task is dropped.
+    pub(super) fn finish(
+        &self,
+        index: usize,
+        finish: impl FnOnce(&mut Recorded),
+    ) -> Option<Task<Result<(), CassetteError>>> {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(index) {
             finish(&mut entry.exchange);
@@ -294,15 +301,19 @@ impl Cassette {
         self.0.recorded.notify_all();
         if self.0.options.redact.is_some() {
             // The hook may belong to the host language, which must not run on this thread.
-            return;
+            return None;
         }
         let cassette = self.clone();
-        let writing = runtime::spawn_blocking(move || {
-            if let Err(error) = cassette.write() {
-                cassette.state().failed = Some(error);
-            }
-        });
-        writing.detach();
+        Some(runtime::spawn_blocking(move || {
+            let written = cassette.write();
+            cassette.state().failed = written.clone().err();
+            written
+        }))
+    }
+
+    /// The error of the last write, once.
+    pub(super) fn take_failure(&self) -> Option<CassetteError> {
+        self.state().failed.take()
     }
 
     fn write(&self) -> Result<(), CassetteError> {

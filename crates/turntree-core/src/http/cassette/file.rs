@@ -227,6 +227,8 @@ pub(super) fn read(path: &Path) -> Result<Recording, CassetteError> {
     let unreadable = |reason: String| CassetteError::File { action: "read", path: path.to_owned(), reason };
     let wrong = |reason: String| CassetteError::Format { path: path.to_owned(), reason };
     let size = match std::fs::metadata(path) {
+        // A device may have no end.
+        Ok(metadata) if !metadata.is_file() => return Err(unreadable("it is not a file".to_owned())),
         Ok(metadata) => metadata.len(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(CassetteError::Missing { path: path.to_owned() });
@@ -277,21 +279,45 @@ fn check(exchange: &Recorded) -> Result<(), String> {
     response.body.as_ref().map_or(Ok(()), |body| body.pieces().map(|_| ()))
 }
 
-/// Writes a file atomically: into a temporary file in the same folder, which is then renamed.
+/// Maximum number of symbolic links between a path and its file, as in Linux.
+const MAX_LINKS: usize = 40;
+
+/// The file that a path refers to: follows symbolic links, also to a file that does not exist yet.
+///
+/// # Errors
+/// [`CassetteError::File`] for a circle of links, and for what is not a file (a folder, a device).
+pub(super) fn target(path: &Path) -> Result<PathBuf, CassetteError> {
+    let failed = |reason: &str| CassetteError::File {
+        action: "write",
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let mut target = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(link) = std::fs::read_link(&target) else {
+            let is_other = std::fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());
+            return if is_other { Err(failed("it is not a file; choose another path")) } else { Ok(target) };
+        };
+        target = target.parent().map_or_else(|| link.clone(), |folder| folder.join(&link));
+    }
+    Err(failed("its symbolic links form a circle"))
+}
+
+/// Writes a file atomically: into a temporary file in the same folder, which is then renamed. The file keeps its mode.
+/// The path must not be a symbolic link; see [`target`].
 pub(super) fn write(path: &Path, recording: &Recording) -> Result<(), CassetteError> {
     let failed = |reason: String| CassetteError::File { action: "write", path: path.to_owned(), reason };
     let mut text = serde_json::to_string_pretty(recording).map_err(|error| failed(error.to_string()))?;
     text.push('\n');
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let name = path.file_name().ok_or_else(|| failed("the path has no file name".to_owned()))?;
-    let mut beside = name.to_owned();
+    let mut beside =
+        path.file_name().ok_or_else(|| failed("the path has no file name".to_owned()))?.to_owned();
     beside.push(format!(".{}.part", uuid::Uuid::new_v4().simple()));
-    let part = folder.map_or_else(|| PathBuf::from(&beside), |folder| folder.join(&beside));
+    let part = path.with_file_name(&beside);
     let written = || -> std::io::Result<()> {
-        if let Some(folder) = folder {
-            std::fs::create_dir_all(folder)?;
+        let mut file = std::fs::File::create_new(&part)?;
+        if let Ok(metadata) = std::fs::metadata(path) {
+            file.set_permissions(metadata.permissions())?;
         }
-        let mut file = std::fs::File::create(&part)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&part, path)

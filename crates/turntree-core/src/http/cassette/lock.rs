@@ -1,10 +1,10 @@
 //! Merges the writes of several recorders of one file: threads, processes, workers of a test runner.
 //!
-//! Each recorder appends its exchanges to those of the others, under a lock file, so that no recorder removes the
-//! exchanges of another.
+//! Each recorder appends its exchanges to those of the others, under a lock of the system, so that no
+//! recorder removes the exchanges of another.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -14,9 +14,6 @@ use super::file::{self, CassetteError, Recorded, Recording};
 
 /// Maximum time to wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A lock file older than this was left by a process that died.
-const STALE: Duration = Duration::from_secs(30);
 
 /// Interval between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -48,6 +45,7 @@ impl FileShare {
     /// # Errors
     /// [`CassetteError::File`] if the file cannot be written or the lock is not released in time.
     pub(super) fn write(&mut self, path: &Path, exchanges: Vec<Recorded>) -> Result<(), CassetteError> {
+        let path = &file::target(path)?;
         let _lock = Lock::wait(path)?;
         let mut recording = file::read(path).unwrap_or_else(|_| self.before.clone());
         let mut ours = std::mem::take(&mut self.ours);
@@ -75,8 +73,12 @@ fn written(exchange: &Recorded) -> String {
     serde_json::to_string(exchange).unwrap_or_default()
 }
 
-/// A lock file; removed when dropped.
-struct Lock(PathBuf);
+/// The system's lock of a file beside the recording. It ends with its process, however that process ends.
+struct Lock {
+    file: File,
+    #[cfg_attr(not(unix), expect(dead_code, reason = "the file is not removed"))]
+    path: PathBuf,
+}
 
 impl Lock {
     fn wait(path: &Path) -> Result<Self, CassetteError> {
@@ -89,39 +91,61 @@ impl Lock {
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match OpenOptions::new().write(true).create_new(true).open(&lock) {
-                Ok(_) => return Ok(Self(lock)),
-                // Windows denies access to a file that is being deleted.
-                Err(error)
-                    if !matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::PermissionDenied) =>
-                {
-                    return Err(failed(error.to_string()));
-                }
-                Err(error) if Instant::now() >= deadline => {
-                    let reason = format!(
-                        "another recorder holds {} ({error}); remove it if no recorder is running",
-                        lock.display()
-                    );
-                    return Err(failed(reason));
-                }
-                Err(_) if is_stale(&lock) => {
-                    // Another process may have removed it already.
-                    let _ = std::fs::remove_file(&lock);
-                }
-                Err(_) => thread::sleep(PAUSE),
+            let taken = Self::take(&lock).map_err(|error| failed(error.to_string()))?;
+            if let Some(taken) = taken {
+                return Ok(taken);
             }
+            if Instant::now() >= deadline {
+                let reason = format!("another recorder has locked {} for 10 seconds; end it", lock.display());
+                return Err(failed(reason));
+            }
+            thread::sleep(PAUSE);
         }
     }
-}
 
-fn is_stale(lock: &Path) -> bool {
-    let changed = std::fs::metadata(lock).and_then(|metadata| metadata.modified());
-    changed.ok().and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age > STALE)
+    /// `None` if another recorder has the lock.
+    fn take(path: &Path) -> std::io::Result<Option<Self>> {
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = match opened {
+            Ok(file) => file,
+            // Windows denies access to a file that is being deleted.
+            Err(error) if cfg!(windows) && error.kind() == ErrorKind::PermissionDenied => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match file.try_lock() {
+            Ok(()) => (),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let lock = Self { file, path: path.to_owned() };
+        Ok(lock.is_current().then_some(lock))
+    }
+
+    /// False if the previous owner removed the file after this process opened it: the next one locks another file.
+    #[cfg(unix)]
+    fn is_current(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let here = std::fs::metadata(&self.path).map(identity).ok();
+        here.is_some() && here == self.file.metadata().map(identity).ok()
+    }
+
+    /// The file is not removed where its identity cannot be compared.
+    #[cfg(not(unix))]
+    fn is_current(&self) -> bool {
+        true
+    }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // It is missing if another process considered it stale.
-        let _ = std::fs::remove_file(&self.0);
+        #[cfg(unix)]
+        if self.is_current() {
+            // Another process may have removed it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+        // Closing the file does not unlock it if a forked child has inherited it.
+        let _ = self.file.unlock();
     }
 }

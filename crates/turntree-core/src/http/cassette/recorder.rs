@@ -1,5 +1,6 @@
 //! Records exchanges while they happen.
 
+use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -13,15 +14,17 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::cassette::{Cassette, CassetteMode};
-use super::file::{Chunk, FailureKind, Payload, Recorded, RecordedFailure, RecordedResponse};
+use super::file::{CassetteError, Chunk, FailureKind, Payload, Recorded, RecordedFailure, RecordedResponse};
 use super::player::{PlaybackTransport, response_of};
 use super::redact;
 use super::request::{RequestRecord, headers};
 use crate::http::error::REQUEST_ID_HEADERS;
 use crate::http::request::{HttpRequest, PreparedRequest};
 use crate::http::transport::{
-    Credentials, ResponseBody, Transport, TransportError, TransportFuture, TransportLayer, TransportResponse,
+    ClosingStream, Credentials, ResponseBody, Transport, TransportError, TransportFuture, TransportLayer,
+    TransportResponse,
 };
+use crate::runtime::Task;
 
 /// Response headers that are recorded, in addition to those of request ids and rate limits: those that the client reads.
 const HEADERS: [&str; 5] = ["content-type", "date", "location", "retry-after", "retry-after-ms"];
@@ -59,6 +62,9 @@ impl<T: Transport> RecordingTransport<T> {
 
 impl<T: Transport> Transport for RecordingTransport<T> {
     fn send(&self, request: PreparedRequest) -> TransportFuture {
+        if let Some(error) = self.cassette.take_failure() {
+            return Box::pin(ready_future(Err(unwritten(&error))));
+        }
         let record = match self.cassette.redacted(RequestRecord::of(&request)) {
             Ok(record) => record,
             Err(error) => return Box::pin(ready_future(Err(error))),
@@ -113,7 +119,12 @@ impl ExchangeRecorder {
             _ => FailureKind::Network,
         };
         let message = redact::text(&error.to_string(), &self.secrets).into_owned();
-        self.finish(|exchange| exchange.failure = Some(RecordedFailure { kind, message }));
+        if let Some(writing) =
+            self.finish(|exchange| exchange.failure = Some(RecordedFailure { kind, message }))
+        {
+            // The request fails anyway; the next one reports a failed write.
+            writing.detach();
+        }
         error
     }
 
@@ -131,14 +142,16 @@ impl ExchangeRecorder {
             headers: recorded_headers(&head.headers),
             is_json,
             chunks: Vec::new(),
+            writing: None,
         };
-        TransportResponse::from_parts(head, ResponseBody::new(recorded).with_length(length))
+        TransportResponse::from_parts(head, ResponseBody::closing(recorded).with_length(length))
     }
 
-    fn finish(&mut self, finish: impl FnOnce(&mut Recorded)) {
-        if !std::mem::replace(&mut self.is_finished, true) {
-            self.cassette.finish(self.index, finish);
+    fn finish(&mut self, finish: impl FnOnce(&mut Recorded)) -> Option<Task<Result<(), CassetteError>>> {
+        if std::mem::replace(&mut self.is_finished, true) {
+            return None;
         }
+        self.cassette.finish(self.index, finish)
     }
 }
 
@@ -156,8 +169,15 @@ impl Drop for ExchangeRecorder {
                 message: "the caller cancelled the request".to_owned(),
             }
         };
-        self.finish(|exchange| exchange.failure = Some(failure));
+        if let Some(writing) = self.finish(|exchange| exchange.failure = Some(failure)) {
+            writing.detach();
+        }
     }
+}
+
+/// The error of a request whose exchange could not be written.
+fn unwritten(error: &CassetteError) -> TransportError {
+    TransportError::Rejected { message: error.to_string() }
 }
 
 /// The headers that are recorded. The others are useless for playback or identify an account.
@@ -178,6 +198,8 @@ struct RecordedBody {
     headers: Map<String, Value>,
     is_json: bool,
     chunks: Vec<Bytes>,
+    /// The write of the recording. The body ends with it, so that a failure is an error of the request.
+    writing: Option<Task<Result<(), CassetteError>>>,
 }
 
 impl RecordedBody {
@@ -192,7 +214,31 @@ impl RecordedBody {
         let body = body.map(|body| redact::payload(body, &self.recorder.secrets));
         let headers = std::mem::take(&mut self.headers);
         let response = RecordedResponse { status: self.status, headers, body, failure, ..Default::default() };
-        self.recorder.finish(|exchange| exchange.response = Some(response));
+        self.writing = self.recorder.finish(|exchange| exchange.response = Some(response));
+    }
+
+    /// Records that the reader closed the body, unless its end is recorded.
+    fn close_early(&mut self) {
+        if !self.recorder.is_finished {
+            let message = "the reader closed the body before its end".to_owned();
+            self.close(Some(RecordedFailure { kind: FailureKind::Closed, message }));
+        }
+    }
+
+    /// Waits for the write, and returns its error once.
+    fn poll_written(&mut self, context: &mut Context<'_>) -> Poll<Option<TransportError>> {
+        let Some(writing) = self.writing.as_mut() else { return Poll::Ready(None) };
+        let written = ready!(Pin::new(writing).poll(context));
+        self.writing = None;
+        Poll::Ready(match written {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => {
+                // Reported here instead of by the next request.
+                self.recorder.cassette.take_failure();
+                Some(unwritten(&error))
+            }
+            Err(error) => Some(TransportError::Rejected { message: error.to_string() }),
+        })
     }
 }
 
@@ -200,6 +246,9 @@ impl Stream for RecordedBody {
     type Item = Result<Bytes, TransportError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.recorder.is_finished {
+            return self.poll_written(context).map(|error| error.map(Err));
+        }
         let chunk = ready!(Pin::new(&mut self.body).poll_next(context));
         match &chunk {
             Some(Ok(bytes)) => self.chunks.push(bytes.clone()),
@@ -207,17 +256,27 @@ impl Stream for RecordedBody {
                 let message = redact::text(&error.to_string(), &self.recorder.secrets).into_owned();
                 self.close(Some(RecordedFailure { kind: FailureKind::Network, message }));
             }
-            None => self.close(None),
+            None => {
+                self.close(None);
+                return self.poll_written(context).map(|error| error.map(Err));
+            }
         }
         Poll::Ready(chunk)
     }
 }
 
+impl ClosingStream for RecordedBody {
+    fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
+        self.close_early();
+        self.poll_written(context).map(|error| error.map_or(Ok(()), Err))
+    }
+}
+
 impl Drop for RecordedBody {
     fn drop(&mut self) {
-        if !self.recorder.is_finished {
-            let message = "the reader closed the body before its end".to_owned();
-            self.close(Some(RecordedFailure { kind: FailureKind::Closed, message }));
+        self.close_early();
+        if let Some(writing) = self.writing.take() {
+            writing.detach();
         }
     }
 }

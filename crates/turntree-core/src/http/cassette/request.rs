@@ -51,11 +51,16 @@ impl RequestRecord {
         body: &[u8],
         secret_headers: &[String],
     ) -> Self {
-        // `Bearer sk-…`: the scheme is not a secret.
-        let in_headers = secret_headers.iter().filter_map(|value| value.split_whitespace().next_back());
+        // Of `Bearer sk-…` vendors quote only the second word.
+        let in_headers = secret_headers
+            .iter()
+            .flat_map(|value| [value.trim()].into_iter().chain(value.split_whitespace().next_back()));
         let mut secrets: Vec<String> = in_headers.map(str::to_owned).collect();
         let url = without_secrets(url, &mut secrets);
         secrets.retain(|secret| secret.len() >= redact::SHORTEST_SECRET && secret != MARK);
+        // A value may contain another one.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.dedup();
         let form = headers.get("content-type").and_then(Value::as_str).and_then(boundary);
         let kind = headers.get("content-type").and_then(Value::as_str).unwrap_or_default();
         let is_json = kind.is_empty() || kind.to_ascii_lowercase().contains("json");

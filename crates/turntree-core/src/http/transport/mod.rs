@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, poll_fn};
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt as _, stream};
 
@@ -137,14 +137,50 @@ pub enum TransportError {
 
 /// The body of a response: chunks as they arrive.
 pub struct ResponseBody {
-    chunks: BoxStream<'static, Result<Bytes, TransportError>>,
+    chunks: Chunks,
     length: Option<u64>,
+}
+
+enum Chunks {
+    Plain(BoxStream<'static, Result<Bytes, TransportError>>),
+    Closing(Pin<Box<dyn ClosingStream>>),
+}
+
+/// Chunks of a body whose end can fail for a reason other than the network, for example because a recording is not
+/// written.
+pub(in crate::http) trait ClosingStream:
+    Stream<Item = Result<Bytes, TransportError>> + Send
+{
+    /// Ends the body, early or after its last chunk, and waits for the work that belongs to its end. Returns its error
+    /// once.
+    fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), TransportError>>;
 }
 
 impl ResponseBody {
     /// A body of these chunks.
     pub fn new(chunks: impl Stream<Item = Result<Bytes, TransportError>> + Send + 'static) -> Self {
-        Self { chunks: chunks.boxed(), length: None }
+        Self { chunks: Chunks::Plain(chunks.boxed()), length: None }
+    }
+
+    /// A body whose end can fail.
+    pub(in crate::http) fn closing(chunks: impl ClosingStream + 'static) -> Self {
+        Self { chunks: Chunks::Closing(Box::pin(chunks)), length: None }
+    }
+
+    /// True if [`ResponseBody::close`] can fail.
+    pub(in crate::http) const fn can_fail_to_close(&self) -> bool {
+        matches!(self.chunks, Chunks::Closing(_))
+    }
+
+    /// Ends the body, early or after its last chunk, and waits for the work that belongs to its end.
+    ///
+    /// # Errors
+    /// The error of that work.
+    pub(in crate::http) async fn close(mut self) -> Result<(), TransportError> {
+        match &mut self.chunks {
+            Chunks::Plain(_) => Ok(()),
+            Chunks::Closing(chunks) => poll_fn(|context| chunks.as_mut().poll_close(context)).await,
+        }
     }
 
     /// Sets the number of bytes in advance.
@@ -163,7 +199,10 @@ impl Stream for ResponseBody {
     type Item = Result<Bytes, TransportError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.chunks.as_mut().poll_next(context)
+        match &mut self.chunks {
+            Chunks::Plain(chunks) => chunks.as_mut().poll_next(context),
+            Chunks::Closing(chunks) => chunks.as_mut().poll_next(context),
+        }
     }
 }
 

@@ -43,8 +43,8 @@ pub(in crate::convert) fn object_arguments(raw: &RawJson) -> RawJson {
     if text.is_empty() {
         return RawJson::empty_object();
     }
-    match RawJson::from_text(text.trim().to_owned()) {
-        Ok(object) if object.is_object() => object,
+    match RawJson::from_embedded(&text) {
+        Some(object) if object.is_object() => object,
         _ => object(&[("INVALID_JSON", RawJson::from_str_value(&text))]),
     }
 }

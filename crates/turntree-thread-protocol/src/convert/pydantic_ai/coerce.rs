@@ -7,6 +7,7 @@ use super::field_layout::Expected;
 use super::model::Value;
 use super::read::{is_shallow, without_half_pairs};
 use super::validation;
+use turntree_core::json::canonical::normalize;
 use turntree_core::time::Timestamp;
 
 /// The earliest time of Python.
@@ -39,7 +40,10 @@ pub(super) fn returned(json: &str) -> Expected<'_> {
 
 /// The JSON unchanged, except for lone surrogates.
 fn verbatim(json: &str) -> Expected<'_> {
-    Expected::Value(Value::Json(without_half_pairs(json)))
+    Expected::Value(Value::Json(match without_half_pairs(json) {
+        Cow::Borrowed(json) => Cow::Borrowed(json),
+        Cow::Owned(replaced) => Cow::Owned(normalize(&replaced)),
+    }))
 }
 
 /// Feedback for the model: a string or error details; other JSON becomes a string.

@@ -363,7 +363,7 @@ pub(super) fn user_items<'t>(
 
 /// The text of a content part that has no item in a response: a Markdown link for remote files, JSON for unknown parts
 /// and invalid base64.
-pub(super) fn link(part: &ContentPart) -> String {
+pub(in crate::convert) fn link(part: &ContentPart) -> String {
     let index = media(part).and_then(|media| {
         let kind = media.url_class.split('-').next().unwrap_or_default();
         Some((media.name.map_or(kind, String::as_str), media.url.or(media.file_id)?))

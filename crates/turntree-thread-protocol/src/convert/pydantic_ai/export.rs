@@ -1,7 +1,6 @@
 //! Exports to Pydantic AI: the whole history, one agent's view, or a history for an older version.
 //!
-//! System prompts and instructions are part of the agent's configuration and not of a view. [`agent_view`] builds the
-//! view.
+//! [`agent_view`] builds the view, [`prompts`] has its system prompts and instructions.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,21 +9,24 @@ use super::coerce;
 use super::content_items::{decode_all, is_inline};
 use super::downgrade::{Change, downgrade};
 use super::field_layout::{Expected, FieldLayouts};
-use super::from_actions::{decode_action, decode_part, for_each_message, to_messages};
+use super::from_actions::{decode_action, decode_part, for_each_message, system_prompt, to_messages};
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
-use super::part_fields::NATIVE_RETURN;
-use super::roundtrip_metadata::{ActionMetadata, MessageMetadata};
+use super::part_fields::{NATIVE_RETURN, is_annotation};
+use super::prompts::{self, AgentPrompts, changed_instructions};
+use super::roundtrip_metadata::{ActionMetadata, LayoutEntry, MessageMetadata};
 use super::thread_metadata::{ThreadMetadata, action_metadata, damaged};
 use super::usage::{expected_of_message, expected_of_usage};
 use super::versions::Version;
 use super::write::write_message;
 use crate::action::Action;
 use crate::content::{ContentPart, MessageContent};
-use crate::convert::agent_view::{self, ActionOrigin, Rendering, ViewItem, ViewOptions, prefixed};
+use crate::convert::agent_view::{
+    self, ActionOrigin, Rendering, SystemPrompts, ViewItem, ViewOptions, prefixed,
+};
 use crate::document::Thread;
 use crate::error::ThreadError;
 use turntree_core::json::tagged::CowStr;
-use turntree_core::json::{ParseError, ParseErrorKind, PathSegment};
+use turntree_core::json::{ParseError, ParseErrorKind, PathSegment, describe_part};
 
 /// The `part_kind` of a call of a provider's tool.
 const NATIVE_CALL: &str = "builtin-tool-call";
@@ -36,18 +38,53 @@ impl Thread {
     /// [`ThreadError::UnknownAgent`] if the registry does not have the agent; [`ThreadError::RoundtripMetadata`] if
     /// round-trip metadata is damaged.
     pub fn to_messages(&self, options: &ViewOptions) -> Result<History<'_>, ThreadError> {
-        let Some(agent_id) = &options.agent_id else { return to_messages(self) };
+        let mut messages = match &options.agent_id {
+            None => to_messages(self)?,
+            Some(agent_id) => self.view_of(agent_id, options)?,
+        };
+        prompts::apply(&mut messages, options.system_prompts);
+        Ok(messages)
+    }
+
+    fn view_of(&self, agent_id: &str, options: &ViewOptions) -> Result<History<'_>, ThreadError> {
         let metadata = ThreadMetadata::of(self)?;
         let mut stored = Vec::with_capacity(self.actions.len());
         for (position, action) in self.actions.iter().enumerate() {
-            let of_action =
-                action_metadata(action, &metadata).map_err(|error| damaged(position, error.to_string()))?;
+            let of_action = action_metadata(action, &metadata)
+                .map_err(|error| damaged(position, describe_part(&error)))?;
             stored.push(of_action.unwrap_or_default());
         }
-        let messages = agent_view::messages(self, agent_id, options, &origins(self, &stored), false)?;
-        let mut renderer =
-            ViewRenderer { layouts: metadata.layouts()?, plain: FieldLayouts::default(), stored };
-        messages.iter().map(|message| renderer.message(message)).collect()
+        let origins = origins(self, &stored);
+        let view = agent_view::messages(self, agent_id, options, &origins, false)?;
+        let prompts = AgentPrompts::of(self, &metadata, Some(agent_id));
+        let metadata_is_full = metadata.is_full();
+        let mut renderer = ViewRenderer {
+            layouts: metadata.layouts()?,
+            plain: FieldLayouts::default(),
+            instructions: prompts.instructions.clone().filter(|_| !metadata_is_full),
+            next: agent_view::responders(self),
+            agent_id,
+            origins: &origins,
+            stored,
+        };
+        let leading = renderer.leading_prompts(&prompts, &self.created_at);
+        let mut messages: History<'_> =
+            view.iter().map(|message| renderer.message(message)).collect::<Result<_, _>>()?;
+        let configured = prompts.instructions.is_some() && !metadata_is_full;
+        prompts::prepend(&mut messages, leading, configured, || ModelMessage {
+            kind: Kind::Request,
+            members: message_members(
+                &renderer.plain,
+                "request",
+                None,
+                &[],
+                Some(&self.created_at),
+                prompts.instructions.as_ref(),
+            ),
+            parts: Vec::new(),
+            usage: None,
+        });
+        Ok(messages)
     }
 
     /// Writes the history byte for byte as `dump_json` wrote it, or one agent's view of it.
@@ -78,8 +115,10 @@ impl Thread {
             Ok(())
         };
         match &options.agent_id {
-            None => for_each_message(self, |message| add(&message))?,
-            Some(_) => self.to_messages(options)?.iter().try_for_each(add)?,
+            None if options.system_prompts == SystemPrompts::Include => {
+                for_each_message(self, |message| add(&message))?;
+            }
+            _ => self.to_messages(options)?.iter().try_for_each(add)?,
         }
         write(&writer.finish());
         Ok(())
@@ -175,15 +214,76 @@ fn is_unrepresentable(action: &Action) -> bool {
 }
 
 /// Renders a view as Pydantic AI messages.
-struct ViewRenderer<'t> {
+struct ViewRenderer<'t, 'o> {
     layouts: FieldLayouts<'t>,
+    agent_id: &'o str,
+    origins: &'o [ActionOrigin],
+    /// For each action, the agent of the next response.
+    next: Vec<Option<&'t str>>,
+    /// The instructions in effect.
+    instructions: Option<Value<'t>>,
     /// The layouts of messages without round-trip metadata.
     plain: FieldLayouts<'t>,
     /// The round-trip metadata of each action.
     stored: Vec<ActionMetadata<'t>>,
 }
 
-impl<'t> ViewRenderer<'t> {
+impl<'t> ViewRenderer<'t, '_> {
+    /// The leading system prompts: those of the first message, or of the configuration.
+    fn leading_prompts(&self, prompts: &AgentPrompts<'t>, timestamp: &'t str) -> Vec<Part<'t>> {
+        let layout = self.stored.first().and_then(|first| first.message.as_ref()?.layout.as_ref());
+        let own = layout.into_iter().flatten().map_while(|entry| match entry {
+            LayoutEntry::Other(entry) => {
+                system_prompt(&self.layouts, entry, entry.text.as_ref()?.as_str()).ok()
+            }
+            LayoutEntry::Action(_) => None,
+        });
+        let own: Vec<Part<'t>> = own.collect();
+        if own.is_empty() { prompts.parts(&self.plain, timestamp) } else { own }
+    }
+
+    /// The instructions of a request: of its last source message that the agent answers.
+    fn instructions_of(&mut self, items: &[ViewItem<'t>]) -> Option<Value<'t>> {
+        for item in items {
+            if let Some(changed) = changed_instructions(item.action) {
+                self.instructions = changed;
+                continue;
+            }
+            let head = self.origins.get(item.index).and_then(|origin| origin.message);
+            let message = head.and_then(|head| self.stored.get(head)?.message.as_ref());
+            let is_request = |message: &&MessageMetadata<'t>| {
+                message.kind.as_ref().is_some_and(|kind| kind.as_str() == "request")
+            };
+            let Some(message) = message.filter(is_request) else { continue };
+            let next = self.next.get(item.index).copied().flatten();
+            self.instructions = match next {
+                Some(next) if next != self.agent_id => None,
+                _ => self.stored_instructions(message),
+            };
+        }
+        self.instructions.clone()
+    }
+
+    fn stored_instructions(&self, message: &MessageMetadata<'t>) -> Option<Value<'t>> {
+        let keys = message.keys.as_ref().map(|keys| keys.0.as_slice());
+        let has_key = match keys {
+            Some(keys) => keys.iter().any(|key| key == "instructions"),
+            None => {
+                self.layouts.get("request").is_some_and(|layout| layout.members.get("instructions").is_some())
+            }
+        };
+        let own = message.fields.0.iter().find(|(key, _)| key == "instructions");
+        if own.is_none() && !has_key {
+            return None;
+        }
+        if let Some((_, raw)) = own {
+            return Some(Value::Raw(raw)).filter(Value::is_text);
+        }
+        let address = message.instructions.as_ref().map(|address| Cow::Borrowed(address.as_str()));
+        let address = address.or_else(|| self.layouts.instructions.clone())?;
+        self.layouts.texts.get(&*address).cloned()
+    }
+
     fn message(&mut self, message: &agent_view::ViewMessage<'t>) -> Result<ModelMessage<'t>, ThreadError> {
         let mut parts = Vec::with_capacity(message.items.len());
         for item in &message.items {
@@ -192,14 +292,16 @@ impl<'t> ViewRenderer<'t> {
         }
         if message.speaker.is_none() {
             let timestamp = message.items.first().map(|item| item.action.timestamp());
-            let members = message_members(&self.plain, "request", None, &[], timestamp);
+            let instructions = self.instructions_of(&message.items);
+            let members =
+                message_members(&self.plain, "request", None, &[], timestamp, instructions.as_ref());
             return Ok(ModelMessage { kind: Kind::Request, members, parts, usage: None });
         }
         // Use the metadata of a message once, even if messages of others split it.
         let stored = message.origin.and_then(|head| self.stored.get_mut(head)?.message.take());
         let layouts = if stored.is_some() { &self.layouts } else { &self.plain };
         let actions: Vec<&Action> = message.items.iter().map(|item| item.action).collect();
-        let members = message_members(layouts, "response", stored.as_ref(), &actions, None);
+        let members = message_members(layouts, "response", stored.as_ref(), &actions, None, None);
         let usage = matches!(members.get("usage"), Some(Value::Field))
             .then(|| usage(layouts, stored.as_ref(), &actions))
             .flatten();
@@ -215,6 +317,9 @@ impl<'t> ViewRenderer<'t> {
         let default = ActionMetadata::default();
         let stored = self.stored.get(item.index).unwrap_or(&default);
         let action = item.action;
+        if is_annotation(action.action_type()) {
+            return Ok(());
+        }
         match (&item.rendering, action) {
             (Rendering::AsIs, _) => decode_action(&self.layouts, action, stored, take)?,
             (Rendering::Call { id, own: true } | Rendering::Return { id, own: true }, _) => {
@@ -230,7 +335,7 @@ impl<'t> ViewRenderer<'t> {
             }
             (Rendering::Return { id, .. }, _) => take(self.part("tool-return", |key| match key {
                 "tool_call_id" => Expected::Value(Value::Text(id.clone())),
-                _ => super::part_fields::expected(action, "tool-return", key, false),
+                _ => super::part_fields::expected(action, "tool-return", key),
             })),
             (Rendering::Quoted(prefix), Action::AssistantMessage(message)) => {
                 let text = || Value::Text(Cow::Owned(prefixed(&message.content.text(), prefix)));
@@ -284,6 +389,7 @@ fn message_members<'t>(
     stored: Option<&MessageMetadata<'t>>,
     actions: &[&'t Action],
     timestamp: Option<&'t str>,
+    instructions: Option<&Value<'t>>,
 ) -> Object<'t> {
     let Some(layout) = layouts.get(kind) else { return Object::new() };
     let calls = stored.is_none() && actions.iter().any(|action| matches!(action, Action::ToolCall(_)));
@@ -292,7 +398,7 @@ fn message_members<'t>(
     layout.rebuild(keys, fields, |key| match (key, timestamp) {
         ("timestamp", Some(timestamp)) => coerce::time(timestamp),
         ("finish_reason", _) if calls => Expected::text("tool_call"),
-        _ => expected_of_message(actions.iter().copied(), kind, None, key),
+        _ => expected_of_message(actions.iter().copied(), kind, instructions, key),
     })
 }
 

@@ -9,7 +9,9 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
+use super::arguments::ArgumentsForm;
 use super::model::{Object, Value};
+use turntree_core::json::is_compact;
 
 /// The version of Pydantic AI whose layouts are built in. It is part of the storage format: never change it, add
 /// another.
@@ -346,6 +348,8 @@ pub(super) enum Expected<'a> {
     Default,
     /// The value is stored elsewhere; do not compare.
     Covered,
+    /// The value is stored elsewhere and was compared byte for byte.
+    Proven,
 }
 
 impl<'a> Expected<'a> {
@@ -381,12 +385,15 @@ impl<'a> FieldLayout<'a> {
                         diff.exact = false;
                         true
                     }
+                    Expected::Proven => true,
                     Expected::Default if fits => diff.compare(self.members.at(index), value),
                     Expected::Default => diff.compare(self.members.get(key).unwrap_or(&Value::NULL), value),
                 };
             if !same {
                 // A placeholder is written as `null` and does not come back: only the text preserves its place.
                 diff.exact &= !matches!(value, Value::Field);
+                // Metadata is compact.
+                diff.exact &= value.as_json().is_none_or(is_compact);
                 diff.members.push((key, value));
             }
         }
@@ -411,7 +418,9 @@ impl<'a> FieldLayout<'a> {
             }
             match derive(key) {
                 Expected::Value(value) => value,
-                Expected::Default | Expected::Covered => default.cloned().unwrap_or(Value::NULL),
+                Expected::Default | Expected::Covered | Expected::Proven => {
+                    default.cloned().unwrap_or(Value::NULL)
+                }
             }
         };
         if let Some(keys) = keys {
@@ -447,10 +456,8 @@ pub(super) struct FieldLayouts<'a> {
     pub texts: HashMap<Cow<'a, str>, Value<'a>>,
     /// The address of the default instructions of requests.
     pub instructions: Option<Cow<'a, str>>,
-    /// Whether arguments of tool calls are JSON strings by default.
-    pub arguments_as_text: bool,
-    /// True once the first call has set that default.
-    pub arguments_seen: bool,
+    /// The form of the arguments of tool calls by default: that of the first call.
+    pub arguments: Option<ArgumentsForm>,
 }
 
 impl Default for FieldLayouts<'_> {
@@ -462,13 +469,7 @@ impl Default for FieldLayouts<'_> {
             }
             FieldLayout { class: Cow::Borrowed(class), members: object, seen: false, retained: false }
         });
-        Self {
-            templates: templates.collect(),
-            texts: HashMap::new(),
-            instructions: None,
-            arguments_as_text: false,
-            arguments_seen: false,
-        }
+        Self { templates: templates.collect(), texts: HashMap::new(), instructions: None, arguments: None }
     }
 }
 

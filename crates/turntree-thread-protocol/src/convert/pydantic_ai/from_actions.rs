@@ -6,23 +6,30 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::arguments;
 use super::content_items;
 use super::field_layout::{Expected, FieldLayouts};
+use super::large_numbers;
 use super::merge_text::cut;
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use super::part_fields::{self, RETRY, expected, is_annotation, is_verbatim};
+use super::prompts::{AgentPrompts, LeadingPrompts, changed_instructions};
 use super::read::read_object;
 use super::roundtrip_metadata::{ActionMetadata, LayoutEntry, MessageMetadata, PieceMetadata};
 use super::thread_metadata::{ThreadMetadata, action_metadata, damaged};
-use super::usage::{expected_of_message, expected_of_usage};
-use crate::action::Action;
+use super::usage::{USAGE, expected_of_message, expected_of_usage};
+use crate::action::{Action, SystemAction};
 use crate::content::{ContentPart, MessageContent};
+use crate::convert::agent_view::is_prompt;
 use crate::document::Thread;
 use crate::error::ThreadError;
+use turntree_core::json::describe_part;
 
 /// The actions of one message.
 #[derive(Debug, Default)]
 pub(super) struct ActionGroup<'t> {
+    /// The instructions of a request without metadata.
+    pub instructions: Option<Value<'t>>,
     /// The actions of parts.
     actions: Vec<(&'t Action, ActionMetadata<'t>)>,
     /// All actions. The first one has the timestamp of the message.
@@ -40,6 +47,11 @@ enum Sender<'t> {
 }
 
 impl<'t> ActionGroup<'t> {
+    /// A request without parts.
+    fn request(instructions: Option<Value<'t>>) -> Self {
+        Self { instructions, sender: Some(Sender::Request), ..Self::default() }
+    }
+
     /// Adds an action with its metadata.
     pub(super) fn push(&mut self, action: &'t Action, mut stored: ActionMetadata<'t>) {
         if let Some(message) = stored.message.take() {
@@ -85,18 +97,27 @@ pub(super) fn for_each_message<'t>(
     let metadata = ThreadMetadata::of(thread)?;
     let layouts = metadata.layouts()?;
     let plain = FieldLayouts::default();
+    let mut prompts =
+        if metadata.is_full() { AgentPrompts::default() } else { AgentPrompts::of(thread, &metadata, None) };
+    // The prompts of the configuration come before the first message.
+    let mut leading = prompts.leading(&plain, &thread.created_at);
     let mut group: Option<(usize, ActionGroup<'_>)> = None;
     let mut finish = |group| -> Result<(), ThreadError> {
         if let Some((position, mut group)) = group {
             let group: &mut ActionGroup<'_> = &mut group;
             let layouts = if group.sender.is_some() { &plain } else { &layouts };
-            use_message(decode_message(layouts, group).map_err(|message| damaged(position, message))?)?;
+            let mut message = decode_message(layouts, group).map_err(|message| damaged(position, message))?;
+            if let Some(leading) = leading.take() {
+                let first = put_first(&plain, leading, &mut message);
+                first.map_err(|message| damaged(position, message))?.map_or(Ok(()), &mut use_message)?;
+            }
+            use_message(message)?;
         }
         Ok(())
     };
     for (position, action) in thread.actions.iter().enumerate() {
         let stored =
-            action_metadata(action, &metadata).map_err(|error| damaged(position, error.to_string()))?;
+            action_metadata(action, &metadata).map_err(|error| damaged(position, describe_part(&error)))?;
         let goes_on = group.as_ref().is_some_and(|(_, group)| belongs(group, action, stored.as_ref()));
         if !goes_on {
             let sender = if stored.is_some() { None } else { sender(action) };
@@ -106,11 +127,42 @@ pub(super) fn for_each_message<'t>(
             finish(group.take())?;
             group = Some((position, ActionGroup { sender, ..ActionGroup::default() }));
         }
+        if let Some(changed) = changed_instructions(action) {
+            prompts.instructions = changed;
+        }
         if let Some((_, group)) = &mut group {
+            if group.sender.is_some() {
+                group.instructions.clone_from(&prompts.instructions);
+            }
             group.push(action, stored.unwrap_or_default());
         }
     }
-    finish(group)
+    finish(group)?;
+    let Some(leading) = leading else { return Ok(()) };
+    use_message(prompts_only(&plain, leading).map_err(|message| damaged(0, message))?)
+}
+
+/// Puts leading system prompts in front of the first message: in it, or in a request before it, which is returned.
+fn put_first<'t>(
+    layouts: &FieldLayouts<'t>,
+    leading: LeadingPrompts<'t>,
+    message: &mut ModelMessage<'t>,
+) -> Result<Option<ModelMessage<'t>>, String> {
+    if message.kind != Kind::Request {
+        return prompts_only(layouts, leading).map(Some);
+    }
+    message.parts.splice(0..0, leading.parts);
+    Ok(None)
+}
+
+/// A request that has only prompts.
+fn prompts_only<'t>(
+    layouts: &FieldLayouts<'t>,
+    leading: LeadingPrompts<'t>,
+) -> Result<ModelMessage<'t>, String> {
+    let mut request = decode_message(layouts, &mut ActionGroup::request(leading.instructions))?;
+    request.parts = leading.parts;
+    Ok(request)
 }
 
 /// True if an action continues the message of a group.
@@ -121,7 +173,16 @@ fn belongs(group: &ActionGroup<'_>, action: &Action, stored: Option<&ActionMetad
             (Some(Sender::Request), Some(Sender::Request)) => true,
             (Some(Sender::Response(one)), Some(Sender::Response(other))) => {
                 let says = |action: &Action| matches!(action, Action::AssistantMessage(_));
-                one == other && !(says(action) && group.all.iter().any(|action| says(action)))
+                // The usage is the last action of its response.
+                let is_over = group.all.last().is_some_and(|last| last.action_type() == USAGE);
+                // A text has the usage of its response, so another usage is that of a response without text.
+                let has_usage = |action: &&Action| match action {
+                    Action::AssistantMessage(text) => text.usage.is_some(),
+                    _ => false,
+                };
+                let is_next = action.action_type() == USAGE && group.all.iter().any(has_usage);
+                let says_twice = says(action) && group.all.iter().any(|action| says(action));
+                one == other && !is_over && !is_next && !says_twice
             }
             _ => false,
         },
@@ -136,9 +197,20 @@ fn sender(action: &Action) -> Option<Sender<'_>> {
         Action::AssistantMessage(_) | Action::Thinking(_) | Action::ToolCall(_) => {
             action.agent_id().map(Sender::Response)
         }
-        Action::System(system) if system.action_type == RETRY => Some(Sender::Request),
+        Action::System(system) if system.action_type == RETRY || is_prompt(system) => Some(Sender::Request),
+        Action::System(system) if system.action_type == USAGE => agent_of_usage(system).map(Sender::Response),
         Action::System(_) | Action::Other(_) => None,
     }
+}
+
+/// The agent of `system.tp.usage`.
+fn agent_of_usage(system: &SystemAction) -> Option<&str> {
+    #[derive(serde::Deserialize)]
+    struct Data<'d> {
+        #[serde(borrow)]
+        agent_id: Option<&'d str>,
+    }
+    serde_json::from_str::<Data<'_>>(system.data.get()).ok()?.agent_id
 }
 
 /// Decodes a message.
@@ -151,7 +223,12 @@ pub(super) fn decode_message<'t>(
 ) -> Result<ModelMessage<'t>, String> {
     let stored = group.message.take().unwrap_or_default();
     if let Some(raw) = stored.raw {
-        return serde_json::from_str(raw.get()).map_err(|error| format!("raw: {error}"));
+        let message =
+            serde_json::from_str(raw.get()).map_err(|error| format!("raw: {}", describe_part(&error)))?;
+        return Ok(match &stored.exact {
+            Some(exact) => large_numbers::restore(message, exact.as_str()),
+            None => message,
+        });
     }
     group.message = None;
     let kind = match (&stored.kind, group.sender) {
@@ -170,6 +247,7 @@ pub(super) fn decode_message<'t>(
                     .ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?,
             )
         }
+        _ if kind == Kind::Request => group.instructions.take(),
         _ => None,
     };
     let calls =
@@ -187,7 +265,11 @@ pub(super) fn decode_message<'t>(
         }
         _ => None,
     };
-    Ok(ModelMessage { kind, members, parts, usage })
+    let message = ModelMessage { kind, members, parts, usage };
+    Ok(match &stored.exact {
+        Some(exact) => large_numbers::restore(message, exact.as_str()),
+        None => message,
+    })
 }
 
 fn decode_parts<'t>(
@@ -237,7 +319,8 @@ fn slot_keys<'s, 't>(slot: &'s PieceMetadata<'t>) -> Option<&'s [Cow<'t, str>]> 
     slot.keys.as_ref().map(|keys| keys.0.as_slice())
 }
 
-fn system_prompt<'t>(
+/// Decodes a leading system prompt.
+pub(super) fn system_prompt<'t>(
     layouts: &FieldLayouts<'t>,
     slot: &PieceMetadata<'t>,
     address: &str,
@@ -340,11 +423,10 @@ pub(super) fn decode_part<'t>(
     }
     let class = stored.kind.as_ref().map_or_else(|| part_fields::default_class(action), |kind| kind.as_str());
     let layout = layouts.get(class).ok_or_else(|| format!("no kind of part \"{class}\""))?;
-    let as_text = match &stored.args {
-        Some(form) => form.as_str() == "text",
-        None => layouts.arguments_as_text,
+    let mut arguments = match action {
+        Action::ToolCall(call) => arguments::text(&call.args, stored, layouts.arguments.unwrap_or_default()),
+        _ => None,
     };
-    let as_text = as_text && matches!(action, Action::ToolCall(call) if !call.args.is_string());
     let items = match action {
         _ if class == "speech" => part_fields::audio(action, stored.items.as_deref(), layouts),
         Action::UserMessage(message) => content_items::user_items(message, stored.items.as_deref(), layouts),
@@ -354,7 +436,10 @@ pub(super) fn decode_part<'t>(
     let keys = stored.keys.as_ref().map(|keys| keys.0.as_slice());
     let part: Object<'t> = layout.rebuild(keys, &stored.part.0, |key| match (key, &items) {
         (key, Some(items)) if key == items_key => Expected::Value(items.clone()),
-        _ => expected(action, class, key, as_text),
+        ("args", _) if arguments.is_some() => {
+            arguments.take().map_or(Expected::Default, |text| Expected::Value(Value::Text(text)))
+        }
+        _ => expected(action, class, key),
     });
     Ok(part)
 }

@@ -7,15 +7,19 @@ use uuid::Uuid;
 
 use super::agents::AgentSource;
 use super::fast_reader::{self, ReadOutcome};
+use super::field_layout::BASE;
 use super::message_builder::{MessageSource, RoundTripMismatch};
 use super::model::{History, ModelMessage};
 use super::options::ImportOptions;
 use super::read::read_history;
+use super::thread_metadata::PORTABLE;
 use super::to_actions::Encoder;
-use super::{read, thread_metadata, write};
+use super::{first_message, read, thread_metadata};
 use crate::convert::portable::{EPOCH, ProfileKind, assistant, namespace, title};
 use crate::document::{Actions, Thread};
 use crate::error::ThreadError;
+use crate::roundtrip_metadata::PYDANTIC_AI;
+use crate::validate::has_unmatched_return;
 use turntree_core::json::canonical::normalize;
 use turntree_core::json::{ParseError, ParseErrorKind};
 use turntree_core::limits::Limits;
@@ -199,7 +203,7 @@ impl<'o, 'a> Conversion<'o, 'a> {
             self.conversation = message.text("conversation_id").map(Cow::into_owned);
         }
         if self.index == 0 && self.options.thread_id.is_none() && self.conversation_uuid().is_none() {
-            self.digest = Sha256::digest(write::message_to_json(message).as_bytes()).into();
+            self.digest = first_message::digest(message);
         }
         let source = self.rest.map_or(MessageSource::Written, MessageSource::Text);
         let length = self.encoder.message(self.index, message, before, source, whole)?;
@@ -263,9 +267,14 @@ fn assemble(encoder: Encoder<'_, '_>, thread_id: String, options: &ImportOptions
     let mut thread = Thread::new(thread_id, created_at, title);
     thread.updated_at = updated_at;
     thread.agents = agents;
-    if let Some(metadata) = thread_metadata::write(&layouts, configuration.as_ref(), full) {
-        thread.metadata.get_or_insert_default().insert("pydantic_ai", metadata);
-    }
     thread.actions = Actions(actions.into());
+    let profile = match options.profile {
+        ProfileKind::Full => Some(BASE),
+        // Validation then knows that a history is the source.
+        ProfileKind::Portable => has_unmatched_return(&thread.actions).then_some(PORTABLE),
+    };
+    if let Some(metadata) = thread_metadata::write(&layouts, configuration.as_ref(), profile, full) {
+        thread.metadata.get_or_insert_default().insert(PYDANTIC_AI, metadata);
+    }
     if options.strict { thread.with_hoisted_metadata() } else { thread }
 }

@@ -6,6 +6,7 @@ use super::model::ModelMessage;
 use super::part_to_actions::EncodedPart;
 use crate::action::Action;
 use crate::convert::portable::DeferredAction;
+use turntree_core::time::Timestamp;
 
 /// The source of a message, for comparison.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +35,8 @@ pub(super) struct MessageBuilder {
     pub unproven: bool,
     /// Actions that follow the results of the response.
     pub deferred: Vec<DeferredAction>,
+    /// The latest time of a part that is after the time of its message.
+    pub latest: Option<(Timestamp, String)>,
 }
 
 /// The locations of the parts of a message.
@@ -101,6 +104,25 @@ impl MessageBuilder {
     pub(super) fn annotate(&mut self, action: Action) {
         self.actions.push(action);
         self.fragments.push(String::new());
+    }
+
+    /// Sets the times of the actions from `first` on, which represent a part with this time. A part without a time has
+    /// that of its message, but not before an earlier part of the message.
+    pub(super) fn set_times(&mut self, first: usize, own: Option<&str>, message: &str) {
+        if let Some(time) = own {
+            let Ok(at) = time.parse::<Timestamp>() else { return };
+            let before = match &self.latest {
+                Some((latest, _)) => Some(*latest),
+                None => message.parse().ok(),
+            };
+            if before.is_none_or(|before| at > before) {
+                self.latest = Some((at, time.to_owned()));
+            }
+        } else if let Some((_, latest)) = &self.latest {
+            for action in self.actions.get_mut(first..).unwrap_or_default() {
+                action.set_timestamp(latest.as_str().into());
+            }
+        }
     }
 
     /// The length of the message's text if every member was compared with the decoder's result, so that decoding the

@@ -20,6 +20,8 @@ pub(super) const RETRY: &str = "system.tp.retry";
 pub(super) const DENIED: &str = "system.tp.tool_denied";
 /// The action type of a message without other actions.
 pub(super) const MESSAGE: &str = "system.pydantic_ai.message";
+/// The action type of instructions that change, in the portable profile.
+pub(super) const INSTRUCTIONS: &str = "system.pydantic_ai.instructions";
 /// The action type of a part without an action type of its own.
 pub(super) const PART: &str = "system.pydantic_ai.part";
 
@@ -48,7 +50,7 @@ pub(super) fn is_verbatim(action_type: &str) -> bool {
 
 /// True if the action represents no part.
 pub(super) fn is_annotation(action_type: &str) -> bool {
-    matches!(action_type, DENIED | USAGE | MESSAGE)
+    matches!(action_type, DENIED | USAGE | MESSAGE | INSTRUCTIONS)
 }
 
 /// The class of an action's part if the metadata does not name one.
@@ -63,13 +65,8 @@ pub(super) fn default_class(action: &Action) -> &'static str {
     }
 }
 
-/// The expected value of a part's field, given its action.
-pub(super) fn expected<'t>(
-    action: &'t Action,
-    class: &str,
-    key: &str,
-    arguments_as_text: bool,
-) -> Expected<'t> {
+/// The expected value of a part's field, given its action. [`super::arguments`] has the arguments that are texts.
+pub(super) fn expected<'t>(action: &'t Action, class: &str, key: &str) -> Expected<'t> {
     match (action, key) {
         (_, "part_kind") => return Expected::Value(Value::Text(class_name(class))),
         (_, "timestamp") => return coerce::time(action.timestamp()),
@@ -102,7 +99,6 @@ pub(super) fn expected<'t>(
         Action::ToolCall(action) => match key {
             "tool_name" => Expected::text(&action.tool_name),
             "tool_call_id" => Expected::text(&action.tool_call_id),
-            "args" if arguments_as_text => Expected::text(action.args.get()),
             "args" => coerce::arguments(action.args.get()),
             _ => Expected::Default,
         },

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use super::arguments::{self, ArgumentsForm, ArgumentsText};
 use super::content_items;
 use super::field_layout::{Expected, FieldLayouts};
 use super::model::{Kind, Part, Value, part_kind};
@@ -17,7 +18,6 @@ use crate::action::{
 use crate::content::{ContentPart, MessageContent};
 use crate::convert::portable::{DeferredAction, system};
 use turntree_core::json::RawJson;
-use turntree_core::json::canonical::normalize;
 
 /// An encoded part.
 #[derive(Debug)]
@@ -120,7 +120,8 @@ pub(super) fn write_part_diff<'a>(
     writer: &mut ObjectWriter,
 ) -> Option<bool> {
     layouts.observe(class, part);
-    let arguments_as_text = arguments_as_text(part, action);
+    let has_arguments_text =
+        matches!(action, Action::ToolCall(call) if arguments::is_text(part.get("args"), &call.args));
     let has_items = match action {
         Action::UserMessage(UserMessageAction { content, .. })
         | Action::AssistantMessage(AssistantMessageAction { content, .. }) => {
@@ -132,7 +133,9 @@ pub(super) fn write_part_diff<'a>(
         // Decoding the message checks these fields.
         "content" | "audio" if has_items => Expected::Covered,
         "part_kind" => Expected::text(class),
-        _ => expected(action, class, key, arguments_as_text),
+        // Reading the text has shown that it follows from the action.
+        "args" if has_arguments_text => Expected::Proven,
+        _ => expected(action, class, key),
     };
     let diff = layouts.get(class)?.diff(part, expect)?;
     writer.write_diff(&diff, "keys", "part");
@@ -286,17 +289,16 @@ fn tool_call<'a>(
     writer: &mut ObjectWriter,
 ) -> Option<Action> {
     let value = part.get("args").unwrap_or(&Value::NULL);
-    let args = match value.as_text().and_then(|text| arguments(&text)) {
-        Some(object) => object,
-        None => raw_json(value)?,
+    let (args, text) = match value.as_text().and_then(|text| ArgumentsText::read(&text)) {
+        Some((object, text)) => (object, Some(text)),
+        None => (raw_json(value)?, None),
     };
-    let as_text = value.is_text() && !args.is_string();
-    if !layouts.arguments_seen {
-        layouts.arguments_seen = true;
-        layouts.arguments_as_text = as_text;
-    }
-    if as_text != layouts.arguments_as_text {
-        writer.text("args", if as_text { "text" } else { "json" });
+    let default = *layouts
+        .arguments
+        .get_or_insert_with(|| text.as_ref().map_or(ArgumentsForm::Json, ArgumentsText::form));
+    match text {
+        Some(text) => text.write(default, writer),
+        None => arguments::write_form(ArgumentsForm::Json, default, writer),
     }
     Some(Action::ToolCall(ToolCallAction {
         timestamp: timestamp.into(),
@@ -306,25 +308,6 @@ fn tool_call<'a>(
         args,
         ..ToolCallAction::default()
     }))
-}
-
-/// True if the arguments of a call are a JSON string that its action stores as an object.
-fn arguments_as_text(part: &Part<'_>, action: &Action) -> bool {
-    matches!(action, Action::ToolCall(call) if !call.args.is_string())
-        && part.get("args").is_some_and(Value::is_text)
-}
-
-/// The object in a string of arguments.
-fn arguments(text: &str) -> Option<RawJson> {
-    if !text.trim_start().starts_with('{') {
-        return None;
-    }
-    let object = RawJson::from_text(text.to_owned()).ok()?;
-    // A document must fit on one line of a JSONL file.
-    if object.get().contains(['\n', '\r']) {
-        return RawJson::from_text(normalize(object.get())).ok();
-    }
-    Some(object)
 }
 
 fn raw_json(value: &Value<'_>) -> Option<RawJson> {

@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use super::validation;
 use turntree_core::json::tagged::CowStr;
-use turntree_core::json::{ParseError, ParseErrorKind, PathSegment};
+use turntree_core::json::{
+    ParseError, ParseErrorKind, PathSegment, describe_error, describe_error_of, without_position,
+};
 use turntree_core::limits::Limits;
 
 /// Reads a history from UTF-8 text.
@@ -151,7 +153,7 @@ fn locate(text: &str, error: &serde_json::Error) -> ParseError {
         _ => ParseErrorKind::Syntax,
     };
     if kind != ParseErrorKind::Shape {
-        return ParseError { kind, path: Vec::new(), message: error.to_string() };
+        return ParseError { kind, path: Vec::new(), message: describe_error_of(text, error) };
     }
     let (mut path, mut message) = place_of_error::<Messages<'_>>(text).unwrap_or_default();
     // The counting `parts` member is parsed separately.
@@ -162,7 +164,7 @@ fn locate(text: &str, error: &serde_json::Error) -> ParseError {
         path.push(PathSegment::Key("parts".to_owned()));
         path.extend(steps);
         // Line and column would refer to the parts only.
-        error.split(" at line ").next().unwrap_or_default().clone_into(&mut message);
+        message = without_position(&error);
     }
     ParseError { kind, path, message }
 }
@@ -178,7 +180,7 @@ fn place_of_error<'a, T: Deserialize<'a>>(text: &'a str) -> Option<(Vec<PathSegm
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let located = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
     let path = located.path().iter().filter_map(segment).collect();
-    Some((path, located.into_inner().to_string()))
+    Some((path, describe_error(&located.into_inner())))
 }
 
 fn segment(segment: &serde_path_to_error::Segment) -> Option<PathSegment> {

@@ -1,10 +1,11 @@
 //! The format of `metadata.pydantic_ai`: fields of a history that no core action holds. Decision 2.
 //!
 //! ```text
-//! thread  {"profile":"2.68","templates":{class:{key:default}},"instructions":address,"args":"text","texts":{},"configs":{}}
-//! action  {"message":{"index","kind","keys"?,"fields"?,"usage_keys"?,"usage"?,"instructions"?,"layout"?,"raw"?}, …}  first of a message
+//! thread  {"profile":"2.68","templates":{class:{key:default}},"instructions":address,"args":form,"texts":{},"configs":{}}
+//! action  {"message":{"index","kind","keys"?,"fields"?,"usage_keys"?,"usage"?,"instructions"?,"layout"?,"exact"?,"raw"?}, …}  first of a message
 //!         {"m":index, …}                                                                                      later ones
-//!         …: "kind"? (part_kind, unless the action's type implies it), "keys"?, "part"? (fields), "args"?, "items"?
+//!         …: "kind"? (part_kind, unless the action's type implies it), "keys"?, "part"? (fields), "args"?, "args_order"?, "args_text"?, "items"?
+//! args    "json", or the style of a JSON text: "text" (compact), "spaced", "ascii", "spaced_ascii"
 //! layout  one entry per part: index of its action, or {"action","item"?,"gap"?,"length",…} for a part of a merged text,
 //!         {"action","item","kind":"file","file"?,…} for a file beside texts, {"text":address,…} for a system prompt, {"raw":part} for a part without an action
 //! items   one entry per content item: null, {"kind"?,"keys"?,"part"?,"alphabet"?}, or {"raw":item}
@@ -19,6 +20,7 @@ use serde_json::value::RawValue;
 
 use super::field_layout::{MOST_MEMBERS, ObjectDiff};
 use super::write::{Sink, write_value};
+use turntree_core::json::RawJson;
 use turntree_core::json::tagged::CowStr;
 
 /// Members by name, in order.
@@ -78,9 +80,15 @@ pub(super) struct ActionMetadata<'a> {
     /// The fields that follow neither from the action nor from the layout.
     #[serde(borrow, default)]
     pub part: Members<'a>,
-    /// `text` if the arguments are a JSON string, `json` otherwise.
+    /// The form of the arguments, unless it is that of the thread: `json` for a JSON value, otherwise the style of a
+    /// JSON text.
     #[serde(borrow)]
     pub args: Option<CowStr<'a>>,
+    /// The order of the members in a text of arguments, if tools may change it.
+    pub args_order: Option<Vec<usize>>,
+    /// The text of the arguments, if it does not follow from their value.
+    #[serde(borrow)]
+    pub args_text: Option<CowStr<'a>>,
     /// The metadata of the content items.
     #[serde(borrow)]
     pub items: Option<Vec<Option<ItemMetadata<'a>>>>,
@@ -113,6 +121,9 @@ pub(super) struct MessageMetadata<'a> {
     /// The locations of the parts, unless the parts are the actions in order.
     #[serde(borrow)]
     pub layout: Option<Vec<LayoutEntry<'a>>>,
+    /// The JSON of the message as text, if it has numbers that tools change.
+    #[serde(borrow)]
+    pub exact: Option<CowStr<'a>>,
     /// The message verbatim, if it cannot be restored otherwise.
     #[serde(borrow)]
     pub raw: Option<&'a RawValue>,
@@ -279,6 +290,18 @@ impl ObjectWriter {
     pub(super) fn finish(mut self) -> String {
         self.out.raw(if self.out.is_empty() { "{}" } else { "}" });
         String::from_utf8(self.out).unwrap_or_default()
+    }
+
+    /// Returns the object and starts a new one in the same memory.
+    ///
+    /// # Errors
+    /// The text of a member is not valid JSON.
+    pub(super) fn take(&mut self) -> Result<RawJson, serde_json::Error> {
+        self.out.raw(if self.out.is_empty() { "{}" } else { "}" });
+        // A copy has the exact size, which a value needs.
+        let text = std::str::from_utf8(&self.out).unwrap_or_default().to_owned();
+        self.out.clear();
+        RawJson::from_text(text)
     }
 
     /// Returns the members without braces; empty if there are none.

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::field_layout::{BASE, FieldLayouts, MOST_MEMBERS};
+use super::arguments::{self, ArgumentsForm};
+use super::field_layout::{FieldLayouts, MOST_MEMBERS};
 use super::model::{Object, Value};
 use super::roundtrip_metadata::{ActionMetadata, Members, ObjectWriter};
 use super::write::{Sink, write_object, write_value};
@@ -27,6 +28,10 @@ pub(super) struct ThreadMetadata<'t> {
 
 #[derive(Debug, Default, Deserialize)]
 struct StoredMetadata<'t> {
+    #[serde(borrow)]
+    profile: Option<CowStr<'t>>,
+    #[serde(borrow)]
+    configs: Option<&'t RawValue>,
     #[serde(borrow, default)]
     templates: HashMap<Cow<'t, str>, Members<'t>>,
     #[serde(borrow)]
@@ -38,6 +43,9 @@ struct StoredMetadata<'t> {
     #[serde(borrow, default)]
     actions: Members<'t>,
 }
+
+/// The profile of threads without round-trip metadata.
+pub(super) const PORTABLE: &str = "portable";
 
 const POINTER: &str = "/metadata/pydantic_ai";
 
@@ -67,6 +75,22 @@ impl<'t> ThreadMetadata<'t> {
         self.hoisted.get(&sequence).map(|stored| stored.get())
     }
 
+    /// The configurations of the agents, if there are some.
+    pub(super) const fn configs(&self) -> Option<&'t RawValue> {
+        self.stored.configs
+    }
+
+    /// The text of an address.
+    pub(super) fn text(&self, address: &str) -> Option<Value<'t>> {
+        let found = self.stored.texts.0.iter().find(|(known, _)| known == address);
+        found.map(|(_, text)| Value::Raw(text)).filter(Value::is_text)
+    }
+
+    /// True if messages have their own prompts, in the full profile. Otherwise only the configuration has them.
+    pub(super) fn is_full(&self) -> bool {
+        self.stored.profile.as_ref().is_some_and(|profile| profile.as_str() != PORTABLE)
+    }
+
     /// The field layouts of the history.
     ///
     /// # Errors
@@ -86,7 +110,7 @@ impl<'t> ThreadMetadata<'t> {
             layouts.replace(class.clone(), object);
         }
         layouts.instructions = self.stored.instructions.clone().map(CowStr::into_cow);
-        layouts.arguments_as_text = self.stored.args.as_ref().is_some_and(|form| form.as_str() == "text");
+        layouts.arguments = self.stored.args.as_ref().map(|form| ArgumentsForm::of_name(form.as_str()));
         for (address, text) in &self.stored.texts.0 {
             layouts.texts.insert(address.clone(), Value::Raw(text));
         }
@@ -125,15 +149,19 @@ pub(super) fn configuration(layouts: &FieldLayouts<'_>, system_prompts: &[String
     Some(Configuration { reference: format!("#{POINTER}/configs/{digest}"), digest, json })
 }
 
-/// Writes the metadata of a thread; `None` if it is empty.
+/// Writes the metadata of a thread; `None` if it is empty. `profile` is the version of the built-in layouts, or
+/// `portable` for a thread without layouts.
 pub(super) fn write(
     layouts: &FieldLayouts<'_>,
     configuration: Option<&Configuration>,
+    profile: Option<&str>,
     full: bool,
 ) -> Option<RawJson> {
     let mut writer = ObjectWriter::default();
+    if let Some(profile) = profile {
+        writer.text("profile", profile);
+    }
     if full {
-        writer.text("profile", BASE);
         let mut templates = ObjectWriter::default();
         for (class, members) in layouts.retained() {
             write_object(templates.key(class), members);
@@ -144,9 +172,7 @@ pub(super) fn write(
         if let Some(address) = &layouts.instructions {
             writer.text("instructions", address);
         }
-        if layouts.arguments_as_text {
-            writer.text("args", "text");
-        }
+        arguments::write_form(layouts.arguments.unwrap_or_default(), ArgumentsForm::Json, &mut writer);
     }
     if !layouts.texts.is_empty() {
         let mut texts: Vec<_> = layouts.texts.iter().collect();

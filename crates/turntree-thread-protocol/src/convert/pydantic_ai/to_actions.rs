@@ -10,19 +10,22 @@ use std::sync::Arc;
 
 use super::field_layout::{Expected, FieldLayouts};
 use super::from_actions::{ActionGroup, decode_message};
+use super::large_numbers;
 use super::merge_text::{MergedPart, join_texts};
 use super::message_builder::{MessageBuilder, MessageSource, PartLocation, RoundTripMismatch};
 use super::model::{Kind, ModelMessage, Part, Value, part_kind};
 use super::options::ImportOptions;
-use super::part_fields::MESSAGE;
+use super::part_fields::{INSTRUCTIONS, MESSAGE};
 use super::part_to_actions::{self, EncodeContext, EncodedPart};
 use super::portable::{self, PortableState};
 use super::roundtrip_metadata::{ActionMetadata, ObjectWriter};
 use super::thread_metadata::address;
 use super::write::{Comparer, message_to_json, object_to_json, write_message};
 use crate::action::Action;
-use crate::convert::portable::{DeferredAction, ProfileKind, assistant, system};
+use crate::convert::portable::{DeferredAction, ProfileKind, assistant, object, system};
 use crate::document::AgentRegistry;
+use crate::roundtrip_metadata::PYDANTIC_AI;
+use turntree_core::intern::InternedStr;
 use turntree_core::json::canonical::normalize;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::time::Timestamp;
@@ -45,6 +48,8 @@ pub(super) struct Encoder<'o, 'a> {
     pub(super) clamp: Option<Timestamp>,
     last_instructions: Option<(Value<'a>, String)>,
     requests_seen: bool,
+    /// The instructions of the previous request (portable profile).
+    latest_instructions: Option<String>,
     pub(super) portable: PortableState,
 }
 
@@ -62,6 +67,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
             clamp: None,
             last_instructions: None,
             requests_seen: false,
+            latest_instructions: None,
             portable: PortableState::default(),
         }
     }
@@ -92,6 +98,9 @@ impl<'o, 'a> Encoder<'o, 'a> {
             Kind::Other(_) => MessageBuilder { irregular: true, ..MessageBuilder::default() },
         };
         if !self.is_full() {
+            if let Some(changed) = self.changed_instructions(message) {
+                builder.annotate(changed);
+            }
             self.finish_portable(message, builder, &agent_id);
             return Ok(0);
         }
@@ -176,9 +185,10 @@ impl<'o, 'a> Encoder<'o, 'a> {
         message: &str,
         raw: Option<&str>,
     ) {
+        let index = index.to_string();
+        let namespace = InternedStr::from(PYDANTIC_AI);
+        let mut writer = ObjectWriter::with_capacity(message.len() + raw.map_or(0, str::len));
         for (position, (action, part)) in actions.iter_mut().zip(fragments).enumerate() {
-            let mut writer =
-                ObjectWriter::with_capacity(message.len() + raw.map_or(0, str::len) + part.len());
             if position == 0 {
                 writer.json("message", "{");
                 writer.raw(message);
@@ -187,11 +197,11 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 }
                 writer.raw("}");
             } else {
-                writer.json("m", &index.to_string());
+                writer.json("m", &index);
             }
             writer.append(part);
             let mut metadata = RawObject::new();
-            metadata.insert("pydantic_ai", RawJson::from_text(writer.finish()).unwrap_or_default());
+            metadata.insert(namespace.clone(), writer.take().unwrap_or_default());
             *action.metadata_mut() = Some(metadata);
         }
     }
@@ -321,6 +331,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         let mut positions: HashMap<usize, usize> = HashMap::new();
         let (mut sources, mut called) = (Vec::new(), false);
         for (position, part) in message.parts.iter().enumerate() {
+            let first = builder.actions.len();
             let joined = joined.get_mut(position).and_then(Option::take);
             if !matches!(joined, Some(MergedPart::Next { .. } | MergedPart::Empty)) {
                 builder.sources(&mut sources, called);
@@ -357,6 +368,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
                     builder.layout.other(writer.finish());
                 }
             }
+            builder.set_times(first, part.text("timestamp").as_deref(), &timestamp);
         }
         builder.sources(&mut sources, called);
         Self::cost(message, &mut builder);
@@ -420,7 +432,33 @@ impl<'o, 'a> Encoder<'o, 'a> {
         if builder.layout.needed {
             writer.json("layout", &builder.layout.to_json());
         }
+        if large_numbers::of_message(message) {
+            writer.text("exact", &message_to_json(message));
+        }
         writer.into_fragment()
+    }
+
+    /// The action of instructions that change, for the portable profile. The first ones are configuration.
+    fn changed_instructions(&mut self, message: &ModelMessage<'a>) -> Option<Action> {
+        if message.kind != Kind::Request {
+            return None;
+        }
+        let value = message.members.get("instructions").filter(|value| value.is_text());
+        let text = value.and_then(Value::as_text);
+        let first = !std::mem::replace(&mut self.requests_seen, true);
+        if text.as_deref() == self.latest_instructions.as_deref() {
+            return None;
+        }
+        self.latest_instructions = text.as_deref().map(str::to_owned);
+        if let (true, Some(text), Some(value)) = (first, &text, value) {
+            let address = self.store_text(text, value.clone());
+            self.layouts.instructions = Some(Cow::Owned(address));
+            return None;
+        }
+        let timestamp = message.text("timestamp");
+        let text = text.map_or_else(RawJson::default, |text| RawJson::from_str_value(&text));
+        let timestamp = timestamp.as_deref().unwrap_or(&self.timestamp);
+        Some(system(INSTRUCTIONS, timestamp, object(&[("instructions", text)])))
     }
 
     /// Stores the instructions of a request and returns their address.

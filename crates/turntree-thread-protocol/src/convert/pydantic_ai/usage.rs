@@ -7,11 +7,10 @@ use super::field_layout::{Expected, class_name};
 use super::model::{Object, Value};
 use super::read::read_object;
 use super::thread_metadata::{ThreadMetadata, action_metadata};
-use crate::action::{Action, AssistantMessageAction, ThinkingUsage, Usage};
+use crate::action::{Action, ThinkingUsage, Usage};
 use crate::document::Thread;
 
-/// The action type with the usage of a response without text, in the portable profile.
-pub(super) const USAGE: &str = "system.tp.usage";
+pub(super) use crate::convert::agent_view::USAGE;
 
 /// A counter; `None` unless its text is a `u64`.
 fn count(usage: &Object<'_>, key: &str) -> Option<u64> {
@@ -78,11 +77,19 @@ pub(super) fn thinking(usage: &Object<'_>) -> Option<ThinkingUsage> {
     Some(ThinkingUsage { thinking_tokens: Some(tokens), ..ThinkingUsage::default() })
 }
 
-fn last_text<'t>(actions: impl DoubleEndedIterator<Item = &'t Action>) -> Option<&'t AssistantMessageAction> {
-    actions.rev().find_map(|action| match action {
-        Action::AssistantMessage(text) => Some(text),
-        _ => None,
-    })
+/// The action with the usage and the finish reason of a message: its last text, or `system.tp.usage` without one.
+fn last_cost<'t>(actions: impl DoubleEndedIterator<Item = &'t Action>) -> Option<&'t Action> {
+    let mut separate = None;
+    for action in actions.rev() {
+        match action {
+            Action::AssistantMessage(_) => return Some(action),
+            Action::System(system) if system.action_type == USAGE => {
+                separate.get_or_insert(action);
+            }
+            _ => {}
+        }
+    }
+    separate
 }
 
 /// The expected value of a message's field, given its actions.
@@ -101,12 +108,20 @@ pub(super) fn expected_of_message<'t>(
             Some(text) => Expected::Value(text.clone()),
             None => Expected::Default,
         },
-        "finish_reason" => match last_text(actions).and_then(|text| text.finish_reason.as_deref()) {
-            Some(reason) => Expected::text(reason),
-            None => Expected::Default,
-        },
+        "finish_reason" => finish_reason(actions),
         _ => Expected::Default,
     }
+}
+
+/// The finish reason of the last text, or of a response without text.
+fn finish_reason<'t>(actions: impl DoubleEndedIterator<Item = &'t Action>) -> Expected<'t> {
+    let reason = match last_cost(actions) {
+        Some(Action::AssistantMessage(message)) => message.finish_reason.as_deref().map(Value::text),
+        Some(Action::System(separate)) => read_object(separate.data.get())
+            .and_then(|data| data.get("finish_reason").filter(|reason| reason.is_text()).cloned()),
+        _ => None,
+    };
+    reason.map_or(Expected::Default, Expected::Value)
 }
 
 /// The expected value of a usage counter, given the actions of its message.
@@ -117,9 +132,12 @@ pub(super) fn expected_of_usage<'t>(
     if !matches!(key, "input_tokens" | "output_tokens" | "request_tokens" | "response_tokens") {
         return Expected::Default;
     }
-    let Some(usage) = last_text(actions.into_iter()).and_then(|text| text.usage.as_ref()) else {
-        return Expected::Default;
+    let usage = match last_cost(actions.into_iter()) {
+        Some(Action::AssistantMessage(message)) => message.usage.as_deref().cloned(),
+        Some(Action::System(separate)) => read_object(separate.data.get()).as_ref().and_then(counted),
+        _ => None,
     };
+    let Some(usage) = usage else { return Expected::Default };
     let tokens = if key.starts_with("in") || key.starts_with("req") {
         usage.input_tokens
     } else {

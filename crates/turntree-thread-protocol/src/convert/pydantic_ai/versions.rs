@@ -1,8 +1,7 @@
 //! Versions of Pydantic AI: which version introduced which members, parts and items, and which versions may have
 //! written a history.
 //!
-//! Between 2.34 and 2.68 the table covers every fourth version: a member may be up to three versions older than listed,
-//! but never newer.
+//! The tables are exact: `make test-versions` compares them with installed versions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +16,8 @@ pub struct Version {
     pub major: u16,
     /// 107 in 1.107.5.
     pub minor: u16,
+    /// 5 in 1.107.5.
+    pub patch: u16,
 }
 
 /// The text is not a supported version.
@@ -32,20 +33,24 @@ impl Version {
     /// The newest version with known layouts. Later versions read its output.
     pub const NEWEST: Self = Self::new(2, 68);
 
-    /// Creates a version.
+    /// After every version.
+    pub(super) const END: Self = Self::new(u16::MAX, 0);
+
+    /// Creates the first version of a minor.
     pub const fn new(major: u16, minor: u16) -> Self {
-        Self { major, minor }
+        Self { major, minor, patch: 0 }
     }
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}.{}", self.major, self.minor)
+        write!(formatter, "{}.{}", self.major, self.minor)?;
+        if self.patch > 0 { write!(formatter, ".{}", self.patch) } else { Ok(()) }
     }
 }
 
-/// Parses `1.107`, `1.107.5`, `v1.107` and `1.x`. `1.x` is the oldest version of its major, whose histories all others
-/// read.
+/// Parses `1.107`, `1.107.5`, `v1.107` and `1.x`. `1.x` is the oldest version of its major and `1.107` the oldest of its
+/// minor, whose histories all others read.
 impl FromStr for Version {
     type Err = VersionError;
 
@@ -57,9 +62,12 @@ impl FromStr for Version {
             None | Some("x" | "*") => 0,
             Some(number) => number.parse().map_err(|_| refuse())?,
         };
+        let mut rest = numbers.clone();
         let rest_is_version =
-            numbers.all(|part| part.chars().all(|letter| letter.is_ascii_alphanumeric()) && !part.is_empty());
-        let version = Self { major, minor };
+            rest.all(|part| part.chars().all(|letter| letter.is_ascii_alphanumeric()) && !part.is_empty());
+        // A patch that is not a number, as in 2.0.0b1, is a version before the patch.
+        let patch = numbers.next().and_then(|number| number.parse().ok()).unwrap_or(0);
+        let version = Self { major, minor, patch };
         if rest_is_version && version >= Self::OLDEST { Ok(version) } else { Err(refuse()) }
     }
 }
@@ -68,7 +76,12 @@ const fn v(major: u16, minor: u16) -> Version {
     Version::new(major, minor)
 }
 
-/// Members that are newer than their class and than 1.0.
+/// A version of the first minor: the only one whose patches have new members.
+const fn first(patch: u16) -> Version {
+    Version { major: 1, minor: 0, patch }
+}
+
+/// Members that are newer than their class and than 1.0.0.
 const MEMBERS: &[(&str, &[(&str, Version)])] = &[
     (
         "request",
@@ -85,34 +98,35 @@ const MEMBERS: &[(&str, &[(&str, Version)])] = &[
         &[
             ("model_id", v(2, 64)),
             ("provider_url", v(1, 31)),
-            ("canonical_system", v(2, 64)),
+            ("canonical_system", v(2, 63)),
+            ("finish_reason", first(2)),
             ("run_id", v(1, 15)),
             ("conversation_id", v(1, 89)),
             ("metadata", v(1, 20)),
             ("workspace_ref", v(2, 52)),
-            ("history_digest", v(2, 60)),
-            ("failed_attempts", v(2, 56)),
+            ("history_digest", v(2, 58)),
+            ("failed_attempts", v(2, 55)),
             ("state", v(1, 92)),
         ],
     ),
     (
         "usage",
         &[
-            ("cache_write_1h_tokens", v(2, 60)),
-            ("unmeasured_requests", v(2, 60)),
-            ("output_reasoning_tokens", v(2, 60)),
-            ("audio_seconds", v(2, 52)),
+            ("cache_write_1h_tokens", v(2, 58)),
+            ("unmeasured_requests", v(2, 59)),
+            ("output_reasoning_tokens", v(2, 58)),
+            ("audio_seconds", v(2, 50)),
             ("cost", v(2, 23)),
         ],
     ),
-    ("system-prompt", &[("context_id", v(2, 64)), ("scope", v(2, 60)), ("metadata", v(2, 60))]),
+    ("system-prompt", &[("context_id", v(2, 64)), ("scope", v(2, 58)), ("metadata", v(2, 58))]),
     (
         "tool-return",
         &[
             ("tool_kind", v(1, 95)),
             ("outcome", v(1, 67)),
             ("retry", v(2, 60)),
-            ("content_file_digests", v(2, 68)),
+            (FILE_DIGESTS, RECORDED_FILES),
         ],
     ),
     (
@@ -121,35 +135,64 @@ const MEMBERS: &[(&str, &[(&str, Version)])] = &[
             ("tool_kind", v(1, 95)),
             ("outcome", v(1, 67)),
             ("provider_details", v(1, 22)),
-            ("content_file_digests", v(2, 68)),
+            (FILE_DIGESTS, RECORDED_FILES),
         ],
     ),
-    ("text", &[("provider_name", v(1, 47)), ("provider_details", v(1, 22)), ("citations", v(2, 64))]),
-    ("thinking", &[("provider_details", v(1, 22))]),
-    ("tool-call", &[("tool_kind", v(1, 95)), ("provider_name", v(1, 47)), ("provider_details", v(1, 22))]),
-    ("builtin-tool-call", &[("tool_kind", v(1, 95)), ("provider_details", v(1, 22))]),
+    (
+        "text",
+        &[
+            ("id", first(5)),
+            ("provider_name", v(1, 47)),
+            ("provider_details", v(1, 22)),
+            ("citations", v(2, 61)),
+        ],
+    ),
+    ("thinking", &[("provider_name", first(3)), ("provider_details", v(1, 22))]),
+    (
+        "tool-call",
+        &[
+            ("tool_kind", v(1, 95)),
+            ("id", first(18)),
+            ("provider_name", v(1, 47)),
+            ("provider_details", v(1, 22)),
+        ],
+    ),
+    ("builtin-tool-call", &[("tool_kind", v(1, 95)), ("id", first(18)), ("provider_details", v(1, 22))]),
     ("file", &[("provider_details", v(1, 22))]),
-    ("compaction", &[("metadata", v(2, 64))]),
+    ("compaction", &[("metadata", v(2, 62))]),
     ("speech", &[("timestamps", v(2, 64))]),
     ("cache-point", &[("ttl", v(1, 20))]),
 ];
 
-/// Parts and items that are newer than 1.0.
+/// The member of tool returns with the digests of the files in their content.
+pub(super) const FILE_DIGESTS: &str = "content_file_digests";
+
+/// The first version with [`FILE_DIGESTS`]. 1.107.10 has them too, 2.0 to 2.64 have not.
+const RECORDED_FILES: Version = v(2, 66);
+
+impl Version {
+    /// True if tool returns record which mappings in their content are files.
+    pub(super) fn records_files(self) -> bool {
+        let backport = Self { major: 1, minor: 107, patch: 10 };
+        self >= RECORDED_FILES || (backport <= self && self < v(2, 0))
+    }
+}
+
+/// Parts and items that are newer than 1.0.0.
 const CLASSES: &[(&str, Version)] = &[
-    // 1.0.15.
-    ("file", v(1, 1)),
+    ("file", first(15)),
     ("retry-feedback", v(2, 60)),
     ("tool-availability-delta", v(2, 23)),
     ("capability-load-delta", v(2, 64)),
-    ("model-settings-delta", v(2, 64)),
-    ("instruction-delta", v(2, 60)),
-    ("instruction-baseline", v(2, 60)),
+    ("model-settings-delta", v(2, 62)),
+    ("instruction-delta", v(2, 59)),
+    ("instruction-baseline", v(2, 59)),
     ("compaction", v(1, 80)),
     ("speech", v(2, 28)),
     ("uploaded-file", v(1, 65)),
     ("cache-point", v(1, 18)),
     ("text-content", v(1, 74)),
-    ("structured-content", v(2, 64)),
+    ("structured-content", v(2, 62)),
 ];
 
 /// Parts and items of 1.0, including two without a layout.
@@ -207,7 +250,8 @@ pub struct WrittenBy {
 
 /// Determines the version of a history by its members and parts.
 pub fn written_by(history: &History<'_>) -> WrittenBy {
-    let mut range = Range { plain: FieldLayouts::default(), at_least: Version::OLDEST, before: None };
+    let mut range =
+        Range { plain: FieldLayouts::default(), at_least: Version::OLDEST, before: None, before_patch: None };
     for message in history {
         range.object(message.kind.name(), &message.members);
         if let Some(usage) = &message.usage {
@@ -219,7 +263,9 @@ pub fn written_by(history: &History<'_>) -> WrittenBy {
             range.object(&class, part);
         }
     }
-    let before = range.before.filter(|before| *before > range.at_least);
+    // Shortened histories often lack the members of the first patches.
+    let before = if range.at_least < v(1, 1) { range.before_patch.or(range.before) } else { range.before };
+    let before = before.filter(|before| *before > range.at_least);
     WrittenBy { at_least: range.at_least, before }
 }
 
@@ -227,6 +273,8 @@ struct Range<'p> {
     plain: FieldLayouts<'p>,
     at_least: Version,
     before: Option<Version>,
+    /// As `before`, for the patches of the first minor.
+    before_patch: Option<Version>,
 }
 
 impl Range<'_> {
@@ -239,7 +287,8 @@ impl Range<'_> {
         let Some((_, members)) = MEMBERS.iter().find(|(name, _)| *name == class) else { return };
         let always = |key: &str| !matches!(key, "unmeasured_requests" | "content_file_digests");
         for (_, since) in members.iter().filter(|(key, _)| always(key) && object.get(key).is_none()) {
-            self.before = Some(self.before.map_or(*since, |before| before.min(*since)));
+            let before = if *since < v(1, 1) { &mut self.before_patch } else { &mut self.before };
+            *before = Some(before.map_or(*since, |before| before.min(*since)));
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::action::UserMessageAction;
 use crate::content::{
     Attachment, AudioContent, ContentPart, FileContent, ImageContent, MessageContent, VideoContent,
 };
+use crate::convert::pydantic_ai::link;
 use turntree_core::json::Extra;
 use turntree_core::message::content::{
     AudioBlock, Base64Source, BinaryBlock, ContentBlock, DocumentBlock, DocumentSource, ImageBlock,
@@ -76,7 +77,7 @@ fn part_of(block: &ContentBlock) -> Option<ContentPart> {
 pub(super) fn user_blocks(message: &UserMessageAction) -> Vec<ContentBlock> {
     let attached = message.attachments.iter().flatten().filter_map(Attachment::part);
     let mut blocks = blocks_of(&message.content);
-    blocks.extend(attached.filter_map(|part| block_of(&part)));
+    blocks.extend(attached.map(|part| block_or_link(&part)));
     blocks
 }
 
@@ -84,8 +85,13 @@ pub(super) fn user_blocks(message: &UserMessageAction) -> Vec<ContentBlock> {
 pub(super) fn blocks_of(content: &MessageContent) -> Vec<ContentBlock> {
     match content {
         MessageContent::Text(text) => vec![ContentBlock::text(text)],
-        MessageContent::Parts(parts) => parts.iter().filter_map(block_of).collect(),
+        MessageContent::Parts(parts) => parts.iter().map(block_or_link).collect(),
     }
+}
+
+/// The block of a content part; a text with a link or its JSON if there is no such block.
+fn block_or_link(part: &ContentPart) -> ContentBlock {
+    block_of(part).unwrap_or_else(|| ContentBlock::text(link(part)))
 }
 
 /// The block of a content part; `None` for unknown parts and files without data.
@@ -101,7 +107,7 @@ fn block_of(part: &ContentPart) -> Option<ContentBlock> {
                 }
                 (None, None) => return None,
             };
-            ContentBlock::Image(ImageBlock {
+            ContentBlock::from(ImageBlock {
                 source,
                 mime_type: image.media_type.clone().unwrap_or_else(|| "image/png".to_owned()),
                 width: None,
@@ -110,13 +116,13 @@ fn block_of(part: &ContentPart) -> Option<ContentBlock> {
             })
         }
         ContentPart::File(file) => return file_block(file),
-        ContentPart::Audio(audio) => ContentBlock::Audio(AudioBlock {
+        ContentPart::Audio(audio) => ContentBlock::from(AudioBlock {
             data: decoded(audio.base64.as_ref())?,
             mime_type: audio.media_type.clone().unwrap_or_else(|| "audio/wav".to_owned()),
             duration: None,
             extra: extra(),
         }),
-        ContentPart::Video(video) => ContentBlock::Video(VideoBlock {
+        ContentPart::Video(video) => ContentBlock::from(VideoBlock {
             data: decoded(video.base64.as_ref())?,
             mime_type: video.media_type.clone().unwrap_or_else(|| "video/mp4".to_owned()),
             duration: None,
@@ -142,7 +148,7 @@ fn file_block(file: &FileContent) -> Option<ContentBlock> {
         }
         _ => {
             let data = decoded(file.base64.as_ref())?;
-            return Some(ContentBlock::Binary(BinaryBlock {
+            return Some(ContentBlock::from(BinaryBlock {
                 data,
                 mime_type,
                 metadata: None,
@@ -150,7 +156,7 @@ fn file_block(file: &FileContent) -> Option<ContentBlock> {
             }));
         }
     };
-    Some(ContentBlock::Document(DocumentBlock {
+    Some(ContentBlock::from(DocumentBlock {
         source,
         mime_type,
         title: file.name.clone(),

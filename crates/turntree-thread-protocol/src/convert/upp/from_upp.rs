@@ -14,6 +14,7 @@ use crate::action::{
 };
 use crate::convert::portable::title;
 use crate::document::{AgentConfig, Thread};
+use crate::validate::has_unmatched_return;
 use turntree_core::intern::InternedStr;
 use turntree_core::json::{Extra, RawJson};
 use turntree_core::message::content::ContentBlock;
@@ -50,6 +51,11 @@ pub fn from_upp<'m>(messages: impl IntoIterator<Item = &'m Arc<Message>>, option
         for action in actions {
             thread.append(action);
         }
+    }
+    if !options.full && has_unmatched_return(&thread.actions) {
+        // Validation then knows that a history is the source.
+        let source = RawJson::from_text(r#"{"profile":"portable"}"#.to_owned()).unwrap_or_default();
+        thread.metadata.get_or_insert_default().insert(NAMESPACE, source);
     }
     let first = thread.actions.get(0).map(|action| action.timestamp().to_owned());
     thread.created_at = first.unwrap_or_else(|| Timestamp::from_microseconds(0).to_string());

@@ -3,7 +3,7 @@
 use turntree_core::json::{RawJson, RawObject, json_object};
 
 /// The namespace of the round-trip metadata.
-pub(super) const NAMESPACE: &str = "turntree";
+pub(super) use crate::roundtrip_metadata::TURNTREE as NAMESPACE;
 
 json_object! {
     /// Round-trip metadata of an action.

@@ -8,10 +8,16 @@ use super::blocks::{blocks_of, user_blocks};
 use super::message_metadata::{MessageMetadata, NAMESPACE};
 use crate::action::{Action, AssistantMessageAction, UserMessageAction};
 use crate::content::{ContentPart, MessageContent};
-use crate::convert::agent_view::{self, ActionOrigin, Rendering, ViewItem, ViewOptions, prefixed};
+use crate::convert::agent_view::{
+    self, ActionOrigin, Rendering, SystemPrompts, ViewItem, ViewOptions, prefixed,
+};
+use crate::convert::pydantic_ai::later_prompt;
 use crate::document::Thread;
 use crate::error::ThreadError;
-use turntree_core::json::Extra;
+use turntree_core::json::{
+    Extra, ParseError, ParseErrorKind, PathSegment, RawJson, RawObject, describe_part,
+};
+use turntree_core::limits::{Limits, OUTER_LEVELS_OF_MESSAGES};
 use turntree_core::message::content::ContentBlock;
 use turntree_core::message::message::{Body, Message};
 use turntree_core::message::tool::{ToolCall, ToolResult};
@@ -49,16 +55,20 @@ impl Thread {
             let stored_json = action.metadata().and_then(|metadata| metadata.get(NAMESPACE));
             stored_json
                 .map(|stored_json| {
-                    stored_json.to::<MessageMetadata>().map_err(|error| damaged(index, error.to_string()))
+                    stored_json.to::<MessageMetadata>().map_err(|error| damaged(index, describe_part(&error)))
                 })
                 .transpose()
         });
         let envelopes: Vec<Option<MessageMetadata>> = envelopes.collect::<Result<_, _>>()?;
+        let includes = options.system_prompts == SystemPrompts::Include;
         let groups = match &options.agent_id {
-            None => all_groups(&thread, envelopes),
+            None => all_groups(&thread, envelopes, includes),
             Some(agent_id) => agent_groups(&thread, agent_id, options, &envelopes)?,
         };
         let mut messages = Vec::new();
+        if includes && let Some(prompt) = thread.system_prompt(options.agent_id.as_deref())? {
+            messages.extend(prompt_message(&thread, &prompt, &self.thread_id)?);
+        }
         for group in groups {
             let message = decode(group.actions.iter().map(|(action, stored)| (&**action, stored.clone())));
             let Some(mut message) = message.map_err(|message| damaged(group.index, message))? else {
@@ -68,10 +78,45 @@ impl Thread {
                 let name = format!("{}/messages/{}", self.thread_id, messages.len());
                 message.id = Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).to_string();
             }
+            check_depth(&message, group.index)?;
             messages.push(message);
         }
         Ok(messages)
     }
+}
+
+/// Refuses a message that is too deep to be read again: a document may be deeper than a message.
+fn check_depth(message: &Message, index: usize) -> Result<(), ThreadError> {
+    // The levels of a message around arguments and results; metadata has one less.
+    let limits = Limits::of_part(OUTER_LEVELS_OF_MESSAGES + 3);
+    let metadata = message.metadata.iter().flat_map(RawObject::iter).map(|(_, value)| value);
+    let arguments = message.tool_calls().iter().map(|call| &call.arguments);
+    let results = message.results().iter().map(|result| &result.result);
+    let is_deep = |value: &RawJson| value.get().len() > limits.depth && limits.check(value.get()).is_err();
+    if !metadata.chain(arguments).chain(results).any(is_deep) {
+        return Ok(());
+    }
+    let path = vec![PathSegment::Key("actions".to_owned()), PathSegment::Index(index)];
+    let message = format!(
+        "a value is nested deeper than {} levels, the maximum in a message; flatten it",
+        limits.depth
+    );
+    Err(ParseError { kind: ParseErrorKind::Limit, path, message }.into())
+}
+
+/// A message with the system prompt of the agent. User messages are those of users and applications.
+fn prompt_message(thread: &Thread, prompt: &str, thread_id: &str) -> Result<Option<Message>, ThreadError> {
+    let action = Action::UserMessage(UserMessageAction {
+        timestamp: thread.created_at.as_str().into(),
+        content: prompt.into(),
+        ..UserMessageAction::default()
+    });
+    let mut message = decode(std::iter::once((&action, None))).map_err(|message| damaged(0, message))?;
+    if let Some(message) = &mut message {
+        let name = format!("{thread_id}/system_prompt");
+        message.id = Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).to_string();
+    }
+    Ok(message)
 }
 
 /// The actions of one message.
@@ -79,22 +124,85 @@ struct ActionGroup<'t> {
     /// The index of its first action in the thread.
     index: usize,
     actions: Vec<(Cow<'t, Action>, Option<MessageMetadata>)>,
+    /// True if it has an assistant message.
+    says: bool,
+    /// True if it has a call.
+    calls: bool,
+}
+
+impl<'t> ActionGroup<'t> {
+    fn new(index: usize) -> Self {
+        Self { index, actions: Vec::new(), says: false, calls: false }
+    }
+
+    fn push(&mut self, action: Cow<'t, Action>, stored: Option<MessageMetadata>) {
+        self.says |= matches!(&*action, Action::AssistantMessage(_));
+        self.calls |= matches!(&*action, Action::ToolCall(_));
+        self.actions.push((action, stored));
+    }
+
+    /// True if an action without metadata, or with this metadata, belongs to the same message.
+    fn is_continued_by(&self, action: &Action, stored: Option<&MessageMetadata>) -> bool {
+        let Some((last, of_last)) = self.actions.last() else { return false };
+        match (of_last, stored) {
+            (Some(last), Some(stored)) => last.m == stored.m && stored.id.is_none(),
+            (None, None) => match (speaker(last), speaker(action)) {
+                (Some(Speaker::Agent(one)), Some(Speaker::Agent(other))) => {
+                    let says = matches!(action, Action::AssistantMessage(_));
+                    // Calls end a response.
+                    one == other
+                        && (matches!(action, Action::ToolCall(_)) || !self.calls)
+                        && !(self.says && says)
+                }
+                (Some(Speaker::Tool), Some(Speaker::Tool)) => true,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
 }
 
 /// Groups all actions by message.
-fn all_groups(thread: &Thread, envelopes: Vec<Option<MessageMetadata>>) -> Vec<ActionGroup<'_>> {
+fn all_groups(
+    thread: &Thread,
+    envelopes: Vec<Option<MessageMetadata>>,
+    includes: bool,
+) -> Vec<ActionGroup<'_>> {
     let mut groups: Vec<ActionGroup<'_>> = Vec::new();
     for (index, (action, stored)) in thread.actions.iter().zip(envelopes).enumerate() {
-        if stored.is_none() && speaker(action).is_none() {
+        let action = match later_prompt(action).filter(|_| includes) {
+            Some(prompt) => Cow::Owned(prompt_action(action, prompt)),
+            None => Cow::Borrowed(&**action),
+        };
+        if stored.is_none() && speaker(&action).is_none() {
             continue;
         }
-        let item = (Cow::Borrowed(&**action), stored);
         match groups.last_mut() {
-            Some(last) if continues_message(&last.actions, &item) => last.actions.push(item),
-            _ => groups.push(ActionGroup { index, actions: vec![item] }),
+            Some(last) if last.is_continued_by(&action, stored.as_ref()) => {
+                last.push(action, stored);
+            }
+            _ => {
+                let mut group = ActionGroup::new(index);
+                group.push(action, stored);
+                groups.push(group);
+            }
         }
     }
     groups
+}
+
+/// True for system prompts and instructions.
+fn is_prompt(action: &Action) -> bool {
+    matches!(action, Action::System(system) if agent_view::is_prompt(system))
+}
+
+/// A later system prompt as a user message.
+fn prompt_action(action: &Action, prompt: String) -> Action {
+    Action::UserMessage(UserMessageAction {
+        timestamp: action.timestamp().into(),
+        content: MessageContent::Text(prompt),
+        ..UserMessageAction::default()
+    })
 }
 
 /// Groups the actions of one agent's view by message.
@@ -105,6 +213,7 @@ fn agent_groups<'t>(
     envelopes: &[Option<MessageMetadata>],
 ) -> Result<Vec<ActionGroup<'t>>, ThreadError> {
     let origins = origins(envelopes);
+    let includes = options.system_prompts == SystemPrompts::Include;
     let mut groups = Vec::new();
     for message in agent_view::messages(thread, agent_id, options, &origins, true)? {
         let answers = message.speaker.is_some();
@@ -115,17 +224,20 @@ fn agent_groups<'t>(
             let origin = |item: &ViewItem<'_>| origins.get(item.index).and_then(|origin| origin.message);
             answers || (is_return(one) && is_return(other) && origin(one) == origin(other))
         };
-        for items in message.items.chunk_by(together) {
+        let shown: Vec<ViewItem<'_>> =
+            message.items.into_iter().filter(|item| includes || !is_prompt(item.action)).collect();
+        for items in shown.chunk_by(together) {
             let Some(index) = items.first().map(|item| item.index) else { continue };
             let complete = is_complete(items, &origins, thread);
-            let actions = items.iter().map(|item| {
+            let mut group = ActionGroup::new(index);
+            for item in items {
                 let stored = envelopes.get(item.index).cloned().flatten();
                 let stored = stored
                     .filter(|_| is_unchanged(item))
                     .map(|stored| MessageMetadata { raw: stored.raw.filter(|_| complete), ..stored });
-                (as_rendered(item, answers), stored)
-            });
-            groups.push(ActionGroup { index, actions: actions.collect() });
+                group.push(as_rendered(item, answers), stored);
+            }
+            groups.push(group);
         }
     }
     Ok(groups)
@@ -180,6 +292,10 @@ fn as_rendered<'t>(item: &ViewItem<'t>, answers: bool) -> Cow<'t, Action> {
         })
     };
     match (&item.rendering, item.action) {
+        (Rendering::AsIs, system @ Action::System(_)) => match later_prompt(system) {
+            Some(prompt) => Cow::Owned(prompt_action(system, prompt)),
+            None => action,
+        },
         (Rendering::Quoted(prefix), Action::AssistantMessage(message)) if answers => {
             Cow::Owned(Action::AssistantMessage(AssistantMessageAction {
                 timestamp: message.timestamp.clone(),
@@ -228,31 +344,6 @@ fn damaged(index: usize, message: String) -> ThreadError {
     ThreadError::RoundtripMetadata { pointer: format!("/actions/{index}/metadata/{NAMESPACE}"), message }
 }
 
-/// True if the action belongs to the same message as the group.
-fn continues_message(
-    group: &[(Cow<'_, Action>, Option<MessageMetadata>)],
-    item: &(Cow<'_, Action>, Option<MessageMetadata>),
-) -> bool {
-    let Some((last, stored)) = group.last() else { return false };
-    match (stored, &item.1) {
-        (Some(last), Some(stored)) => last.m == stored.m && stored.id.is_none(),
-        (None, None) => match (speaker(last), speaker(&item.0)) {
-            (Some(Speaker::Agent(one)), Some(Speaker::Agent(other))) => {
-                let says = |action: &Action| matches!(action, Action::AssistantMessage(_));
-                let calls = group.iter().any(|(action, _)| matches!(&**action, Action::ToolCall(_)));
-                let stored_json = group.iter().any(|(action, _)| says(action));
-                // Calls end a response.
-                one == other
-                    && (matches!(&*item.0, Action::ToolCall(_)) || !calls)
-                    && !(stored_json && says(&item.0))
-            }
-            (Some(Speaker::Tool), Some(Speaker::Tool)) => true,
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
 /// Builds the message of a group of actions; `None` if it has no content.
 pub(super) fn decode<'t>(
     group: impl Iterator<Item = (&'t Action, Option<MessageMetadata>)>,
@@ -261,7 +352,7 @@ pub(super) fn decode<'t>(
     for (action, stored) in group {
         let raw = stored.as_ref().and_then(|stored| stored.raw.as_ref());
         if let Some(raw) = raw {
-            return raw.to().map(Some).map_err(|error| format!("raw: {error}"));
+            return raw.to().map(Some).map_err(|error| format!("raw: {}", describe_part(&error)));
         }
         let Some(body) = body_of(action) else { continue };
         let Some(message) = &mut message else {

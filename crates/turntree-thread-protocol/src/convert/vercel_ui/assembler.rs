@@ -5,27 +5,35 @@
 //!
 //! Spec: UI message stream, §4, §5.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::chunk::Chunk;
-use super::merge_metadata::merge;
+use super::merge_metadata::MergedMetadata;
 use super::message::{DYNAMIC_TOOL, Optional, STEP_START, UiMessage, UiPart};
+use super::part_index::PartIndex;
 use super::tool_update::{StreamedCall, ToolUpdate};
 use turntree_core::json::{RawJson, RawObject};
 
-/// Assembles the chunks of a stream into a message.
+/// The maximum number of bytes of arguments that late deltas repeat in other steps. Decision P38.
+const REPEATED_BYTES: usize = 16 << 20;
+
+/// Assembles the chunks of a stream into a message. A chunk costs its own size, not that of the message.
 #[derive(Debug, Clone)]
 pub struct Assembler {
     message: UiMessage,
+    metadata: MergedMetadata,
+    /// True if [`Self::metadata`] has changed since the last read of the message.
+    metadata_changed: bool,
     texts: HashMap<String, usize>,
     reasonings: HashMap<String, usize>,
     inputs: HashMap<String, StreamedCall>,
     /// Calls with new arguments that are not yet in their parts.
-    grown: HashSet<String>,
+    grown: Vec<String>,
+    /// Bytes of arguments that were written to more than one part.
+    repeated: usize,
     /// The index of the first part of the current step.
     step: usize,
-    /// The indices of tool parts, by call id, in order.
-    calls: HashMap<String, Vec<usize>>,
+    index: PartIndex,
 }
 
 impl Default for Assembler {
@@ -37,55 +45,42 @@ impl Default for Assembler {
 impl Assembler {
     /// Continues a message. A new message has no parts.
     pub fn new(message: UiMessage) -> Self {
-        let mut assembler = Self {
-            message: UiMessage::default(),
+        let step =
+            message.parts.iter().rposition(|part| part.kind == STEP_START).map_or(0, |index| index + 1);
+        let streaming = |(index, part): (usize, &UiPart)| {
+            let id = part.tool_call_id.as_ref().filter(|_| part.is_tool() && part.is("input-streaming"))?;
+            Some((id.clone(), StreamedCall::of(index, part)))
+        };
+        Self {
+            inputs: message.parts.iter().enumerate().skip(step).filter_map(streaming).collect(),
+            index: PartIndex::of(&message.parts),
+            metadata: MergedMetadata::new(message.metadata.0.clone()),
+            metadata_changed: false,
             texts: HashMap::new(),
             reasonings: HashMap::new(),
-            inputs: HashMap::new(),
-            grown: HashSet::new(),
-            step: 0,
-            calls: HashMap::new(),
-        };
-        assembler.adopt(message);
-        assembler
+            grown: Vec::new(),
+            repeated: 0,
+            step,
+            message,
+        }
     }
 
-    fn adopt(&mut self, message: UiMessage) {
-        self.texts.clear();
-        self.reasonings.clear();
-        self.inputs.clear();
-        self.grown.clear();
-        self.calls.clear();
-        self.step =
-            message.parts.iter().rposition(|part| part.kind == STEP_START).map_or(0, |index| index + 1);
-        for (index, part) in message.parts.iter().enumerate().filter(|(_, part)| part.is_tool()) {
-            if let Some(id) = &part.tool_call_id {
-                self.calls.entry(id.clone()).or_default().push(index);
-            }
-        }
-        for (index, part) in message.parts.iter().enumerate().skip(self.step) {
-            if let Some(id) =
-                part.tool_call_id.as_ref().filter(|_| part.is_tool() && part.is("input-streaming"))
-            {
-                self.inputs.insert(id.clone(), StreamedCall::of(index, part));
-            }
-        }
-        self.message = message;
-    }
-
-    /// The message so far.
+    /// The message so far. Takes time in proportion to the arguments that grew since the last call.
     pub fn message(&mut self) -> &UiMessage {
-        for id in self.grown.drain() {
+        for id in std::mem::take(&mut self.grown) {
             let Some(input) = self.inputs.get_mut(&id) else { continue };
-            let Some(part) = self.message.parts.get_mut(input.part) else { continue };
-            if !part.is("input-streaming") {
-                continue;
-            }
-            let text = RawJson::from_str_value(input.arrived.text());
-            part.input = Optional(if input.is_text() { Some(text.clone()) } else { input.arrived.read() });
-            part.raw_input = Optional((!input.hides_text).then_some(text));
+            input.is_listed = false;
+            settle(&mut self.message.parts, input);
+        }
+        if std::mem::take(&mut self.metadata_changed) {
+            self.message.metadata.0 = self.metadata.value();
         }
         &self.message
+    }
+
+    /// The last part. Its arguments may lack the latest deltas.
+    pub(super) fn last_part(&self) -> Option<&UiPart> {
+        self.message.parts.last()
     }
 
     /// The final message.
@@ -94,15 +89,9 @@ impl Assembler {
         self.message
     }
 
-    /// Tool parts without a result.
+    /// Tool parts without a result. Their arguments may lack the latest deltas.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &UiPart> {
-        self.message.parts.iter().filter(|part| {
-            part.is_tool()
-                && matches!(
-                    part.state.as_deref(),
-                    Some("input-available" | "approval-requested" | "approval-responded")
-                )
-        })
+        self.index.open_calls().filter_map(|index| self.message.parts.get(index))
     }
 
     /// Adds the next chunk.
@@ -116,7 +105,7 @@ impl Assembler {
             "start" => self.start(chunk)?,
             "finish" | "message-metadata" => self.metadata(&chunk.message_metadata)?,
             "start-step" => {
-                self.message.parts.push(UiPart::of(STEP_START));
+                self.push_part(UiPart::of(STEP_START));
                 self.step = self.message.parts.len();
             }
             "finish-step" | "abort" => {}
@@ -129,11 +118,8 @@ impl Assembler {
             }
             "tool-output-available" | "tool-output-error" => self.tool_output(chunk)?,
             "tool-output-denied" => {
-                self.message();
-                let part = self.called(chunk)?;
-                if let Some(part) = self.message.parts.get_mut(part) {
-                    part.state = Some("output-denied".to_owned());
-                }
+                let index = self.called(chunk)?;
+                self.set_state(index, "output-denied");
             }
             "tool-approval-request" => self.approval_request(chunk)?,
             "tool-approval-response" => self.approval_response(chunk)?,
@@ -150,7 +136,7 @@ impl Assembler {
     fn start(&mut self, chunk: &Chunk) -> Result<(), String> {
         if let Some(id) = &chunk.message_id {
             if !self.message.id.is_empty() && *id != self.message.id {
-                self.adopt(UiMessage::assistant(""));
+                *self = Self::new(UiMessage::assistant(""));
             }
             self.message.id.clone_from(id);
         }
@@ -159,24 +145,33 @@ impl Assembler {
 
     fn metadata(&mut self, metadata: &Optional) -> Result<(), String> {
         let Some(new) = metadata.get().filter(|value| !value.is_null()) else { return Ok(()) };
-        let merged = match self.message.metadata.get() {
-            Some(old) if !old.is_null() => merge(old, new)?,
-            _ => new.clone(),
-        };
-        self.message.metadata = merged.into();
+        self.metadata.merge(new)?;
+        self.metadata_changed = true;
         Ok(())
+    }
+
+    fn push_part(&mut self, part: UiPart) {
+        self.index.add(self.message.parts.len(), &part);
+        self.message.parts.push(part);
+    }
+
+    fn set_state(&mut self, index: usize, state: &str) {
+        let Some(part) = self.message.parts.get_mut(index) else { return };
+        part.state = Some(state.to_owned());
+        self.index.state_changed(index, part);
     }
 
     fn reset_step(&mut self) {
         // Streaming arguments of earlier steps do not change any more.
         self.message();
-        self.texts.clear();
-        self.reasonings.clear();
-        self.inputs.clear();
-        self.grown.clear();
-        self.message.parts.truncate(self.step);
-        for indices in self.calls.values_mut() {
-            indices.retain(|index| *index < self.step);
+        // A large map that is cleared costs its capacity each time.
+        self.texts = HashMap::new();
+        self.reasonings = HashMap::new();
+        self.inputs = HashMap::new();
+        while self.message.parts.len() > self.step
+            && let Some(part) = self.message.parts.pop()
+        {
+            self.index.remove(self.message.parts.len(), &part);
         }
     }
 
@@ -185,7 +180,7 @@ impl Assembler {
         let is_reasoning = chunk.kind == "reasoning-start";
         let open = if is_reasoning { &mut self.reasonings } else { &mut self.texts };
         open.insert(id.clone(), self.message.parts.len());
-        self.message.parts.push(UiPart {
+        self.push_part(UiPart {
             id: is_reasoning.then(|| id.clone()),
             text: Some(String::new()),
             state: Some("streaming".to_owned()),
@@ -222,7 +217,6 @@ impl Assembler {
             let piece = need(chunk.input_text_delta.as_ref(), chunk, "inputTextDelta")?;
             return self.tool_piece(id, piece);
         }
-        self.message();
         let name = need(chunk.tool_name.as_ref(), chunk, "toolName")?;
         let (state, error_text) = match chunk.kind.as_str() {
             "tool-input-start" => ("input-streaming", None),
@@ -230,18 +224,24 @@ impl Assembler {
             _ => ("output-error", Some(need(chunk.error_text.as_ref(), chunk, "errorText")?.clone())),
         };
         let is_start = state == "input-streaming";
-        let of_any_kind = self.in_step(id, |_| true).filter(|_| chunk.kind == "tool-input-error");
+        let of_any_kind = self.in_step(id, None).filter(|_| chunk.kind == "tool-input-error");
         let dynamic = match of_any_kind.and_then(|index| self.message.parts.get(index)) {
             Some(part) => part.kind == DYNAMIC_TOOL,
             None => chunk.dynamic == Some(true),
         };
-        let index = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
+        let index = self.in_step(id, Some(dynamic));
         let index = index.unwrap_or_else(|| self.new_call(id, dynamic));
+        match self.inputs.get_mut(id) {
+            Some(input) if input.part == index => input.is_pending = false,
+            // The new call replaces the text of the arguments.
+            Some(input) if is_start => settle(&mut self.message.parts, input),
+            _ => {}
+        }
         let update = ToolUpdate {
             name,
             state,
-            input: if is_start { Optional(None) } else { chunk.input.clone() },
-            raw_input: Optional(None),
+            input: Some(if is_start { Optional(None) } else { chunk.input.clone() }),
+            keeps_raw_input: false,
             output: Optional(None),
             error_text,
             preliminary: None,
@@ -258,6 +258,8 @@ impl Assembler {
                 encoding: update.encoding.clone(),
                 title: update.title.clone(),
                 metadata: update.metadata.clone(),
+                // An entry in `grown` may refer to the call that this one replaces.
+                is_listed: self.inputs.get(id).is_some_and(|input| input.is_listed),
                 ..StreamedCall::default()
             };
             self.inputs.insert(id.clone(), input);
@@ -273,15 +275,22 @@ impl Assembler {
                 "the input of call \"{id}\" is not streaming; send its tool-input-start first"
             ));
         };
-        let index = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
+        let index = self.in_step(id, Some(dynamic));
         let arrives =
             |index: &usize| self.message.parts.get(*index).is_some_and(|part| part.is("input-streaming"));
         // While the arguments stream, no other member of the part changes.
         let goes_on = index.filter(arrives) == Some(part);
-        if !goes_on {
-            self.message();
-        }
         let Some(mut input) = self.inputs.remove(id) else { return Ok(()) };
+        if !goes_on && index != Some(part) {
+            settle(&mut self.message.parts, &mut input);
+            // The client writes the whole text to one more part.
+            self.repeated = self.repeated.saturating_add(input.arrived.text().len());
+            if self.repeated > REPEATED_BYTES {
+                return Err(format!(
+                    "the arguments of call \"{id}\" continue in too many steps; send a tool-input-start in each step"
+                ));
+            }
+        }
         input.arrived.push(piece);
         input.hides_text = dynamic && index.is_none();
         if !goes_on {
@@ -289,8 +298,8 @@ impl Assembler {
             let update = ToolUpdate {
                 name: &input.name,
                 state: "input-streaming",
-                input: Optional(None),
-                raw_input: Optional(None),
+                input: Some(Optional(None)),
+                keeps_raw_input: false,
                 output: Optional(None),
                 error_text: None,
                 preliminary: None,
@@ -301,10 +310,11 @@ impl Assembler {
             };
             self.update(input.part, &Chunk::default(), update);
         }
-        self.inputs.insert(id.to_owned(), input);
-        if !self.grown.contains(id) {
-            self.grown.insert(id.to_owned());
+        input.is_pending = true;
+        if !std::mem::replace(&mut input.is_listed, true) {
+            self.grown.push(id.to_owned());
         }
+        self.inputs.insert(id.to_owned(), input);
         Ok(())
     }
 
@@ -313,19 +323,19 @@ impl Assembler {
         let is_error = chunk.kind == "tool-output-error";
         let error_text =
             if is_error { Some(need(chunk.error_text.as_ref(), chunk, "errorText")?.clone()) } else { None };
-        self.message();
         let Some(part) = self.message.parts.get(index) else { return Ok(()) };
         let name = part.tool().unwrap_or_default().to_owned();
+        // The client drops it for dynamic tools.
+        let keeps_raw_input = is_error && part.kind != DYNAMIC_TOOL;
+        let input = part.tool_call_id.as_ref().and_then(|id| self.inputs.get_mut(id));
+        if let Some(input) = input.filter(|input| input.part == index) {
+            input.hides_text |= !keeps_raw_input;
+        }
         let update = ToolUpdate {
             name: &name,
             state: if is_error { "output-error" } else { "output-available" },
-            input: part.input.clone(),
-            // The client drops it for dynamic tools.
-            raw_input: if is_error && part.kind != DYNAMIC_TOOL {
-                part.raw_input.clone()
-            } else {
-                Optional(None)
-            },
+            input: None,
+            keeps_raw_input,
             output: if is_error { Optional(None) } else { chunk.output.clone() },
             error_text,
             preliminary: chunk.preliminary.filter(|_| !is_error),
@@ -347,8 +357,13 @@ impl Assembler {
             part.kind = format!("tool-{}", update.name);
         }
         part.state = Some(update.state.to_owned());
-        part.input = update.input;
-        part.raw_input = update.raw_input;
+        self.index.state_changed(index, part);
+        if let Some(input) = update.input {
+            part.input = input;
+        }
+        if !update.keeps_raw_input {
+            part.raw_input = Optional(None);
+        }
         part.output = update.output;
         part.error_text = update.error_text;
         part.preliminary = update.preliminary;
@@ -367,26 +382,20 @@ impl Assembler {
     }
 
     fn new_call(&mut self, id: &str, dynamic: bool) -> usize {
-        let index = self.message.parts.len();
         let kind = if dynamic { DYNAMIC_TOOL } else { "tool-" };
-        self.message.parts.push(UiPart { tool_call_id: Some(id.to_owned()), ..UiPart::of(kind) });
-        self.calls.entry(id.to_owned()).or_default().push(index);
-        index
+        self.push_part(UiPart { tool_call_id: Some(id.to_owned()), ..UiPart::of(kind) });
+        self.message.parts.len() - 1
     }
 
-    /// The first matching part of a call in the current step.
-    fn in_step(&self, id: &str, fits: impl Fn(&UiPart) -> bool) -> Option<usize> {
-        let indices = self.calls.get(id)?.iter().copied();
-        indices
-            .filter(|index| *index >= self.step)
-            .find(|index| self.message.parts.get(*index).is_some_and(&fits))
+    /// The first part of a call in the current step; with `dynamic`, of this kind.
+    fn in_step(&self, id: &str, dynamic: Option<bool>) -> Option<usize> {
+        self.index.call_from(self.step, id, dynamic)
     }
 
     /// The part of the call that a chunk belongs to: in the current step, otherwise the latest.
     fn called(&self, chunk: &Chunk) -> Result<usize, String> {
         let id = need(chunk.tool_call_id.as_ref(), chunk, "toolCallId")?;
-        let latest = || self.calls.get(id).and_then(|indices| indices.last().copied());
-        self.in_step(id, |_| true).or_else(latest).ok_or_else(|| {
+        self.in_step(id, None).or_else(|| self.index.last_of_call(id)).ok_or_else(|| {
             format!(
                 "no call \"{id}\" in this message; send its tool-input-available before its {}",
                 chunk.kind
@@ -395,7 +404,6 @@ impl Assembler {
     }
 
     fn approval_request(&mut self, chunk: &Chunk) -> Result<(), String> {
-        self.message();
         let index = self.called(chunk)?;
         let id = need(chunk.approval_id.as_ref(), chunk, "approvalId")?;
         let mut approval = RawObject::new();
@@ -413,39 +421,33 @@ impl Assembler {
         keep("isAutomatic", automatic.and_then(|automatic| RawJson::from_value(&automatic).ok()));
         keep("signature", text(&chunk.signature));
         if let Some(part) = self.message.parts.get_mut(index) {
-            part.state = Some("approval-requested".to_owned());
+            self.index.approval_removed(index, part);
+            self.index.approval_added(index, id);
             part.approval = Some(approval);
         }
+        self.set_state(index, "approval-requested");
         Ok(())
     }
 
     fn approval_response(&mut self, chunk: &Chunk) -> Result<(), String> {
-        self.message();
         let id = need(chunk.approval_id.as_ref(), chunk, "approvalId")?;
         let approved = need(chunk.approved.as_ref(), chunk, "approved")?;
-        let is_requested = |part: &&mut UiPart| {
-            let approval = part.approval.as_ref().and_then(|approval| approval.get("id"));
-            approval.and_then(RawJson::as_string).as_deref() == Some(id)
-        };
-        let part = self
-            .message
-            .parts
-            .iter_mut()
-            .filter(|part| part.is_tool())
-            .find(is_requested)
-            .ok_or_else(|| {
-                format!(
-                    "no approval \"{id}\" was requested in this message; send its tool-approval-request first"
-                )
-            })?;
+        let index = self.index.of_approval(id);
+        let part = index.and_then(|index| self.message.parts.get_mut(index)).ok_or_else(|| {
+            format!(
+                "no approval \"{id}\" was requested in this message; send its tool-approval-request first"
+            )
+        })?;
         let approval = part.approval.get_or_insert_default();
         approval.insert("approved", RawJson::from_value(approved).unwrap_or_default());
         if let Some(reason) = &chunk.reason {
             approval.insert("reason", RawJson::from_str_value(reason));
         }
-        part.state = Some("approval-responded".to_owned());
         part.provider_executed = chunk.provider_executed.or(part.provider_executed);
         replace(&mut part.call_provider_metadata, &chunk.provider_metadata);
+        if let Some(index) = index {
+            self.set_state(index, "approval-responded");
+        }
         Ok(())
     }
 
@@ -486,7 +488,7 @@ impl Assembler {
                 ..bare
             },
         };
-        self.message.parts.push(part);
+        self.push_part(part);
         Ok(())
     }
 
@@ -495,10 +497,8 @@ impl Assembler {
         if chunk.transient == Some(true) {
             return;
         }
-        let same = |part: &&mut UiPart| part.kind == chunk.kind && part.id == chunk.id;
-        if chunk.id.is_some()
-            && let Some(part) = self.message.parts.iter_mut().find(same)
-        {
+        let known = chunk.id.as_ref().and_then(|id| self.index.of_data(&chunk.kind, id));
+        if let Some(part) = known.and_then(|index| self.message.parts.get_mut(index)) {
             part.data.clone_from(&chunk.data);
             return;
         }
@@ -509,8 +509,19 @@ impl Assembler {
             data: chunk.data.clone(),
             ..UiPart::of(chunk.kind.clone())
         });
-        self.message.parts.push(part);
+        self.push_part(part);
     }
+}
+
+/// Writes the arguments so far into the part of a call.
+fn settle(parts: &mut [UiPart], input: &mut StreamedCall) {
+    if !std::mem::take(&mut input.is_pending) {
+        return;
+    }
+    let Some(part) = parts.get_mut(input.part) else { return };
+    let text = RawJson::from_str_value(input.arrived.text());
+    part.input = Optional(if input.is_text() { Some(text.clone()) } else { input.arrived.read() });
+    part.raw_input = Optional((!input.hides_text).then_some(text));
 }
 
 fn need<'c, T>(member: Option<&'c T>, chunk: &Chunk, name: &str) -> Result<&'c T, String> {

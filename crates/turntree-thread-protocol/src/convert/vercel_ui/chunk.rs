@@ -216,10 +216,8 @@ fn known_members(kind: &str) -> &'static [&'static str] {
 pub(super) fn with_known_members(text: &str) -> Option<RawJson> {
     let mut members = RawObject::from_raw(&RawJson::from_text(text.to_owned()).ok()?)?;
     let kind = members.get("type")?.as_string()?;
-    let keys: Vec<String> = members.iter().map(|(key, _)| key.to_owned()).collect();
-    for key in keys.iter().filter(|key| *key != "type" && !known_members(&kind).contains(&key.as_str())) {
-        members.remove(key);
-    }
+    let known = known_members(&kind);
+    members.retain(|key| key == "type" || known.contains(&key));
     RawJson::from_value(&members).ok()
 }
 

@@ -63,7 +63,7 @@ fn of_file(part: &UiPart) -> ContentPart {
 }
 
 /// The member of major 7 with the ids of a file at its providers.
-const REFERENCE: &str = "providerReference";
+pub(super) const REFERENCE: &str = "providerReference";
 
 /// The provider of the file and the file's id there; the first provider by name.
 fn reference(part: &UiPart) -> Option<(String, String)> {

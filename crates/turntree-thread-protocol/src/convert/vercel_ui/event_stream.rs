@@ -267,8 +267,8 @@ fn input(arguments: &str) -> RawJson {
     if arguments.trim().is_empty() {
         return RawJson::empty_object();
     }
-    match RawJson::from_text(arguments.trim().to_owned()) {
-        Ok(value) if value.is_object() => without_prototypes(&value).unwrap_or(value),
+    match RawJson::from_embedded(arguments) {
+        Some(value) if value.is_object() => without_prototypes(&value).unwrap_or(value),
         _ => object(&[("INVALID_JSON", RawJson::from_str_value(arguments))]),
     }
 }

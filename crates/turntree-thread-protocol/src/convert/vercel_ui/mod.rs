@@ -6,6 +6,7 @@
 //!                                     to_chunks, assembler ──► message ◄── to_messages ── Thread
 //! StreamEvent ── event_stream ──► chunk
 //!
+//! major                imported messages in the form of another major
 //! content              texts and files
 //! roundtrip_metadata   fields of a message that no action holds: metadata.ui of actions
 //! sidecar              fields of an action that no part holds: metadata.thread_protocol of messages
@@ -22,9 +23,11 @@ mod chunk;
 mod content;
 mod event_stream;
 mod import;
+mod major;
 mod merge_metadata;
 mod message;
 mod options;
+mod part_index;
 mod partial_input;
 mod roundtrip_metadata;
 mod sidecar;

@@ -48,6 +48,8 @@ pub enum Turns {
 pub struct ExportOptions {
     /// The client's SDK.
     pub sdk: Sdk,
+    /// Change the parts of imported messages to those that the SDK accepts. Otherwise imported messages are unchanged.
+    pub adapt: bool,
     /// The content of the sidecar.
     pub sidecar: SidecarLevel,
     /// The actions of a stream.

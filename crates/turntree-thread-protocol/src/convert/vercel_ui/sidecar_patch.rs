@@ -1,5 +1,7 @@
 //! Differences between two objects, as a sidecar stores them: changed members under short names, and removed members.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use turntree_core::json::{RawJson, RawObject};
@@ -45,9 +47,8 @@ pub(super) fn changes(target: &RawObject, read: &RawObject) -> RawObject {
 /// Applies a patch from [`changes`].
 pub(super) fn amended(mut members: RawObject, patch: &RawObject) -> Option<RawObject> {
     if let Some(gone) = patch.get("gone") {
-        for key in gone.to::<Vec<String>>().ok()? {
-            members.remove(&key);
-        }
+        let gone: HashSet<String> = gone.to().ok()?;
+        members.retain(|key| !gone.contains(key));
     }
     for (name, short) in SHORT {
         if let Some(value) = patch.get(short) {

@@ -29,6 +29,9 @@ pub struct UiStreamReader {
     /// The number of bytes of JSON.
     bytes: usize,
     failed: bool,
+    /// The member of the data part at the end of the message, while only errors and aborts follow.
+    #[expect(clippy::option_option, reason = "not read, and a part without the member")]
+    last_data: Option<Option<String>>,
 }
 
 /// The error of a push.
@@ -54,6 +57,7 @@ impl UiStreamReader {
             count: 0,
             bytes: 0,
             failed: false,
+            last_data: None,
         }
     }
 
@@ -105,6 +109,9 @@ impl UiStreamReader {
     /// As [`Self::push_bytes`].
     pub fn push(&mut self, chunk: &Chunk) -> Result<(), ThreadError> {
         self.check_open()?;
+        if !matches!(chunk.kind.as_str(), "error" | "abort") {
+            self.last_data = None;
+        }
         self.record(chunk);
         if let Err(message) = self.assembler.push(chunk) {
             return Err(self.refuse(&message));
@@ -146,9 +153,12 @@ impl UiStreamReader {
     /// The member of a data part of this type at the end of the message.
     #[expect(clippy::option_option, reason = "no such part, and a part without the member")]
     fn last_data_member(&mut self, kind: &str, member: &str) -> Option<Option<String>> {
-        let last = self.assembler.message().parts.last().filter(|part| part.kind == kind)?;
-        let data = last.data.get().and_then(RawObject::from_raw).unwrap_or_default();
-        Some(data.get(member).and_then(RawJson::as_string))
+        let last = self.assembler.last_part().filter(|part| part.kind == kind)?;
+        let read = || {
+            let data = last.data.get().and_then(RawObject::from_raw).unwrap_or_default();
+            data.get(member).and_then(RawJson::as_string)
+        };
+        Some(self.last_data.get_or_insert_with(read).clone())
     }
 
     /// The number of chunks so far.

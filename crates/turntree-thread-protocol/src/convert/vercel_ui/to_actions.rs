@@ -6,6 +6,8 @@
 //!
 //! Spec: UI message stream, §12; decisions 5 to 8.
 
+use std::collections::HashMap;
+
 use super::content;
 use super::message::{STEP_START, UiMessage, UiPart};
 use crate::action::{
@@ -67,11 +69,13 @@ struct ActionDraft {
     payloads: Vec<(usize, Payload)>,
     /// The part of its call.
     call: Option<usize>,
+    /// Actions that precede it.
+    before: Vec<Action>,
 }
 
 impl ActionDraft {
     fn new(action: Action) -> Self {
-        Self { action, payloads: Vec::new(), call: None }
+        Self { action, payloads: Vec::new(), call: None, before: Vec::new() }
     }
 
     /// The action of a data part. An action of reserved data holds the whole part.
@@ -94,6 +98,8 @@ struct ResponseDraft {
     head: Vec<ActionDraft>,
     returns: Vec<ActionDraft>,
     late: Vec<ActionDraft>,
+    /// The index in `returns` of the first result of each call.
+    return_of: HashMap<String, usize>,
     called: bool,
     /// The open assistant message: the next text or file is appended to it.
     answer: Option<OpenMessage>,
@@ -108,8 +114,12 @@ struct OpenMessage {
 
 /// Converts a message to actions without sequence.
 pub(super) fn actions_of(message: &UiMessage, context: SenderContext<'_>) -> MessageActions {
-    let mut builder =
-        ActionBuilder { context, output: MessageActions::default(), response: ResponseDraft::default() };
+    let mut builder = ActionBuilder {
+        context,
+        output: MessageActions::default(),
+        tools: HashMap::new(),
+        response: ResponseDraft::default(),
+    };
     match message.role.as_str() {
         "user" => builder.user(message),
         // Decision 9: a system message is part of the configuration of agents.
@@ -127,6 +137,8 @@ pub(super) fn actions_of(message: &UiMessage, context: SenderContext<'_>) -> Mes
 struct ActionBuilder<'c> {
     context: SenderContext<'c>,
     output: MessageActions,
+    /// The index in the payloads of the call of each part.
+    tools: HashMap<usize, usize>,
     response: ResponseDraft,
 }
 
@@ -153,7 +165,7 @@ impl ActionBuilder<'_> {
         if !parts.is_empty() || late.is_empty() {
             let content = as_content(parts, &mut payloads);
             let action = self.user_message(content);
-            self.add(ActionDraft { action, payloads, call: None });
+            self.add(ActionDraft { payloads, ..ActionDraft::new(action) });
         }
         for (position, action) in late {
             self.add(ActionDraft::of_data(action, position));
@@ -291,8 +303,13 @@ impl ActionBuilder<'_> {
             ..ToolReturnAction::default()
         });
         results.push(ActionDraft { call: Some(position), ..ActionDraft::new(returned) });
-        let list = if provider_ran { &mut self.response.head } else { &mut self.response.returns };
-        list.extend(results);
+        if provider_ran {
+            self.response.head.extend(results);
+            return;
+        }
+        let last = self.response.returns.len() + results.len() - 1;
+        self.response.return_of.entry(call_id.to_owned()).or_insert(last);
+        self.response.returns.extend(results);
     }
 
     fn steering(&mut self, part: &UiPart) {
@@ -327,10 +344,10 @@ impl ActionBuilder<'_> {
             "tp-tool_denied" => {
                 let call_id = RawObject::from_raw(&data)
                     .and_then(|data| data.get("tool_call_id").and_then(RawJson::as_string));
-                let answers = |draft: &ActionDraft| matches!(&draft.action, Action::ToolReturn(returned) if Some(&*returned.tool_call_id) == call_id.as_deref());
-                if let Some(position) = self.response.returns.iter().position(answers) {
-                    let action = self.system("system.tp.tool_denied", data);
-                    self.response.returns.insert(position, ActionDraft::new(action));
+                let position = call_id.and_then(|id| self.response.return_of.get(&id).copied());
+                let action = || system("system.tp.tool_denied", self.context.timestamp, data.clone());
+                if let Some(draft) = position.and_then(|position| self.response.returns.get_mut(position)) {
+                    draft.before.push(action());
                     return;
                 }
             }
@@ -390,6 +407,7 @@ impl ActionBuilder<'_> {
 
     /// Appends a draft and resolves the locations of its payloads.
     fn add(&mut self, draft: ActionDraft) {
+        self.output.actions.extend(draft.before);
         let index = self.output.actions.len();
         for (part, mut payload) in draft.payloads {
             match &mut payload {
@@ -399,10 +417,13 @@ impl ActionBuilder<'_> {
                 | Payload::File { action, .. } => *action = index,
                 Payload::Tool { call, .. } => *call = index,
             }
+            if matches!(payload, Payload::Tool { .. }) {
+                self.tools.entry(part).or_insert(self.output.payloads.len());
+            }
             self.output.payloads.push((part, payload));
         }
         if let (Some(part), Action::ToolReturn(_)) = (draft.call, &draft.action) {
-            let of_call = self.output.payloads.iter_mut().find(|(position, _)| *position == part);
+            let of_call = self.tools.get(&part).and_then(|position| self.output.payloads.get_mut(*position));
             if let Some((_, Payload::Tool { result, .. })) = of_call {
                 *result = Some(index);
             }
@@ -476,7 +497,7 @@ fn proof(about: &RawObject) -> (Option<String>, Option<String>, Option<String>) 
     }
 }
 
-fn custom(part: &UiPart) -> RawJson {
+pub(super) fn custom(part: &UiPart) -> RawJson {
     let kind = part.extra.get("kind").cloned().unwrap_or_default();
     let mut data = vec![("kind", kind)];
     if let Some(about) = part.provider_metadata.get() {

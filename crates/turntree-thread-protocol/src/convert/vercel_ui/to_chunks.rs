@@ -55,13 +55,15 @@ pub(super) struct ChunkEmitter {
     calls: HashMap<InternedStr, bool>,
     /// Denied calls whose results follow.
     denied: HashSet<InternedStr>,
+    /// The number of results that follow for each call; empty if the thread has no approvals.
+    results_ahead: HashMap<InternedStr, usize>,
     blocks: usize,
     ending: StreamEnding,
 }
 
 /// Passes the chunks between `start` and `finish` to `take`. All steps are closed.
 pub(super) fn body(actions: &[Arc<Action>], sdk: Sdk, mut take: impl FnMut(Chunk)) {
-    let mut emitter = ChunkEmitter::new(sdk);
+    let mut emitter = ChunkEmitter::new(sdk, actions);
     for (index, action) in actions.iter().enumerate() {
         emitter.action(action, actions.get(index + 1..).unwrap_or_default());
         emitter.chunks.drain(..).for_each(&mut take);
@@ -71,13 +73,15 @@ pub(super) fn body(actions: &[Arc<Action>], sdk: Sdk, mut take: impl FnMut(Chunk
 }
 
 impl ChunkEmitter {
-    pub(super) fn new(sdk: Sdk) -> Self {
+    /// Creates an emitter for these actions.
+    pub(super) fn new(sdk: Sdk, actions: &[Arc<Action>]) -> Self {
         Self {
             sdk,
             chunks: VecDeque::new(),
             step: None,
             calls: HashMap::new(),
             denied: HashSet::new(),
+            results_ahead: results_by_call(actions),
             blocks: 0,
             ending: StreamEnding::default(),
         }
@@ -241,6 +245,9 @@ impl ChunkEmitter {
 
     fn result(&mut self, action: &Action, returned: &ToolReturnAction) {
         let id = &returned.tool_call_id;
+        if let Some(ahead) = self.results_ahead.get_mut(id) {
+            *ahead -= 1;
+        }
         match self.calls.get_mut(id) {
             Some(answered) if !*answered => *answered = true,
             // The client does not know the call, or would overwrite its result.
@@ -316,7 +323,7 @@ impl ChunkEmitter {
                     ..Chunk::of("custom")
                 });
             }
-            "approval" => self.approval(&data, system, rest),
+            "approval" => self.approval(&data, system),
             _ => {
                 self.data(&format!("tp-{event}"), &system.data);
                 if rest.is_empty() && event == "error" {
@@ -362,14 +369,13 @@ impl ChunkEmitter {
         self.chunks.push_back(chunk);
     }
 
-    fn approval(&mut self, data: &RawObject, system: &SystemAction, rest: &[Arc<Action>]) {
+    fn approval(&mut self, data: &RawObject, system: &SystemAction) {
         let text = |key: &str| data.get(key).and_then(RawJson::as_string);
         let (call_id, approval_id) = (text("tool_call_id"), text("approval_id"));
         let approved = data.get("approved").and_then(|value| value.to::<bool>().ok());
         let waits = call_id.as_deref().is_some_and(|id| self.calls.get(id) == Some(&false));
-        let has_result = rest.iter().any(|action| {
-            matches!(&**action, Action::ToolReturn(returned) if Some(&*returned.tool_call_id) == call_id.as_deref())
-        });
+        let ahead = call_id.as_deref().and_then(|id| self.results_ahead.get(id));
+        let has_result = ahead.is_some_and(|ahead| *ahead > 0);
         // A rejected call has no result, and only major 7 accepts a response.
         let fits = match (self.sdk, approved) {
             (Sdk::V5, _) | (Sdk::V6, Some(_)) => false,
@@ -407,6 +413,19 @@ impl ChunkEmitter {
         *action.metadata_mut() = None;
         self.data("tp-action", &RawJson::from_value(&action).unwrap_or_default());
     }
+}
+
+/// The number of results of each call, if there are approvals.
+fn results_by_call(actions: &[Arc<Action>]) -> HashMap<InternedStr, usize> {
+    let mut results = HashMap::new();
+    if actions.iter().any(|action| action.action_type() == "system.tp.approval") {
+        for action in actions {
+            if let Action::ToolReturn(returned) = &**action {
+                *results.entry(returned.tool_call_id.clone()).or_default() += 1;
+            }
+        }
+    }
+    results
 }
 
 fn clean(value: &RawJson) -> RawJson {

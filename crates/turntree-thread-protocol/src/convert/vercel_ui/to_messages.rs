@@ -10,7 +10,7 @@ use super::message::{Optional, STEP_START, UiMessage};
 use super::options::{ExportOptions, SidecarLevel, Turns};
 use super::sidecar::{self, Sidecar};
 use super::to_actions::{SenderContext, actions_of};
-use super::{attachments, content, roundtrip_metadata, to_chunks};
+use super::{attachments, content, major, roundtrip_metadata, to_chunks};
 use crate::action::Action;
 use crate::convert::portable::EPOCH;
 use crate::document::Thread;
@@ -40,7 +40,7 @@ impl MessageRun {
 impl Thread {
     /// Converts the thread to `UIMessage`s for `useChat`.
     ///
-    /// An imported message is returned unchanged. Any other message is assembled from the stream of its actions, with a
+    /// An imported message is returned unchanged, or with [`ExportOptions::adapt`] in the form that the SDK accepts. Any other message is assembled from the stream of its actions, with a
     /// sidecar in its metadata as the options require.
     pub fn to_ui_messages(&self, options: &ExportOptions) -> Vec<UiMessage> {
         let source = exported(self, *options);
@@ -55,6 +55,9 @@ impl Thread {
                 run.indices.iter().filter_map(|index| indices.get(*index).cloned().flatten()).collect();
             let is_recorded = run.recorded.is_some();
             let mut message = run.recorded.clone().unwrap_or_else(|| message_of(&run, *options));
+            if options.adapt && is_recorded {
+                major::adapt(&mut message, options.sdk);
+            }
             if message.parts.is_empty() && !is_recorded {
                 lead.extend(target);
                 moved |= run.moved;
@@ -141,7 +144,7 @@ impl UiStream {
             lead: if options.turns == Turns::All { list(&lead) } else { None },
             source,
         });
-        let emitter = to_chunks::ChunkEmitter::new(options.sdk);
+        let emitter = to_chunks::ChunkEmitter::new(options.sdk, &actions);
         Self { emitter, actions, index: 0, stage: StreamStage::Start, sidecar }
     }
 
@@ -321,11 +324,11 @@ fn recorded(actions: &[Arc<Action>]) -> Option<MessageRun> {
     let residue = roundtrip_metadata::in_action(first)?;
     let count = usize::try_from(residue.actions).ok()?;
     let actions = actions.get(..count)?;
-    let held: Vec<&Action> = actions.iter().map(AsRef::as_ref).collect();
     // The first action of another message: some actions of this one were removed.
-    if held.iter().skip(1).any(|action| roundtrip_metadata::in_action(action).is_some()) {
+    if actions.iter().skip(1).any(|action| roundtrip_metadata::in_action(action).is_some()) {
         return None;
     }
+    let held: Vec<&Action> = actions.iter().map(AsRef::as_ref).collect();
     let mut message = roundtrip_metadata::rebuild(&residue, &held)?;
     if let ("user", Action::UserMessage(user_action)) = (message.role.as_str(), &**first) {
         // Clients have no attachments, so these were added after the import.

@@ -2,6 +2,8 @@
 //!
 //! Spec: UI message stream, §12; decisions 1, 2, 10, 11 and 13.
 
+use std::collections::{HashMap, HashSet};
+
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -15,6 +17,7 @@ use crate::action::{Action, SystemAction, ToolReturnAction};
 use crate::convert::portable::{EPOCH, ProfileKind, assistant, namespace, object, title};
 use crate::document::{Actions, AgentConfig, Thread};
 use crate::roundtrip_metadata::is_private_action;
+use turntree_core::intern::InternedStr;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::time::Timestamp;
 
@@ -184,12 +187,14 @@ impl<'o> ThreadBuilder<'o> {
                 answer.finish_reason = Some(reason.into());
             }
         }
+        let mut open = open_calls(&outcome.errors, actions);
         for (text, call_id) in &outcome.errors {
-            let action =
-                call_id.as_deref().and_then(|id| self.failed(id, text, actions)).unwrap_or_else(|| {
-                    self.system("system.tp.error", object(&[("error_text", RawJson::from_str_value(text))]))
-                });
-            actions.push(action);
+            // A call has one result.
+            let tool_name = call_id.as_deref().and_then(|id| open.remove(id));
+            actions.push(match (call_id, tool_name) {
+                (Some(id), Some(tool_name)) => self.failed(id, tool_name, text),
+                _ => self.system("system.tp.error", object(&[("error_text", RawJson::from_str_value(text))])),
+            });
         }
         for reason in &outcome.aborts {
             let reason = reason.as_deref().map(|reason| ("reason", RawJson::from_str_value(reason)));
@@ -197,24 +202,16 @@ impl<'o> ThreadBuilder<'o> {
         }
     }
 
-    /// The result of a call that an error ended; `None` if it has a result.
-    fn failed(&self, id: &str, text: &str, actions: &[Action]) -> Option<Action> {
-        let mut tool_name = None;
-        for action in actions {
-            match action {
-                Action::ToolCall(call) if call.tool_call_id == id => tool_name = Some(&call.tool_name),
-                Action::ToolReturn(returned) if returned.tool_call_id == id => tool_name = None,
-                _ => {}
-            }
-        }
-        Some(Action::ToolReturn(ToolReturnAction {
+    /// The result of a call that an error ended.
+    fn failed(&self, id: &str, tool_name: InternedStr, text: &str) -> Action {
+        Action::ToolReturn(ToolReturnAction {
             timestamp: self.timestamp.as_str().into(),
             tool_call_id: id.into(),
-            tool_name: tool_name?.clone(),
+            tool_name,
             status: "error".into(),
             content: RawJson::from_str_value(text),
             ..ToolReturnAction::default()
-        }))
+        })
     }
 
     fn finish(mut self, messages: &[UiMessage]) -> Thread {
@@ -275,6 +272,32 @@ impl<'o> ThreadBuilder<'o> {
         let first = messages.first().map(serde_json::to_vec).and_then(Result::ok).unwrap_or_default();
         Uuid::new_v5(&namespace(), &Sha256::digest(first)).to_string()
     }
+}
+
+/// The tools of the calls in `errors` that have no result.
+fn open_calls<'e>(
+    errors: &'e [(String, Option<String>)],
+    actions: &[Action],
+) -> HashMap<&'e str, InternedStr> {
+    let wanted: HashSet<&str> = errors.iter().filter_map(|(_, call)| call.as_deref()).collect();
+    let mut open = HashMap::new();
+    if wanted.is_empty() {
+        return open;
+    }
+    for action in actions {
+        match action {
+            Action::ToolCall(call) => {
+                if let Some(id) = wanted.get(call.tool_call_id.as_str()) {
+                    open.insert(*id, call.tool_name.clone());
+                }
+            }
+            Action::ToolReturn(returned) => {
+                open.remove(returned.tool_call_id.as_str());
+            }
+            _ => {}
+        }
+    }
+    open
 }
 
 /// The message without its sidecar.

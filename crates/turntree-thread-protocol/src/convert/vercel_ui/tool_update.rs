@@ -14,8 +14,13 @@ pub(super) struct StreamedCall {
     pub encoding: Option<String>,
     pub title: Option<String>,
     pub metadata: Optional,
-    /// True if the part has no `rawInput` yet: the client leaves it out when a late delta starts a dynamic part.
+    /// True if the part has no `rawInput`: the client leaves it out when a late delta starts a dynamic part, and removes
+    /// it with most results.
     pub hides_text: bool,
+    /// True if the arguments are not yet in the part.
+    pub is_pending: bool,
+    /// True if the call waits to be written to its part.
+    pub is_listed: bool,
 }
 
 impl StreamedCall {
@@ -31,7 +36,7 @@ impl StreamedCall {
             encoding: part.input_encoding.clone(),
             title: part.title.clone(),
             metadata: part.tool_metadata.clone(),
-            hides_text: false,
+            ..Self::default()
         }
     }
 
@@ -44,8 +49,9 @@ impl StreamedCall {
 pub(super) struct ToolUpdate<'c> {
     pub name: &'c str,
     pub state: &'static str,
-    pub input: Optional,
-    pub raw_input: Optional,
+    /// The new arguments; `None` if they stay.
+    pub input: Option<Optional>,
+    pub keeps_raw_input: bool,
     pub output: Optional,
     pub error_text: Option<String>,
     pub preliminary: Option<bool>,

@@ -135,7 +135,7 @@ fn content(thinking: &str, received: &ChatMessage<'_>) -> Vec<ContentBlock> {
             content.push(ContentBlock::text(text.as_str()));
         }
     }
-    content.extend(pictures(received).into_iter().map(ContentBlock::Image));
+    content.extend(pictures(received).into_iter().map(ContentBlock::from));
     content
 }
 

@@ -295,7 +295,7 @@ impl StreamDecoder for ChatStreamDecoder {
         // Not at the finish reason, since some hosts send more after it.
         events.push(StreamEvent::message_stop());
         let mut folded = self.fold.finish();
-        folded.content.extend(self.pictures.into_iter().map(ContentBlock::Image));
+        folded.content.extend(self.pictures.into_iter().map(ContentBlock::from));
         let reported = ResponseFields {
             model: &self.model,
             finish_reason: &self.finish_reason,

@@ -62,7 +62,7 @@ struct Upstream {
 impl Upstream {
     fn message(&self, wrappers: u8) -> Option<String> {
         let message = self.raw.as_ref().and_then(text)?;
-        let vendors = RawJson::from_text(message.clone()).ok();
+        let vendors = RawJson::from_embedded(&message);
         let vendors = vendors.and_then(|raw| VendorError::of_json_within(&raw, wrappers).message);
         vendors.or_else(|| Some(message).filter(|message| message.chars().count() < SHOWN_UPSTREAM))
     }

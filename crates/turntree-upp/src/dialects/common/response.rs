@@ -6,7 +6,6 @@ use crate::dialect::Sources;
 use crate::request::{ModelResponse, StopReason};
 use turntree_core::ids::IdSource;
 use turntree_core::json::{Extra, RawJson, RawObject};
-use turntree_core::limits::Limits;
 use turntree_core::message::{Body, ContentBlock, Message, TokenUsage, ToolCall};
 
 /// The parts of a response, streamed or not.
@@ -50,10 +49,9 @@ impl ResponseParts {
     }
 }
 
-/// The structured output in a text, if the text is JSON within [`Limits::PAYLOAD`].
+/// The structured output in a text, if the text is JSON within [`Limits::PAYLOAD`](turntree_core::limits::Limits::PAYLOAD).
 pub fn data_of(text: &str) -> Option<RawJson> {
-    Limits::PAYLOAD.check(text).ok()?;
-    RawJson::from_text(text.trim().to_owned()).ok()
+    RawJson::from_embedded(text)
 }
 
 /// Creates the id of a call that has none. It is unique in any conversation.

@@ -281,7 +281,7 @@ impl Assembly {
             let source = ImageSource::Base64(source);
             let mime_type = mime_type.to_owned();
             let block = ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() };
-            self.blocks.push(Block::Media { block: ContentBlock::Image(block), signature });
+            self.blocks.push(Block::Media { block: block.into(), signature });
             return Ok(());
         }
         let data = Binary::from_base64(base64).map_err(|error| context.broken(error))?;
@@ -289,11 +289,11 @@ impl Assembly {
         let mime_type = mime_type.to_owned();
         let (delta, block) = if kind == "audio" {
             let block = AudioBlock { data, mime_type, duration: None, extra: Extra::new() };
-            (Delta::Audio(delta), ContentBlock::Audio(block))
+            (Delta::Audio(delta), ContentBlock::from(block))
         } else {
             let (duration, width, height) = (None, None, None);
             let block = VideoBlock { data, mime_type, duration, width, height, extra: Extra::new() };
-            (Delta::Video(delta), ContentBlock::Video(block))
+            (Delta::Video(delta), ContentBlock::from(block))
         };
         if let (
             ContentBlock::Audio(piece),

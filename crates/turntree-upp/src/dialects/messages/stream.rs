@@ -358,7 +358,7 @@ impl State {
             }
             Self::ToolUse(call) => call.into_part(),
             Self::Verbatim { kind, mut block, json } => {
-                if let Ok(input) = RawJson::from_text(json) {
+                if let Some(input) = RawJson::from_embedded(&json) {
                     block.insert("input", input);
                 }
                 Part::Verbatim { kind, block: RawJson::from_value(&block).unwrap_or_default() }

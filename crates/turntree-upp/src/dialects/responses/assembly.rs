@@ -117,7 +117,7 @@ impl Assembly {
                 let source = ImageSource::Base64(Base64Source { data: result, extra: Extra::new() });
                 let (width, height) = (None, None);
                 let image = ImageBlock { source, mime_type, width, height, extra: Extra::new() };
-                self.rest.push(ContentBlock::Image(image));
+                self.rest.push(image.into());
                 self.order.push(OrderEntry::Image { kind: "image", item: rest });
             }
             OutputItem::Verbatim(item) => {

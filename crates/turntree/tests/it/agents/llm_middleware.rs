@@ -309,5 +309,5 @@ fn tool_arguments_are_parsed_while_they_stream() {
         _ => None,
     };
     let parsed: Vec<_> = events.iter().filter_map(parsed).collect();
-    assert_eq!(parsed.iter().filter(|parsed| *parsed == r#"{"x": 4}"#).count(), 2, "{parsed:?}");
+    assert_eq!(parsed.iter().filter(|parsed| *parsed == r#"{"x":4}"#).count(), 2, "{parsed:?}");
 }

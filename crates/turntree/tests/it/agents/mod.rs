@@ -10,5 +10,7 @@ mod middleware;
 mod plan;
 mod react;
 mod streams;
+mod structure_budget;
 mod sub_agents;
+mod toolsets;
 mod trace;

@@ -69,7 +69,7 @@ fn image(data: Binary) -> ContentBlock {
     };
     let source = ImageSource::Bytes(BytesSource { data, extra: Extra::new() });
     let mime_type = mime_type.to_owned();
-    ContentBlock::Image(ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() })
+    ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() }.into()
 }
 
 /// Cuts a text between random characters; pieces may be empty.

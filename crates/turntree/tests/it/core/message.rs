@@ -50,7 +50,7 @@ fn errors_have_a_json_pointer_and_the_rule() {
         (
             r#"{"id":"m","type":"user","timestamp":"2024-01-15T10:30:00Z","content":[{"type":"text"}]}"#,
             "/content/0",
-            "missing field `text`",
+            "\"text\" is missing",
         ),
         (
             r#"{"id":"m","type":"owl","timestamp":"2024-01-15T10:30:00Z","content":[]}"#,
@@ -58,7 +58,7 @@ fn errors_have_a_json_pointer_and_the_rule() {
             "Unknown message type: owl",
         ),
         (r#"{"id":"m","type":"user","timestamp":"noon","content":[]}"#, "/timestamp", "ISO 8601"),
-        (r#"{"id":"m","type":"user","content":[]}"#, "", "missing field `timestamp`"),
+        (r#"{"id":"m","type":"user","content":[]}"#, "", "\"timestamp\" is missing"),
     ];
     for (text, pointer, words) in cases {
         let error = parse::<Message>(text, &limits).unwrap_err();
@@ -168,4 +168,10 @@ proptest! {
         prop_assert!(is_json || parse::<Message>(&text, &Limits::default()).is_err());
         prop_assert!(is_json || parse::<Thread>(&text, &Limits::default()).is_err());
     }
+}
+
+/// A long session has two blocks or more in each turn, most of them texts.
+#[test]
+fn a_content_block_is_not_larger_than_a_text_needs() {
+    assert!(size_of::<ContentBlock>() <= 40, "{} bytes", size_of::<ContentBlock>());
 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use serde_json::{Map, Value};
+use turntree::core::json::canonical::normalize;
 use turntree::core::json::{PartialJson, partial};
 use turntree::core::limits::Limits;
 
@@ -12,12 +13,12 @@ fn read(text: &str) -> Option<String> {
 #[test]
 fn open_values_are_closed_and_incomplete_ones_dropped() {
     for (text, expected) in [
-        (r#"{"a": "b"#, r#"{"a": "b"}"#),
-        (r#"[1, [2, {"a": "#, "[1, [2, {}]]"),
-        (r#"{"a": 1,"#, r#"{"a": 1}"#),
-        (r#"{"a": 1, "b"#, r#"{"a": 1}"#),
-        (r#"{"a": 1, "b""#, r#"{"a": 1}"#),
-        (r#"{"a": 1, "b": "#, r#"{"a": 1}"#),
+        (r#"{"a": "b"#, r#"{"a":"b"}"#),
+        (r#"[1, [2, {"a": "#, "[1,[2,{}]]"),
+        (r#"{"a": 1,"#, r#"{"a":1}"#),
+        (r#"{"a": 1, "b"#, r#"{"a":1}"#),
+        (r#"{"a": 1, "b""#, r#"{"a":1}"#),
+        (r#"{"a": 1, "b": "#, r#"{"a":1}"#),
         (r#"{"a": -"#, "{}"),
         ("[1, -", "[1]"),
         ("[tr", "[true]"),
@@ -31,7 +32,7 @@ fn open_values_are_closed_and_incomplete_ones_dropped() {
         (r#"["a\u00"#, r#"["a"]"#),
         (r#"["a\ud83d"#, r#"["a"]"#),
         (r#"["a\ud83d\ude0"#, r#"["a"]"#),
-        (r#"["a\ud83d\ude00"#, r#"["a\ud83d\ude00"]"#),
+        (r#"["a\ud83d\ude00"#, r#"["a😀"]"#),
         ("  {", "{}"),
     ] {
         assert_eq!(read(text).as_deref(), Some(expected), "{text}");
@@ -51,7 +52,7 @@ fn a_document_is_complete_unless_text_follows_it() {
     for text in ["{}", " [1, 2] ", "12", "-0.5e+3", "\"a\"", "null"] {
         let read = partial(text).unwrap();
         assert!(read.is_complete, "{text}");
-        assert_eq!(read.value.get(), text.trim());
+        assert_eq!(read.value.get(), normalize(text));
     }
     for (text, expected) in [("{} {}", "{}"), ("[1] and more", "[1]"), ("[1, x", "[1]"), ("[01]", "[0]")] {
         assert_eq!(read(text).as_deref(), Some(expected));

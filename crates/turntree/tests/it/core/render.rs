@@ -1,7 +1,7 @@
 //! Conversations as text and HTML, safe for terminals and browsers.
 
 use proptest::prelude::*;
-use turntree::core::render::{EntryKind, ObjectSummary, Transcript, TranscriptEntry};
+use turntree::core::render::{EntryKind, ObjectSummary, Transcript, TranscriptEntry, visible, visible_lines};
 
 fn transcript_of(text: &str) -> Transcript {
     let entry = TranscriptEntry {
@@ -29,7 +29,7 @@ fn text_has_one_paragraph_for_each_entry() {
 }
 
 #[test]
-fn escape_sequences_are_removed_from_text() {
+fn escape_sequences_are_escaped_in_text() {
     let text = transcript_of("\u{1b}[2J\u{1b}]0;title\u{7}\r\u{202E}gnp").text(false);
 
     assert!(
@@ -38,6 +38,7 @@ fn escape_sequences_are_removed_from_text() {
             && !text.contains('\u{202E}')
             && !text.contains('\r')
     );
+    assert!(text.contains(r"\x1b[2J\x1b]0;title\x07 \u202egnp"));
     assert!(transcript_of("plain").text(true).contains("\u{1b}[1;36mplain\u{1b}[0m"));
 }
 
@@ -48,6 +49,19 @@ fn a_page_contains_no_scripts_and_loads_no_resources() {
     assert!(page.starts_with("<!doctype html>"));
     assert!(page.contains("default-src 'none'"));
     assert!(!page.contains("<script") && !page.contains("<img"));
+}
+
+fn controls_a_terminal(character: char) -> bool {
+    let marks = ['\u{061C}', '\u{200E}', '\u{200F}', '\u{2028}', '\u{2029}', '\u{202A}', '\u{202B}'];
+    let more = ['\u{202C}', '\u{202D}', '\u{202E}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}'];
+    character.is_control() || marks.contains(&character) || more.contains(&character)
+}
+
+#[test]
+fn control_characters_are_escaped_and_other_characters_remain() {
+    assert_eq!(visible("plain é 😀 \u{a0}"), "plain é 😀 \u{a0}");
+    assert_eq!(visible("\u{9b}31m\u{85}\u{2028}\u{61c}\t"), r"\x9b31m\x85\u2028\u061c\x09");
+    assert_eq!(visible_lines("a\n\tb\r\u{2069}"), "a\n\tb\\x0d\\u2069");
 }
 
 proptest! {
@@ -63,7 +77,14 @@ proptest! {
     fn text_has_no_control_characters_except_line_ends(text in any::<String>()) {
         let shown = transcript_of(&text).text(false);
 
-        prop_assert!(shown.chars().all(|character| character == '\n' || !character.is_control()));
+        prop_assert!(shown.chars().all(|character| character == '\n' || !controls_a_terminal(character)));
+    }
+
+    #[test]
+    fn the_text_of_an_object_has_no_control_characters(text in any::<String>()) {
+        let object = serde_json::json!({ text.as_str(): text.as_str() }).to_string();
+
+        prop_assert!(!ObjectSummary::of(&text, &object).text().contains(controls_a_terminal));
     }
 }
 

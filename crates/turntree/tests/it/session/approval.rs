@@ -5,13 +5,12 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use turntree::agents::host::{Approval, BeforeCall, HookSet};
 use turntree::agents::session::CheckpointInterval;
-use turntree::agents::types::Verdict;
-use turntree::agents::types::approval_required;
+use turntree::agents::types::{Resolution, Verdict, approval_required};
 use turntree::agents::{Session, SessionError};
-use turntree::message::Turn;
+use turntree::message::{ToolResult, Turn};
 use turntree::upp::UppError;
 
-use super::runs::MemoryStore;
+use super::runs::{MemoryStore, key_value};
 use super::{Fixture, options, poll_at_most, texts};
 use crate::support::agents::{
     Answer, ScriptModel, TestHost, block_on, one_round, raw, records, tool_results,
@@ -63,8 +62,11 @@ fn a_run_waits_for_approval_after_the_other_calls_finish() {
         "calls wait for approval: guarded (call-1-0), guarded (call-1-2); `approve` or `deny` them in the session, then \
          `resume`"
     );
+    // The calls that wait have error results in the partial turn, so that it is a valid history.
     let partial = turntree::agents::types::partial_turn(&error).unwrap();
-    assert_eq!((partial.turn.messages.len(), partial.turn.tool_executions.len()), (2, 1));
+    assert_eq!((partial.turn.messages.len(), partial.turn.tool_executions.len()), (3, 1));
+    let failed: Vec<_> = partial.turn.messages[2].results().iter().map(ToolResult::failed).collect();
+    assert_eq!(failed, [true, false, true]);
 }
 
 #[test]
@@ -263,7 +265,7 @@ fn without_a_session_the_approval_error_ends_the_run() {
 fn decisions_are_saved_before_the_calls_run_and_after_each_approved_call() {
     let fixture = two_guarded();
     let store = Arc::new(MemoryStore::default());
-    let session = fixture.session.with_persistence(Some(Arc::clone(&store) as _));
+    let session = fixture.session.with_persistence(Some(key_value(&store)));
     waiting(block_on(session.run("go", fixture.context())));
     assert_eq!(store.count(), 1);
     session.decide("call-1-0", Verdict::Approved, None).unwrap();
@@ -274,19 +276,24 @@ fn decisions_are_saved_before_the_calls_run_and_after_each_approved_call() {
     let saved: Vec<_> = store.texts()[1..].iter().map(|text| fixture.load(text)).collect();
     // Before the calls, after each of the two, and at the end.
     assert_eq!(saved.len(), 4);
+    // The saved run was active: a call that had not returned may have been executed.
     let count_runs = |killed: &Session| {
         let before = fixture.tools_run().len();
+        let in_doubt = killed.in_doubt();
+        for call in &in_doubt {
+            killed.resolve(&call.tool_call_id, Resolution::Retry).unwrap();
+        }
         block_on(killed.resume(fixture.context())).unwrap();
-        fixture.tools_run().len() - before
+        (in_doubt.len(), fixture.tools_run().len() - before)
     };
-    assert_eq!(saved[..3].iter().map(count_runs).collect::<Vec<_>>(), [2, 1, 0]);
+    assert_eq!(saved[..3].iter().map(count_runs).collect::<Vec<_>>(), [(2, 2), (1, 1), (0, 0)]);
 }
 
 #[test]
 fn a_failing_store_stops_the_run_before_the_approved_calls_run() {
     let fixture = two_guarded();
     let store = Arc::new(MemoryStore::default());
-    let session = fixture.session.with_persistence(Some(Arc::clone(&store) as _));
+    let session = fixture.session.with_persistence(Some(key_value(&store)));
     waiting(block_on(session.run("go", fixture.context())));
     for call in session.pending() {
         session.decide(&call.tool_call_id, Verdict::Approved, None).unwrap();
@@ -295,7 +302,7 @@ fn a_failing_store_stops_the_run_before_the_approved_calls_run() {
 
     let failure = block_on(session.resume(fixture.context()));
 
-    assert!(matches!(failure, Err(SessionError::Store(_))), "{failure:?}");
+    assert!(matches!(failure, Err(SessionError::Store { .. })), "{failure:?}");
     assert_eq!(fixture.tools_run(), ["call-1-1"]);
     store.fail(false);
     assert_eq!(block_on(session.resume(fixture.context())).unwrap().tool_executions.len(), 3);

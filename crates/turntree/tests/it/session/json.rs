@@ -1,10 +1,16 @@
 //! Sessions as JSON documents: the sample of the specification, refused documents, preserved members.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use turntree::agents::session::{CheckpointInterval, SessionSnapshot};
+use turntree::agents::{Session, SessionError};
+use turntree::core::json;
 use turntree::core::limits::Limits;
+use turntree::message::Message;
 
 use super::{Fixture, texts};
-use crate::support::agents::{block_on, raw};
+use crate::support::agents::{block_on, clock, raw};
 
 /// The sample of UAP-1.0 §13.5, with messages in place of its ellipses.
 const SAMPLE: &str = r#"{
@@ -114,6 +120,21 @@ fn the_version_is_checked_before_the_other_members() {
 }
 
 #[test]
+fn a_checkpoint_whose_messages_were_removed_is_read_and_cannot_be_restored() {
+    let fixture = Fixture::new(CheckpointInterval::Step);
+    block_on(fixture.session.run("0", fixture.context())).unwrap();
+    let root = fixture.session.tree().snapshot().root().id.to_string();
+    fixture.session.tree().lock().clear(&root, &clock()).unwrap();
+
+    let again = fixture.reloaded();
+
+    assert_eq!(again.to_json().unwrap(), fixture.session.to_json().unwrap());
+    let id = again.checkpoints()[0].id.to_string();
+    let refused = block_on(again.restore(&id)).unwrap_err();
+    assert!(matches!(refused, SessionError::MessagesRemoved { needed: 2, found: 0, .. }), "{refused}");
+}
+
+#[test]
 fn invalid_documents_are_refused_with_a_json_pointer() {
     let cases = [
         (r#""id": "sess_abc123""#, r#""id": """#, "/id: "),
@@ -123,11 +144,6 @@ fn invalid_documents_are_refused_with_a_json_pointer() {
         (r#""step": 3, "threadId""#, r#""step": 4, "threadId""#, "/checkpoints/0/step: "),
         (r#""sessionId": "sess_abc123""#, r#""sessionId": "x""#, "/checkpoints/0/sessionId: "),
         (r#""status": "in_progress""#, r#""status": "lost""#, "/checkpoints/0/state/plan/0/status: "),
-        (
-            r#""subAgentStates": {}, "metadata": {}"#,
-            r#""metadata": {"turntree": {"messages": 9}}"#,
-            "/checkpoints/0/metadata/turntree/messages: ",
-        ),
         (
             r#""subAgentStates": {}"#,
             r#""subAgentStates": {"call_1": {"version": "1.0.0", "id": "x"}}"#,
@@ -153,16 +169,30 @@ fn a_run_state_of_another_version_is_refused_with_a_remedy() {
     let fixture = Fixture::new(CheckpointInterval::Step);
     block_on(fixture.session.run("1", fixture.context())).unwrap();
     let text = fixture.session.to_json().unwrap();
-    assert!(text.contains(r#""run":{"version":1,"#));
+    let complete = json::write(&*fixture.session.checkpoints()[0]).unwrap();
+    let shared = (text.clone(), r#""state":{"version":1,"#, "snapshot/state");
+    let by_itself = (with_checkpoint(&text, &complete), r#""run":{"version":1,"#, "run");
 
-    let error = read(&text.replacen(r#""run":{"version":1,"#, r#""run":{"version":7,"#, 1)).unwrap_err();
+    for (text, member, path) in [shared, by_itself] {
+        assert!(text.contains(member), "{member} is not in {text}");
+        let error = read(&text.replacen(member, &member.replace('1', "7"), 1)).unwrap_err();
 
-    assert_eq!(
-        error,
-        "/checkpoints/0/metadata/turntree/run/version: the state of a run has version 7; this version reads 1; load it \
-         with the version that wrote it and finish the run there, or remove this member: the checkpoint remains and \
-         cannot be resumed"
-    );
+        assert_eq!(
+            error,
+            format!(
+                "/checkpoints/0/metadata/turntree/{path}/version: the state of a run has version 7; this version reads \
+                 1; load it with the version that wrote it and finish the run there, or remove this member: the \
+                 checkpoint remains and cannot be resumed"
+            )
+        );
+    }
+}
+
+/// The JSON of a session with another first checkpoint.
+fn with_checkpoint(session: &str, checkpoint: &str) -> String {
+    let mut session: serde_json::Value = serde_json::from_str(session).unwrap();
+    session["checkpoints"][0] = serde_json::from_str(checkpoint).unwrap();
+    session.to_string()
 }
 
 #[test]
@@ -193,4 +223,30 @@ fn checkpoints_contain_the_sessions_of_sub_agents() {
     assert_eq!(states.get("call-1-0").map(|child| **child == *state), Some(true));
     assert_eq!(states.iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>(), ["call-1-0", &*state.id]);
     assert_eq!(loaded.to_json().unwrap(), fixture.session.to_json().unwrap());
+}
+
+/// The addresses of all messages of a session: those of the tree first.
+fn addresses(session: &Session) -> Vec<*const Message> {
+    let tree = session.tree().snapshot();
+    let mut addresses: Vec<_> =
+        tree.nodes().flat_map(|node| &node.thread.messages).map(Arc::as_ptr).collect();
+    for checkpoint in session.checkpoints() {
+        addresses.extend(checkpoint.state().messages.iter().map(Arc::as_ptr));
+    }
+    addresses
+}
+
+#[test]
+fn a_loaded_session_has_each_message_once() {
+    let fixture = Fixture::new(CheckpointInterval::Step);
+    let session = &fixture.session;
+    for input in ["one", "two", "three"] {
+        block_on(session.run(input, fixture.context())).unwrap();
+    }
+    let distinct = |session: &Session| addresses(session).into_iter().collect::<HashSet<_>>().len();
+
+    let loaded = fixture.load(&session.to_json().unwrap());
+
+    assert_eq!(distinct(&loaded), distinct(session));
+    assert_eq!(addresses(&loaded).len(), addresses(session).len());
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 use turntree::agents::SessionError;
 use turntree::agents::session::CheckpointInterval;
+use turntree::agents::session::journal::Journal;
 use turntree::agents::types::Verdict;
 use turntree::agents::types::approval_required;
 
@@ -67,12 +68,20 @@ struct ModelTest {
     expectations: HashMap<String, Expected>,
     /// The ids of all messages that were ever in the tree.
     ever: HashSet<String>,
+    /// The session's log, which gets an entry after each operation.
+    journal: Journal,
+    log: Vec<String>,
 }
 
 impl ModelTest {
     fn after(interval: CheckpointInterval, operations: &[Operation]) -> Result<Self, TestCaseError> {
-        let mut test =
-            Self { fixture: Fixture::new(interval), expectations: HashMap::new(), ever: HashSet::new() };
+        let mut test = Self {
+            fixture: Fixture::new(interval),
+            expectations: HashMap::new(),
+            ever: HashSet::new(),
+            journal: Journal::default(),
+            log: Vec::new(),
+        };
         for operation in operations {
             test.apply(operation)?;
             test.check()?;
@@ -198,7 +207,7 @@ impl ModelTest {
                 let (source, target) = (self.node(source), self.node(target));
                 self.fixture.session.tree().lock().merge(&source, &target, &clock()).unwrap();
             }
-            Operation::Reload => self.fixture.session = self.fixture.reloaded(),
+            Operation::Reload => self.reload(),
         }
         Ok(())
     }
@@ -276,8 +285,37 @@ impl ModelTest {
         Ok(())
     }
 
+    /// Continues with the session as its log has it.
+    fn reload(&mut self) {
+        if !self.log.is_empty() {
+            self.journal = Journal::read(self.log.iter().map(String::as_str)).unwrap();
+        }
+        self.fixture.session = match self.journal.snapshot() {
+            Some(snapshot) => self.fixture.continued(snapshot.clone()),
+            None => self.fixture.reloaded(),
+        };
+    }
+
+    /// Appends an entry to the log, and checks that the log leads to the session's state.
+    fn check_log(&mut self) -> Result<(), TestCaseError> {
+        let snapshot = self.fixture.session.snapshot().unwrap();
+        let prepared = self.journal.prepare(snapshot).unwrap();
+        self.log.push(prepared.text().to_owned());
+        self.journal.commit(prepared);
+
+        let read = Journal::read(self.log.iter().map(String::as_str)).unwrap();
+        let read = self.fixture.continued(read.snapshot().unwrap().clone());
+        prop_assert_eq!(read.to_json().unwrap(), self.fixture.session.to_json().unwrap());
+        let again = self.journal.prepare(self.fixture.session.snapshot().unwrap()).unwrap();
+        let rest = again.text().len();
+        let unchanged = r#"{"session":{}}"#.len();
+        prop_assert!(rest == unchanged || self.fixture.session.unfinished().is_some(), "{}", again.text());
+        Ok(())
+    }
+
     /// Checks the invariants of a session.
     fn check(&mut self) -> Result<(), TestCaseError> {
+        self.check_log()?;
         let session = &self.fixture.session;
         let text = session.to_json().unwrap();
         let loaded = self.fixture.load(&text);
@@ -292,6 +330,24 @@ impl ModelTest {
         prop_assert!(ids.iter().all(|id| self.expectations.contains_key(id)));
         Ok(())
     }
+}
+
+#[test]
+fn the_checkpoints_of_a_resumed_run_are_in_one_run_of_the_log() {
+    use Operation::{Abort, Ask, Drop, Restore, Resume};
+    // Another run has been written since.
+    ModelTest::after(CheckpointInterval::Step, &[Abort(2, 19), Ask(1), Restore(0), Resume]).unwrap();
+
+    // The log has data of the run after its first checkpoint, and the resumed run has other data there.
+    let mut rewritten = 0;
+    for polls in 0..40 {
+        let operations = [Drop(2, polls), Restore(0), Resume];
+        let test = ModelTest::after(CheckpointInterval::Step, &operations).unwrap();
+        let last = test.log.last().unwrap();
+        rewritten +=
+            usize::from(last.contains(r#""checkpoints":[{"index":0,"#) && last.contains(r#"{"index":1,"#));
+    }
+    assert!(rewritten > 0, "no run was dropped between two checkpoints");
 }
 
 proptest! {

@@ -2,7 +2,9 @@
 
 mod approval;
 mod cancel;
+mod in_doubt;
 mod interruptions;
+mod journal;
 mod json;
 mod laws;
 mod runs;
@@ -119,7 +121,11 @@ impl Fixture {
     }
 
     pub(super) fn load(&self, text: &str) -> Session {
-        let snapshot = SessionSnapshot::from_json(text, &Limits::default()).unwrap();
+        self.continued(SessionSnapshot::from_json(text, &Limits::default()).unwrap())
+    }
+
+    /// Returns a session with this state.
+    pub(super) fn continued(&self, snapshot: SessionSnapshot) -> Session {
         let metadata = snapshot.metadata.clone();
         let options = SessionOptions {
             metadata: Arc::new(Mutex::new(metadata)),

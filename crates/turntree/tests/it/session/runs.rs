@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use turntree::agents::session::{CheckpointInterval, SessionMetadata};
+use turntree::agents::session::{CheckpointInterval, KeyValueStore, SessionMetadata, SessionStore};
 use turntree::agents::types::AgentStreamEvent;
 use turntree::agents::{Session, SessionError, SessionOptions};
 use turntree::core::ids::CountingIds;
@@ -15,7 +15,7 @@ use turntree::message::Thread;
 use turntree::upp::ErrorCode;
 
 use super::{Fixture, ids_of, poll_at_most, reachable, texts, texts_of};
-use crate::support::agents::{block_on, clock, is_marked_aborted, raw};
+use crate::support::agents::{block_on, clock, is_marked_aborted, raw, yield_times};
 
 #[test]
 fn turns_are_committed_to_the_tree_and_sent_with_the_next_run() {
@@ -287,10 +287,28 @@ fn a_side_thread_becomes_a_branch_that_is_never_current() {
 }
 
 #[test]
-fn ids_that_are_not_uuids_and_reserved_metadata_are_refused() {
+fn ids_are_short_printable_texts() {
     let fixture = Fixture::new(CheckpointInterval::Step);
-    let named = SessionOptions { id: Some("mine".into()), ..SessionOptions::default() };
-    assert!(matches!(Session::new(fixture.agent.clone(), named), Err(SessionError::InvalidId { .. })));
+    let create = |id: &str| {
+        Session::new(
+            fixture.agent.clone(),
+            SessionOptions { id: Some(id.into()), ..SessionOptions::default() },
+        )
+    };
+
+    for id in ["mine", "ticket 7/../\"x\" 'y' \\", "Größe", "日本", "e\u{301}", "\u{301}e", &"🦀".repeat(200)]
+    {
+        assert_eq!(&**create(id).unwrap().id(), id);
+    }
+    let long = "x".repeat(201);
+    for id in ["", "a\nb", "\u{0}", "a\u{a0}b", "\u{200b}", "\u{2028}", "\u{e000}", &long] {
+        assert!(matches!(create(id), Err(SessionError::InvalidId { .. })), "{id:?}");
+    }
+}
+
+#[test]
+fn reserved_metadata_are_refused() {
+    let fixture = Fixture::new(CheckpointInterval::Step);
 
     let metadata: Arc<dyn SessionMetadata> = Arc::new(Mutex::new(
         [("turntree", raw("{}"))].into_iter().collect::<turntree::core::json::RawObject>(),
@@ -303,11 +321,18 @@ fn ids_that_are_not_uuids_and_reserved_metadata_are_refused() {
     );
 }
 
-/// A store in memory that fails while `failing` is set.
+/// A store that receives sessions as texts.
+pub(super) fn key_value(store: &Arc<MemoryStore>) -> Arc<dyn SessionStore> {
+    Arc::new(KeyValueStore::new(Arc::clone(store) as _))
+}
+
+/// A store in memory that fails while `failing` is set, or after a number of saves.
 #[derive(Debug, Default)]
 pub(super) struct MemoryStore {
     saved: Mutex<Vec<(String, String)>>,
     failing: std::sync::atomic::AtomicBool,
+    limit: Mutex<Option<usize>>,
+    is_slow: bool,
 }
 
 impl MemoryStore {
@@ -319,15 +344,28 @@ impl MemoryStore {
         self.saved.lock().unwrap().iter().map(|(_, text)| text.clone()).collect()
     }
 
+    /// A store whose saves yield.
+    pub(super) fn slow() -> Self {
+        Self { is_slow: true, ..Self::default() }
+    }
+
     pub(super) fn fail(&self, failing: bool) {
         self.failing.store(failing, Ordering::Relaxed);
+        *self.limit.lock().unwrap() = None;
+    }
+
+    /// Fails after this number of saves.
+    pub(super) fn fail_after(&self, saves: usize) {
+        *self.limit.lock().unwrap() = Some(saves);
     }
 }
 
 impl PersistenceAdapter for MemoryStore {
     fn save(&self, key: String, data: String) -> BoxFuture<'_, Result<(), PersistenceError>> {
         Box::pin(async move {
-            if self.failing.load(Ordering::Relaxed) {
+            yield_times(if self.is_slow { 7 } else { 0 }).await;
+            let is_full = self.limit.lock().unwrap().is_some_and(|limit| self.count() >= limit);
+            if is_full || self.failing.load(Ordering::Relaxed) {
                 return Err(PersistenceError::new("disk full"));
             }
             self.saved.lock().unwrap().push((key, data));
@@ -351,7 +389,7 @@ impl PersistenceAdapter for MemoryStore {
 fn every_run_is_saved_and_a_failing_store_loses_no_turn() {
     let fixture = Fixture::new(CheckpointInterval::Step);
     let store = Arc::new(MemoryStore::default());
-    let session = fixture.session.with_persistence(Some(Arc::clone(&store) as _));
+    let session = fixture.session.with_persistence(Some(key_value(&store)));
 
     block_on(session.run("one", fixture.context())).unwrap();
     fixture.model.failing.store(true, Ordering::Relaxed);
@@ -360,6 +398,7 @@ fn every_run_is_saved_and_a_failing_store_loses_no_turn() {
     let saved = store.saved.lock().unwrap().clone();
     assert_eq!(saved.len(), 2);
     assert_eq!(saved[0].0, format!("session:{}", session.id()));
+    assert_eq!(Session::key_of("../a:ü"), "session:..%2Fa%3A%C3%BC");
     assert!(fixture.load(&saved[1].1).is_resumable());
     store.failing.store(true, Ordering::Relaxed);
     let failure = block_on(session.run("two", fixture.context())).unwrap_err();

@@ -71,11 +71,11 @@ fn a_run_resumed_after_its_repair_does_not_repair_again() {
     let again = failure(block_on(fixture.reloaded().resume(fixture.context())));
     assert_eq!(
         (again.code, request_count(&model)),
-        (ErrorCode::InvalidResponse, 3),
-        "the response is already saved"
+        (ErrorCode::InvalidResponse, 4),
+        "the invalid response is dropped and requested again"
     );
 
     block_on(fixture.session.restore(&middle.id)).unwrap();
     let again = failure(block_on(fixture.reloaded().resume(fixture.context())));
-    assert_eq!((again.code, request_count(&model)), (ErrorCode::InvalidResponse, 4));
+    assert_eq!((again.code, request_count(&model)), (ErrorCode::InvalidResponse, 5));
 }

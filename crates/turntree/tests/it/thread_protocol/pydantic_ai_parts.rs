@@ -66,7 +66,7 @@ fn provider_tools_become_calls_and_returns_of_the_agent() {
     let Action::ToolCall(called) = &*thread.actions[0] else { unreachable!() };
     let Action::ToolReturn(answered) = &*thread.actions[1] else { unreachable!() };
 
-    assert_eq!((called.tool_name.as_str(), called.args.get()), ("web_search", r#"{"q": "x"}"#));
+    assert_eq!((called.tool_name.as_str(), called.args.get()), ("web_search", r#"{"q":"x"}"#));
     assert_eq!((answered.tool_call_id.as_str(), answered.status.as_str()), ("n1", "error"));
     assert_eq!(thread.check(), Ok(()));
 

@@ -89,7 +89,7 @@ async fn structured_output_is_read_from_the_text() {
     let structured = model.complete(with_structure(hello(), r#"{"type":"object"}"#)).await.unwrap();
 
     assert_eq!(plain.data, None);
-    assert_eq!(structured.data.map(|data| data.get().to_owned()).as_deref(), Some("{\"a\": 1}"));
+    assert_eq!(structured.data.map(|data| data.get().to_owned()).as_deref(), Some("{\"a\":1}"));
 }
 
 #[tokio::test]

@@ -197,7 +197,7 @@ async fn calls_and_streams_work_over_sockets() {
     let whole = model.complete(request_of(&case["request"])).await.unwrap();
     let items: Vec<_> = model.stream(request_of(&case["request"])).collect().await;
 
-    assert_eq!(whole.data.unwrap().get(), r#"{"n": 1.50}"#);
+    assert_eq!(whole.data.unwrap().get(), r#"{"n":1.50}"#);
     let Some(Ok(ModelEvent::Done(streamed))) = items.into_iter().last() else { panic!("no answer") };
     assert_eq!(streamed.message.content(), whole.message.content());
     assert_eq!((streamed.usage, streamed.stop_reason), (whole.usage, whole.stop_reason));

@@ -45,6 +45,13 @@ impl Default for PlanOptions {
     }
 }
 
+impl PlanOptions {
+    /// The number of new plans that a run may make.
+    const fn replans(&self) -> u32 {
+        if self.allow_replan { self.max_replans } else { 0 }
+    }
+}
+
 /// The schemas of a plan. Both are `None` for other strategies.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PlanSchemas {
@@ -108,6 +115,9 @@ enum Stage {
 pub(crate) struct PlanState {
     max_plan_steps: u32,
     replans_left: u32,
+    /// The number of new plans that were allowed when `replans_left` was set. `None` in states of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_replans: Option<u32>,
     max_iterations: u32,
     stage: Stage,
     /// True if there is a plan.
@@ -121,14 +131,26 @@ pub(crate) struct PlanState {
 
 impl PlanState {
     pub(crate) fn new(options: &PlanOptions) -> Self {
+        let replans = options.replans();
         Self {
             max_plan_steps: options.max_plan_steps,
-            replans_left: if options.allow_replan { options.max_replans } else { 0 },
+            replans_left: replans,
+            max_replans: Some(replans),
             max_iterations: options.max_iterations.max(1),
             stage: Stage::Plan { failure: None },
             planned: false,
             steps: Vector::new(),
             rounds: 0,
+        }
+    }
+
+    /// Sets the limits of a run that is resumed. New plans that the run has made count.
+    pub(crate) fn set_limits(&mut self, options: &PlanOptions) {
+        self.max_plan_steps = options.max_plan_steps;
+        self.max_iterations = options.max_iterations.max(1);
+        if let Some(allowed) = self.max_replans.replace(options.replans()) {
+            let made = allowed.saturating_sub(self.replans_left);
+            self.replans_left = options.replans().saturating_sub(made);
         }
     }
 

@@ -289,9 +289,10 @@ async fn a_failed_write_is_an_error_and_leaves_no_temporary_files() {
     std::fs::create_dir_all(folder.join("in_the_way.json")).unwrap();
     let recording = with(CassetteMode::Record, &folder.join("in_the_way.json"));
 
-    post(&server.url("/"), &value!({}), &recording).await.unwrap();
+    let refused = post(&server.url("/"), &value!({}), &recording).await.unwrap_err();
     let error = recording.save().unwrap_err();
 
+    assert!(refused.to_string().contains("in_the_way.json"), "{refused}");
     assert!(matches!(error, CassetteError::File { action: "write", .. }), "{error}");
     // A background write may still be running.
     let is_clean = || std::fs::read_dir(&folder).unwrap().count() == 1;
@@ -301,6 +302,28 @@ async fn a_failed_write_is_an_error_and_leaves_no_temporary_files() {
         }
     }
     assert!(is_clean(), "a temporary file remains");
+}
+
+#[tokio::test]
+async fn a_stream_whose_recording_is_not_written_ends_with_the_error() {
+    let folder = file("stream_folder");
+    std::fs::create_dir_all(folder.join("in_the_way.json")).unwrap();
+    let done = "data: 1\n\ndata: 2\n\ndata: [DONE]\n\n";
+    // The rest of the second body does not arrive while the client waits for it.
+    let endless = vec![event_stream(), chunk(done), Step::AwaitHangUp];
+    let server = Server::start([vec![event_stream(), chunk(done), last_chunk()], endless]).await;
+    for _ in 0..2 {
+        let recording = with(CassetteMode::Record, &folder.join("in_the_way.json"));
+
+        let (items, error) = drain(stream(&server.url("/"), &recording).await.unwrap()).await;
+
+        let message = match error {
+            Some(StreamError::Http(error @ HttpError::Rejected { .. })) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(items, ["1"], "the last item is the end of the stream");
+        assert!(message.contains("in_the_way.json"), "{message}");
+    }
 }
 
 #[tokio::test]

@@ -120,6 +120,23 @@ async fn a_body_past_the_limit_is_refused() {
 }
 
 #[tokio::test]
+async fn another_limit_of_a_clone_does_not_change_the_client() {
+    let server = Server::start([json("0123456789"), json("0123456789")]).await;
+    let first = client(&config());
+    let limited = first.clone().with_max_body(8);
+    let send = |client: HttpClient| {
+        let request = HttpRequest::get(server.url("/"));
+        client.send(request, &RetryPolicy::default(), &CancellationToken::new())
+    };
+
+    let error = send(limited).await.unwrap_err();
+    let response = send(first).await.unwrap();
+
+    assert!(matches!(error, HttpError::TooLarge { limit: 8, .. }), "{error}");
+    assert_eq!(response.body, "0123456789");
+}
+
+#[tokio::test]
 async fn a_refused_connection_is_a_network_error() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://user:password@{}/v1?key=hidden", listener.local_addr().unwrap());

@@ -105,7 +105,7 @@ pub(crate) fn image_source() -> impl Strategy<Value = ImageSource> {
         (text(), extra()).prop_map(|(data, extra)| Base64Source { data, extra }.into()),
         (text(), extra()).prop_map(|(url, extra)| UrlSource { url, extra }.into()),
         (binary(), extra()).prop_map(|(data, extra)| BytesSource { data, extra }.into()),
-        unknown().prop_map(ImageSource::Unknown),
+        unknown().prop_map(|unknown| ImageSource::Unknown(Box::new(unknown))),
     ]
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn document_source() -> impl Strategy<Value = DocumentSource> {
         (text(), extra()).prop_map(|(data, extra)| Base64Source { data, extra }.into()),
         (text(), extra()).prop_map(|(url, extra)| UrlSource { url, extra }.into()),
         (text(), extra()).prop_map(|(data, extra)| TextSource { data, extra }.into()),
-        unknown().prop_map(DocumentSource::Unknown),
+        unknown().prop_map(|unknown| DocumentSource::Unknown(Box::new(unknown))),
     ]
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn block() -> impl Strategy<Value = ContentBlock> {
         (binary(), text(), optional(object()), extra()).prop_map(|(data, mime_type, metadata, extra)| {
             BinaryBlock { data, mime_type, metadata, extra }.into()
         }),
-        unknown().prop_map(ContentBlock::Unknown),
+        unknown().prop_map(|unknown| ContentBlock::Unknown(Box::new(unknown))),
     ]
 }
 

@@ -7,7 +7,7 @@ mod shuffle;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use turntree::core::json::canonical::normalize;
-use turntree::core::json::{RawJson, indented, parse};
+use turntree::core::json::{RawJson, RawObject, indented, parse};
 use turntree::core::limits::Limits;
 use turntree::core::time::Timestamp;
 use turntree::message::{ContentBlock, Message, StreamEvent, Thread};
@@ -181,16 +181,8 @@ fn numbers_are_equal_if_their_values_are_equal() {
 #[test]
 fn errors_name_the_member_at_any_position_of_the_tag() {
     let cases = [
-        (
-            r#"{"type":"text","text":5}"#,
-            "/content/0/text",
-            "invalid type: integer `5`, expected a string at line 1",
-        ),
-        (
-            r#"{"text":5,"type":"text"}"#,
-            "/content/0",
-            "text: invalid type: integer `5`, expected a string at line 1",
-        ),
+        (r#"{"type":"text","text":5}"#, "/content/0/text", "expected a string, got the number 5 at line 1"),
+        (r#"{"text":5,"type":"text"}"#, "/content/0", "text: expected a string, got the number 5 at line 1"),
     ];
     for (block, pointer, words) in cases {
         let text =
@@ -219,5 +211,57 @@ proptest! {
     #[test]
     fn indented_text_differs_in_spaces_only(value in any_json(), indent in 0..5_usize) {
         prop_assert_eq!(normalize(&indented(&value, indent)), normalize(&value));
+    }
+}
+
+#[test]
+fn objects_of_any_size_are_searched_changed_and_reduced_by_key() {
+    for count in [0_usize, 1, 15, 16, 17, 18, 40] {
+        let value = |number: usize| RawJson::from_value(&number).unwrap();
+        let mut object = RawObject::new();
+        for number in 0..count {
+            object.insert(number.to_string(), value(number));
+        }
+        let read: RawObject = serde_json::from_str(&serde_json::to_string(&object).unwrap()).unwrap();
+        assert_eq!((object.len(), &read), (count, &object));
+
+        for number in 0..count {
+            assert_eq!(read.get(&number.to_string()), Some(&value(number)));
+            object.insert(number.to_string(), value(number + 1));
+        }
+        assert_eq!((object.len(), object.get("x"), read.get("x")), (count, None, None));
+        assert!(
+            object
+                .iter()
+                .enumerate()
+                .all(|(number, (key, member))| { key == number.to_string() && *member == value(number + 1) })
+        );
+
+        let removed = object.remove("0");
+        assert_eq!(removed, (count > 0).then(|| value(1)));
+        object.retain(|key| key.ends_with('1'));
+        let left: Vec<&str> = object.iter().map(|(key, _)| key).collect();
+        assert_eq!(
+            left,
+            ["1", "11", "21", "31"]
+                .into_iter()
+                .filter(|key| key.parse::<usize>().unwrap() < count)
+                .collect::<Vec<_>>()
+        );
+        assert!(left.iter().all(|key| object.get(key).is_some()));
+    }
+}
+
+#[test]
+fn the_last_value_of_a_duplicate_key_counts_in_objects_of_any_size() {
+    for count in [2_usize, 20] {
+        let members: Vec<String> = (0..count).chain(0..count).map(|n| format!(r#""{n}":{n}"#)).collect();
+        let text = format!("{{{},\"1\":\"last\"}}", members.join(","));
+
+        let object: RawObject = serde_json::from_str(&text).unwrap();
+
+        assert_eq!(object.len(), count);
+        assert_eq!(object.get("1").and_then(RawJson::as_string).as_deref(), Some("last"));
+        assert_eq!(object.iter().nth(1).map(|(key, _)| key), Some("1"));
     }
 }

@@ -1,0 +1,227 @@
+//! Tool calls in doubt: their process ended while they ran, so they may have been executed.
+//!
+//! A session that is saved during a run says so ([`UnfinishedRun::active`](crate::session::UnfinishedRun)). When it is
+//! loaded, the calls that were open then are in doubt, because they start after a save and nothing is saved before they
+//! end. Exceptions are calls of idempotent tools, calls that were not approved yet, and calls of sub-agents, whose own
+//! sessions continue and can have calls in doubt.
+//!
+//! Spec: decisions A112, A113.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::future::{Either, select};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Agent;
+use crate::driver::driver::Driver;
+use crate::host::tool::Tool;
+use crate::machine::machine::Machine;
+use crate::machine::open_calls::OpenCall;
+use crate::machine::state::RunState;
+use crate::session::checkpoint::SubAgentStates;
+use crate::session::error::SessionError;
+use crate::session::json::SessionSnapshot;
+use crate::session::session::Session;
+use crate::session::state::SessionState;
+use crate::session::sub_agent::is_of_call;
+use crate::session::unfinished_run::UnfinishedRun;
+use crate::sub_agent::SubAgent;
+use crate::types::action::Stamp;
+use crate::types::approval::ApprovalRequired;
+use crate::types::failure;
+use crate::types::resolution::Resolution;
+use turntree_core::message::ToolCall;
+use turntree_upp::UppError;
+
+/// A call in doubt and where its state is.
+struct CallInDoubt {
+    /// The keys of the sub-agents' sessions that contain the call, outermost first.
+    path: Vec<Box<str>>,
+    /// The index of the call in its response.
+    position: usize,
+    call: Arc<ToolCall>,
+}
+
+/// The unfinished run of a session or of a sub-agent's session.
+struct Level<'a> {
+    path: Vec<Box<str>>,
+    agent: Agent,
+    /// The tools of the run, with those of its toolsets, if they are known.
+    tools: Option<&'a Arc<[Tool]>>,
+    run: &'a RunState,
+    is_interrupted: bool,
+    sub_agents: &'a SubAgentStates,
+}
+
+impl Session {
+    /// Returns the calls in doubt that are not resolved: those of the session in call order, then those of its sub-agents.
+    /// Empty while a run is active.
+    pub fn in_doubt(&self) -> Vec<Arc<ToolCall>> {
+        let state = self.shared.state();
+        if state.running.is_some() {
+            return Vec::new();
+        }
+        calls_of(&self.calls_in_doubt(&state))
+    }
+
+    /// Says what happened to a call in doubt, or that it is to be repeated. If several calls have this id, the first
+    /// unresolved one is resolved. Nothing runs before [`Self::resume`]. [`Self::save`] saves the resolution.
+    ///
+    /// # Errors
+    /// [`SessionError::RunActive`], [`SessionError::NotInDoubt`] and [`SessionError::AlreadyDecided`].
+    pub fn resolve(&self, call_id: &str, resolution: Resolution) -> Result<(), SessionError> {
+        let mut state = self.shared.state();
+        if state.running.is_some() {
+            return Err(SessionError::RunActive { id: Arc::clone(self.id()) });
+        }
+        let in_doubt = self.calls_in_doubt(&state);
+        let Some(found) = in_doubt.iter().find(|found| found.call.tool_call_id == call_id) else {
+            let (call_id, session) = (call_id.to_owned(), Arc::clone(self.id()));
+            let run = state.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
+            let resolved = run.map(RunState::resolved_calls).unwrap_or_default();
+            return Err(if resolved.iter().any(|call| call.tool_call_id == call_id) {
+                SessionError::AlreadyDecided { call_id, session }
+            } else {
+                SessionError::NotInDoubt { call_id, session, in_doubt: calls_of(&in_doubt) }
+            });
+        };
+        let CallInDoubt { path, position, .. } = found;
+        let SessionState { unfinished, sub_agents, .. } = &mut *state;
+        let run = match path.split_first() {
+            None => unfinished.as_mut().and_then(|unfinished| unfinished.run.as_mut()),
+            Some((first, inner)) => sub_agents.get_mut(first).and_then(|session| run_at(session, inner)),
+        };
+        if let Some(run) = run {
+            run.resolve(*position, resolution);
+        }
+        state.updated_at = self.shared.clock.now();
+        Ok(())
+    }
+
+    /// Asks the toolsets of the agent before a run with open calls is resumed: their tools say whether calls can be
+    /// repeated.
+    pub(super) async fn ask_toolsets(
+        &self,
+        machine: &mut Machine,
+        driver: &mut Driver,
+        cancellation: Option<&CancellationToken>,
+    ) -> Result<(), SessionError> {
+        if driver.ports.toolsets.is_none() || machine.state().open_calls().is_empty() {
+            return Ok(());
+        }
+        let token = cancellation.map_or_else(CancellationToken::new, CancellationToken::child_token);
+        // A toolset that was dropped before it has returned may still work elsewhere.
+        let guard = token.clone().drop_guard();
+        let asked = Box::pin(driver.ask_toolsets(machine, &token));
+        let tools = match select(pin!(token.cancelled()), asked).await {
+            Either::Left(_) => return Err(UppError::cancelled(driver.model.provider()).into()),
+            Either::Right((tools, _)) => tools.map_err(UppError::from)?,
+        };
+        guard.disarm();
+        self.shared.state().tools = Some(Arc::clone(&tools));
+        driver.tools = tools;
+        driver.config.has_current_tools = true;
+        Ok(())
+    }
+
+    /// Returns the error of a run that cannot be resumed because calls are in doubt.
+    pub(super) fn check_in_doubt(&self, machine: &Machine, driver: &Driver) -> Result<(), SessionError> {
+        let calls = calls_of(&self.calls_in_doubt(&self.shared.state()));
+        if calls.is_empty() {
+            return Ok(());
+        }
+        let required = ApprovalRequired { calls, is_in_doubt: true, session_id: Some(Arc::clone(self.id())) };
+        let provider = driver.model.provider();
+        let error = UppError::invalid_request(provider, required.to_string()).with_cause(required);
+        let stamp = Stamp { id: driver.host.ids().string(), at: driver.host.clock().now() };
+        Err(SessionError::Run(match machine.turn_in_doubt(stamp) {
+            Ok(turn) => failure::attach(error, turn),
+            Err(_) => error,
+        }))
+    }
+
+    /// Returns the calls in doubt, also while a run is starting.
+    fn calls_in_doubt(&self, state: &SessionState) -> Vec<CallInDoubt> {
+        let mut levels = VecDeque::new();
+        let agent = self.agent.clone();
+        let outermost = Level::of(Vec::new(), agent, state.unfinished.as_ref(), &state.sub_agents);
+        levels.extend(outermost.map(|level| Level { tools: state.tools.as_ref(), ..level }));
+        let mut found = Vec::new();
+        while let Some(level) = levels.pop_front() {
+            let open = level.run.open_calls();
+            found.extend(open.iter().filter(|open| level.is_in_doubt(open)).map(|open| CallInDoubt {
+                path: level.path.clone(),
+                position: open.position,
+                call: Arc::clone(&open.call),
+            }));
+            level.push_sub_agents(&open, &mut levels);
+        }
+        found
+    }
+
+    /// Returns the calls in doubt and the resolved calls whose resolution has not been carried out.
+    pub(super) fn open_doubts(&self, state: &SessionState) -> (Vec<Arc<ToolCall>>, Vec<Arc<ToolCall>>) {
+        let run = state.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
+        (calls_of(&self.calls_in_doubt(state)), run.map(RunState::resolved_calls).unwrap_or_default())
+    }
+}
+
+impl<'a> Level<'a> {
+    fn of(
+        path: Vec<Box<str>>,
+        agent: Agent,
+        unfinished: Option<&'a UnfinishedRun>,
+        sub_agents: &'a SubAgentStates,
+    ) -> Option<Self> {
+        let unfinished = unfinished?;
+        let (run, is_interrupted) = (unfinished.run.as_ref()?, unfinished.active);
+        Some(Self { path, agent, tools: None, run, is_interrupted, sub_agents })
+    }
+
+    fn tool(&self, call: &OpenCall) -> Option<&Tool> {
+        let tools = self.tools.unwrap_or_else(|| self.agent.tools());
+        tools.iter().find(|tool| tool.definition.name == call.call.tool_name)
+    }
+
+    fn is_in_doubt(&self, call: &OpenCall) -> bool {
+        if !self.is_interrupted || call.has_failed {
+            return false;
+        }
+        // A tool that the agent no longer has cannot say that it is idempotent.
+        self.tool(call).is_none_or(|tool| {
+            let has_started = call.is_approved || !tool.requires_approval;
+            has_started && !tool.idempotent && tool.agent.is_none()
+        })
+    }
+
+    /// Adds the sessions of the sub-agents that the open calls continue.
+    fn push_sub_agents(&self, open: &[OpenCall], levels: &mut VecDeque<Self>) {
+        let Some(message) = self.run.open_response() else { return };
+        for (key, session) in self.sub_agents.iter() {
+            let calls_it = |open: &&OpenCall| is_of_call(session, &message.id, &open.call.tool_call_id);
+            let agent = open.iter().find(calls_it).and_then(|open| self.tool(open)).and_then(|tool| {
+                let agent: &dyn Any = &**tool.agent.as_ref()?;
+                Some(agent.downcast_ref::<SubAgent>()?.agent().clone())
+            });
+            let (Some(agent), Some(unfinished)) = (agent, &session.unfinished) else { continue };
+            let path = self.path.iter().cloned().chain([key.into()]).collect();
+            levels.extend(Level::of(path, agent, Some(unfinished), &unfinished.sub_agents));
+        }
+    }
+}
+
+fn calls_of(in_doubt: &[CallInDoubt]) -> Vec<Arc<ToolCall>> {
+    in_doubt.iter().map(|found| Arc::clone(&found.call)).collect()
+}
+
+/// Returns the run of the sub-agent's session at `path` inside `session`.
+fn run_at<'a>(session: &'a mut Arc<SessionSnapshot>, path: &[Box<str>]) -> Option<&'a mut RunState> {
+    let mut unfinished = Arc::make_mut(session).unfinished.as_mut()?;
+    for key in path {
+        unfinished = Arc::make_mut(unfinished.sub_agents.get_mut(key)?).unfinished.as_mut()?;
+    }
+    unfinished.run.as_mut()
+}

@@ -1,0 +1,90 @@
+//! What a session costs as it grows: memory after a load, CPU time and bytes of a turn. A binary of its own: it measures the
+//! whole process.
+
+#![cfg(test)]
+#![cfg(target_os = "linux")]
+
+mod allocator;
+mod support;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use support::{Stored, Turns};
+
+/// The tests measure the process, so one runs at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Compares the allocated bytes of a session that runs turns with those of the same session after a load.
+fn assert_loaded_is_as_small(stored: &Stored, turns: usize, kind: Turns) {
+    let before = allocator::allocated();
+    let live = stored.run(turns, kind);
+    let of_live = allocator::allocated() - before;
+    drop(live);
+
+    let before = allocator::allocated();
+    let loaded = stored.load();
+    let of_loaded = allocator::allocated() - before;
+    assert!(loaded.tree().snapshot().history().len() >= 2 * turns);
+    drop(loaded);
+
+    println!("{turns} turns, {kind:?}: {of_live} bytes live, {of_loaded} bytes loaded");
+    // The collections of both have spare room, at different moments of their growth.
+    assert!(of_loaded * 100 <= of_live * 115, "{of_live} bytes live, {of_loaded} bytes loaded");
+}
+
+#[test]
+fn a_loaded_session_takes_as_much_memory_as_the_live_one() {
+    let _alone = alone();
+    // The first session fills caches of the process.
+    Stored::new().run(10, Turns::Text);
+    for (turns, kind) in [(100, Turns::Text), (2_000, Turns::Text), (50, Turns::Tools)] {
+        assert_loaded_is_as_small(&Stored::new(), turns, kind);
+    }
+}
+
+/// What some turns cost.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    /// CPU time of all threads.
+    nanoseconds: u64,
+    /// Bytes passed to `write`.
+    bytes: u64,
+}
+
+fn cost_of(turns: impl FnOnce()) -> Cost {
+    let (nanoseconds, bytes) = (support::cpu_time(), support::written());
+    turns();
+    Cost { nanoseconds: support::cpu_time() - nanoseconds, bytes: support::written() - bytes }
+}
+
+#[test]
+fn a_turn_costs_the_same_after_3000_turns() {
+    const TURNS: usize = 50;
+    let _alone = alone();
+    let stored = Stored::new();
+    let long = stored.run(3_000, Turns::Text);
+
+    // In turns: other programs slow both.
+    let costs = (0..8).map(|_| {
+        let other = Stored::new();
+        let short = other.run(TURNS, Turns::Text);
+        let short = cost_of(|| other.continue_with(&short, TURNS, Turns::Text));
+        (short, cost_of(|| stored.continue_with(&long, TURNS, Turns::Text)))
+    });
+    let costs: Vec<(Cost, Cost)> = costs.collect();
+
+    for (unit, limit, value) in [
+        // 2 000 turns cost less than 2.3 times 1 000 turns.
+        ("ns", 130, (|cost| cost.nanoseconds) as fn(&Cost) -> u64),
+        ("B", 110, |cost: &Cost| cost.bytes),
+    ] {
+        // The least: other programs and the checkpoints of the database only add to it.
+        let short = costs.iter().map(|(short, _)| value(short)).min().unwrap();
+        let long = costs.iter().map(|(_, long)| value(long)).min().unwrap();
+        println!("{TURNS} turns: {short} {unit} at the start, {long} {unit} after 3000");
+        assert!(long * 100 <= short * limit, "{short} {unit} at the start, {long} {unit} after 3000 turns");
+    }
+}

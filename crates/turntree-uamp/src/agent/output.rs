@@ -1,0 +1,188 @@
+//! Events of an agent as output of a response.
+//!
+//! Spec: UAMP-1.0 §6.6, §6.13
+
+use turntree_agents::host::progress::TOOL_EXECUTION_PROGRESS;
+use turntree_agents::types::{AgentStreamEvent, SubAgentEvent, UapData, UapEvent, approval_required};
+use turntree_core::message::event::Delta;
+use turntree_core::message::{ContentBlock, StreamEvent, TokenUsage, Turn};
+use turntree_upp::{ErrorCode as UppErrorCode, UppError};
+
+use super::client_tools::ClientTools;
+use super::messages::item_from_block;
+use super::usage::usage_from_upp;
+use crate::event::Progress;
+use crate::session::{AgentOutput, ToolOutcome};
+use crate::types::{ErrorCode, ErrorDetails, Number, ProgressTarget, ToolCall};
+
+/// Translates the events of one run.
+#[derive(Debug)]
+pub(super) struct OutputTranslator {
+    client_tools: ClientTools,
+    /// The sum of the usage that was reported.
+    reported: TokenUsage,
+    /// True if the answer has a structure: models then send its text a second time, as pieces of the structured output.
+    is_structured: bool,
+}
+
+impl OutputTranslator {
+    pub(super) fn new(client_tools: ClientTools, is_structured: bool) -> Self {
+        Self { client_tools, reported: TokenUsage::default(), is_structured }
+    }
+
+    /// The output of an event; `None` for events that clients do not see.
+    pub(super) fn translate(&mut self, event: AgentStreamEvent) -> Option<AgentOutput> {
+        match event {
+            AgentStreamEvent::Upp(event) => self.of_model(event),
+            AgentStreamEvent::Uap(event) => self.of_agent(event),
+            AgentStreamEvent::SubAgent(event) => of_sub_agent(*event),
+        }
+    }
+
+    fn of_model(&mut self, event: StreamEvent) -> Option<AgentOutput> {
+        Some(match event.delta {
+            Delta::Text(_) if self.is_structured => return None,
+            Delta::Text(delta) | Delta::Object(delta) => AgentOutput::Text(delta.text),
+            Delta::Reasoning(delta) => AgentOutput::Thinking(delta.text),
+            Delta::Audio(delta) => AgentOutput::Audio(delta.data.to_base64()),
+            Delta::ToolCall(delta) => AgentOutput::ToolCallFragment(ToolCall {
+                id: delta.tool_call_id.to_string(),
+                name: delta.tool_name.to_string(),
+                arguments: delta.arguments_json,
+                ..ToolCall::default()
+            }),
+            Delta::ToolExecutionStart(start) => {
+                if self.client_tools.contains(&start.tool_name) {
+                    return None;
+                }
+                AgentOutput::Progress(Box::new(Progress {
+                    target: ProgressTarget::Tool,
+                    target_id: Some(start.tool_call_id),
+                    stage: Some("start".to_owned()),
+                    message: Some(start.tool_name),
+                    ..Progress::default()
+                }))
+            }
+            Delta::ToolExecutionEnd(end) => {
+                if self.client_tools.contains(&end.tool_name) {
+                    return None;
+                }
+                AgentOutput::ServerToolResult(ToolOutcome {
+                    call_id: end.tool_call_id,
+                    result: end.result.get().to_owned(),
+                    is_error: end.is_error,
+                })
+            }
+            Delta::Unknown { kind, delta } if &*kind == TOOL_EXECUTION_PROGRESS => {
+                let call_id = delta.get("toolCallId")?.as_string()?;
+                let report = delta.get("progress")?;
+                let text = report.as_string().unwrap_or_else(|| report.get().to_owned());
+                AgentOutput::ToolProgress { call_id, text }
+            }
+            _ => return None,
+        })
+    }
+
+    fn of_agent(&mut self, event: UapEvent) -> Option<AgentOutput> {
+        let progress = |stage: &str, message: Option<String>| {
+            AgentOutput::Progress(Box::new(Progress {
+                target: ProgressTarget::Response,
+                stage: Some(stage.to_owned()),
+                message,
+                step: Some(u64::from(event.step).into()),
+                ..Progress::default()
+            }))
+        };
+        Some(match event.data {
+            UapData::StepStart(_) => progress("step", None),
+            UapData::StepEnd(end) => {
+                add(&mut self.reported, &end.usage);
+                AgentOutput::Usage(Box::new(usage_from_upp(&end.usage)))
+            }
+            UapData::Checkpoint(made) => progress("checkpoint", Some(made.checkpoint_id)),
+            _ => return None,
+        })
+    }
+
+    /// The output at the end of a run: media, usage that no step has reported, and the end.
+    pub(super) fn finish(&self, turn: &Turn) -> Vec<AgentOutput> {
+        let blocks = turn
+            .messages
+            .iter()
+            .filter(|message| message.kind() == turntree_core::message::MessageKind::Assistant);
+        let media = blocks.flat_map(|message| message.content()).filter(|block| is_media(block));
+        let mut outputs: Vec<AgentOutput> =
+            media.filter_map(item_from_block).map(|item| AgentOutput::Item(Box::new(item))).collect();
+        let rest = TokenUsage {
+            input_tokens: turn.usage.input_tokens.saturating_sub(self.reported.input_tokens),
+            output_tokens: turn.usage.output_tokens.saturating_sub(self.reported.output_tokens),
+            total_tokens: turn.usage.total_tokens.saturating_sub(self.reported.total_tokens),
+            cache_read_tokens: turn.usage.cache_read_tokens.saturating_sub(self.reported.cache_read_tokens),
+            ..TokenUsage::default()
+        };
+        if rest.input_tokens > 0 || rest.output_tokens > 0 {
+            outputs.push(AgentOutput::Usage(Box::new(usage_from_upp(&rest))));
+        }
+        outputs.push(AgentOutput::Done);
+        outputs
+    }
+}
+
+fn add(sum: &mut TokenUsage, more: &TokenUsage) {
+    sum.input_tokens = sum.input_tokens.saturating_add(more.input_tokens);
+    sum.output_tokens = sum.output_tokens.saturating_add(more.output_tokens);
+    sum.total_tokens = sum.total_tokens.saturating_add(more.total_tokens);
+    sum.cache_read_tokens = sum.cache_read_tokens.saturating_add(more.cache_read_tokens);
+}
+
+const fn is_media(block: &ContentBlock) -> bool {
+    !matches!(block, ContentBlock::Text(_) | ContentBlock::Reasoning(_) | ContentBlock::Unknown(_))
+}
+
+/// Text and reasoning of a sub-agent are progress of the call that runs it.
+fn of_sub_agent(event: SubAgentEvent) -> Option<AgentOutput> {
+    let SubAgentEvent { run, event } = event;
+    let AgentStreamEvent::Upp(event) = event else { return None };
+    let (Delta::Text(delta) | Delta::Reasoning(delta)) = event.delta else { return None };
+    Some(AgentOutput::ToolProgress { call_id: run.tool_call_id.to_string(), text: delta.text })
+}
+
+/// The error of a run, without details that only the operator may see.
+pub(super) fn error_of(error: &UppError) -> ErrorDetails {
+    let code = match error.code {
+        UppErrorCode::RateLimited | UppErrorCode::QuotaExceeded => ErrorCode::RateLimitExceeded,
+        UppErrorCode::Timeout => ErrorCode::Timeout,
+        UppErrorCode::NetworkError => ErrorCode::AgentOffline,
+        _ => ErrorCode::GenerationError,
+    };
+    let mut details = ErrorDetails::new(code, error.message.clone());
+    let mut more = serde_json::Map::new();
+    more.insert("code".to_owned(), error.code.as_str().into());
+    if let Some(seconds) = error.retry_after.and_then(Number::from_f64) {
+        more.insert("retry_after".to_owned(), serde_json::json!(seconds));
+    }
+    if let Some(required) = approval_required(error) {
+        let calls: Vec<ToolCall> = required.calls.iter().map(|call| tool_call(call)).collect();
+        more.insert(PENDING.to_owned(), serde_json::json!(calls));
+    }
+    details.details = turntree_core::json::RawJson::from_value(&more).ok();
+    details
+}
+
+/// The member of an error's details with the calls that wait for approval.
+const PENDING: &str = "pending_approvals";
+
+fn tool_call(call: &turntree_core::message::ToolCall) -> ToolCall {
+    ToolCall {
+        id: call.tool_call_id.clone(),
+        name: call.tool_name.clone(),
+        arguments: call.arguments.get().to_owned(),
+        ..ToolCall::default()
+    }
+}
+
+/// The calls that a run waits for, if the error is that they need approval. The session of the run can decide and resume.
+pub fn pending_approvals(error: &ErrorDetails) -> Vec<ToolCall> {
+    let details = error.details.as_ref().and_then(turntree_core::json::RawObject::from_raw);
+    details.and_then(|details| details.get(PENDING)?.to().ok()).unwrap_or_default()
+}

@@ -1,0 +1,315 @@
+//! Works on tasks: one run of the agent for each message.
+//!
+//! The work is a task of the runtime: it continues without its client. What it has done is stored before readers see that
+//! it has ended.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, Either, select};
+use tokio::sync::Semaphore;
+use turntree_agents::Session;
+use turntree_agents::types::Verdict;
+use turntree_core::message::Message as UppMessage;
+use turntree_core::runtime;
+use turntree_server::Principal;
+
+use super::error::{A2aError, ErrorKind};
+use super::live::LiveTask;
+use super::model::{StreamEvent, TaskState};
+use super::push;
+use super::store::TaskStore;
+use crate::agent::{AgentRun, ConversationError, RunInput, RunOptions, RunRequest, ServedAgent};
+use crate::service::Site;
+use crate::session::AgentOutput;
+use crate::types::{ErrorCode, ErrorDetails};
+
+/// How often a server writes the task that it works on, so that others see that it has not crashed.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(20);
+
+/// How many tasks a server works on at the same time.
+const MAX_LIVE: usize = 10_000;
+
+/// What the agent must do.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Answer messages of the client.
+    Answer(Vec<UppMessage>),
+    /// Continue after decisions on calls.
+    Decide(Vec<(String, Verdict)>),
+}
+
+/// Everything that the work on a task needs.
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    pub(super) site: Arc<Site>,
+    pub(super) agent: Arc<ServedAgent>,
+    pub(super) principal: Option<Principal>,
+    pub(super) store: TaskStore,
+    pub(super) allow_private_webhooks: bool,
+}
+
+/// The tasks that the server works on. Work on one conversation is done one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Workshop {
+    live: Mutex<HashMap<String, Arc<LiveTask>>>,
+    conversations: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+impl Workshop {
+    /// The task that the server works on or has just worked on.
+    pub(super) fn find(&self, task_id: &str) -> Option<Arc<LiveTask>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).get(task_id).cloned()
+    }
+
+    /// Whether there is room for one more task.
+    pub(super) fn check_room(&self) -> Result<(), A2aError> {
+        let count = self.live.lock().unwrap_or_else(PoisonError::into_inner).len();
+        if count < MAX_LIVE {
+            return Ok(());
+        }
+        Err(A2aError::new(ErrorKind::Internal, "the server works on too many tasks; try again later"))
+    }
+
+    /// The turn of a conversation.
+    fn turns(&self, conversation: String) -> Arc<Semaphore> {
+        let mut conversations = self.conversations.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turns) = conversations.get(&conversation).and_then(Weak::upgrade) {
+            return turns;
+        }
+        if conversations.len() >= MAX_LIVE {
+            conversations.retain(|_, turns| turns.strong_count() > 0);
+        }
+        let turns = Arc::new(Semaphore::new(1));
+        conversations.insert(conversation, Arc::downgrade(&turns));
+        turns
+    }
+
+    /// Begins to work on a stored task.
+    pub(super) fn start(self: &Arc<Self>, job: Job, live: &Arc<LiveTask>, step: Step, version: u64) {
+        let task = live.task();
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(task.id.clone(), Arc::clone(live));
+        let turns = self.turns(format!("{} {}", job.store.scope(), task.context_id));
+        let (workshop, live) = (Arc::clone(self), Arc::clone(live));
+        let keep = job.site.options.resume_window;
+        let work = async move {
+            let mut work = Work { job, live: Arc::clone(&live), version };
+            let turn = match select(pin!(turns.acquire_owned()), pin!(live.cancellation.cancelled())).await {
+                Either::Left((permit, _)) => Some(permit),
+                Either::Right(_) => None,
+            };
+            if turn.is_some() {
+                work.perform(step).await;
+            } else {
+                work.finish_cancelled().await;
+            }
+            drop(turn);
+            // Readers that have lost their connection read the end.
+            runtime::sleep(keep).await;
+            workshop.forget(&task.id, &live);
+        };
+        runtime::spawn(work).detach();
+    }
+
+    fn forget(&self, task_id: &str, live: &Arc<LiveTask>) {
+        let mut tasks = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.get(task_id).is_some_and(|found| Arc::ptr_eq(found, live)) {
+            tasks.remove(task_id);
+        }
+    }
+
+    /// Cancels all work, when the server shuts down.
+    pub(super) fn shutdown(&self) {
+        for live in self.live.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            live.cancellation.cancel();
+        }
+    }
+}
+
+/// The time until the next heartbeat.
+type Beat = BoxFuture<'static, ()>;
+
+/// What the work waits for.
+enum Happening {
+    Output(Option<AgentOutput>),
+    Cancelled,
+    Beat,
+}
+
+/// The work on one task.
+struct Work {
+    job: Job,
+    live: Arc<LiveTask>,
+    version: u64,
+}
+
+impl Work {
+    async fn perform(&mut self, step: Step) {
+        let now = self.job.site.clock.now();
+        let working = self.live.change(|machine| machine.begin(now));
+        if !self.store().await {
+            return;
+        }
+        self.announce(working, false).await;
+        let run = match self.open(step).await {
+            Ok(run) => run,
+            Err(error) => {
+                log::error!("A2A: the conversation of a task cannot be opened: {error}");
+                let details = ErrorDetails::new(ErrorCode::InternalError, error.to_string());
+                self.finish(AgentOutput::Failed(Box::new(details))).await;
+                return;
+            }
+        };
+        self.follow(run).await;
+    }
+
+    /// Opens the conversation and starts the run.
+    async fn open(&self, step: Step) -> Result<AgentRun, ConversationError> {
+        let Job { site, agent, principal, .. } = &self.job;
+        let context_id = self.live.task().context_id;
+        let session = site.conversations.open(agent.agent(), principal.as_ref(), &context_id).await?;
+        let input = match step {
+            Step::Answer(messages) => {
+                discard_unfinished(&session)?;
+                let input = site.conversations.append(&session, messages, false)?;
+                RunInput::Session { session, input }
+            }
+            Step::Decide(decisions) => {
+                for (call_id, verdict) in decisions {
+                    session.decide(&call_id, verdict, None)?;
+                }
+                RunInput::Resume { session }
+            }
+        };
+        let options = RunOptions::default();
+        Ok(AgentRun::start(RunRequest { agent: Arc::clone(agent), input, options }))
+    }
+
+    /// Reads the run until its end.
+    async fn follow(&mut self, mut run: AgentRun) {
+        let mut beat: Beat = Box::pin(runtime::sleep(HEARTBEAT));
+        let mut cancelled = false;
+        loop {
+            match self.wait(&mut run, &mut beat, cancelled).await {
+                Happening::Cancelled => {
+                    cancelled = true;
+                    run.control().cancel();
+                }
+                Happening::Beat => {
+                    beat = Box::pin(runtime::sleep(HEARTBEAT));
+                    if !self.store().await {
+                        return;
+                    }
+                }
+                Happening::Output(None) => break,
+                Happening::Output(Some(last @ (AgentOutput::Done | AgentOutput::Failed(_)))) => {
+                    // The run ends after it has saved the session.
+                    while run.next().await.is_some() {}
+                    self.finish(last).await;
+                    return;
+                }
+                Happening::Output(Some(output)) => {
+                    let now = self.job.site.clock.now();
+                    let events = self.live.change(|machine| machine.push(output, now));
+                    self.live.publish(events, false);
+                }
+            }
+        }
+        self.finish_cancelled().await;
+    }
+
+    /// Waits for the run, for the client who cancels it, or for the next heartbeat.
+    async fn wait(&self, run: &mut AgentRun, beat: &mut Beat, was_cancelled: bool) -> Happening {
+        let cancelled = async {
+            if was_cancelled {
+                pending::<()>().await;
+            }
+            self.live.cancellation.cancelled().await;
+        };
+        match select(pin!(run.next()), select(pin!(cancelled), beat)).await {
+            Either::Left((output, _)) => Happening::Output(output),
+            Either::Right((Either::Left(_), _)) => Happening::Cancelled,
+            Either::Right((Either::Right(_), _)) => Happening::Beat,
+        }
+    }
+
+    async fn finish(&mut self, last: AgentOutput) {
+        let now = self.job.site.clock.now();
+        let events = self.live.change(|machine| machine.push(last, now));
+        if self.store().await {
+            for event in events {
+                self.announce(event, true).await;
+            }
+        }
+    }
+
+    async fn finish_cancelled(&mut self) {
+        let now = self.job.site.clock.now();
+        let event = self.live.change(|machine| machine.cancel(now));
+        if self.store().await {
+            self.announce(event, true).await;
+        }
+    }
+
+    /// Stores the task. Returns false if the work must end: another server has changed the task, or the store failed.
+    async fn store(&mut self) -> bool {
+        let now = self.job.site.clock.now();
+        let task = self.live.task();
+        match self.job.store.update(&task, self.version, now).await {
+            Ok(true) => {
+                self.version += 1;
+                true
+            }
+            Ok(false) => {
+                if let Ok(Some((stored, _))) = self.job.store.load(&task.id, now).await {
+                    let event = self.live.change(|machine| machine.adopt(stored.task));
+                    self.live.publish([event], true);
+                } else {
+                    self.live.publish([], true);
+                }
+                false
+            }
+            Err(error) => {
+                let details = ErrorDetails::new(ErrorCode::InternalError, error.message);
+                let event = self.live.change(|machine| machine.fail(&details, now));
+                self.live.publish([event], true);
+                false
+            }
+        }
+    }
+
+    /// Tells readers and webhooks a change of state.
+    async fn announce(&self, event: StreamEvent, ended: bool) {
+        let task = self.live.task();
+        self.live.publish([event.clone()], ended);
+        let now = self.job.site.clock.now();
+        match self.job.store.configs(&task.id, now).await {
+            Ok(configs) if configs.is_empty() => {}
+            Ok(configs) => {
+                let allow_private = self.job.allow_private_webhooks;
+                push::notify(configs, &event, &StreamEvent::Task(task), allow_private);
+            }
+            Err(error) => log::warn!("A2A: the webhooks of the task {} cannot be read: {error}", task.id),
+        }
+    }
+}
+
+/// A new message replaces a run that has failed. Calls that wait for approval belong to another task: they are kept, and
+/// the session refuses the message.
+fn discard_unfinished(session: &Session) -> Result<(), ConversationError> {
+    if session.pending().is_empty() && session.in_doubt().is_empty() {
+        session.discard()?;
+    }
+    Ok(())
+}
+
+/// The state of a stored task. A task whose server has crashed has failed.
+pub(super) fn state_now(state: TaskState, alive_at: i64, now: i64) -> TaskState {
+    let silent = now.saturating_sub(alive_at);
+    let limit = i64::try_from(HEARTBEAT.as_micros()).unwrap_or(i64::MAX).saturating_mul(3);
+    let is_open = matches!(state, TaskState::Submitted | TaskState::Working);
+    if is_open && silent > limit { TaskState::Failed } else { state }
+}

@@ -1,0 +1,149 @@
+//! The sessions of a server.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::log::EventLog;
+use crate::event::{ClientEvent, ServerEvent};
+use crate::types::ErrorCode;
+
+/// Ids of events that are remembered, so that an event that is sent again has no effect.
+const REMEMBERED: usize = 256;
+
+/// What a session is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// An event of the client.
+    Event(ClientEvent),
+    /// An event of the client with a new token, which expires at this time.
+    Renew(ClientEvent, Option<i64>),
+    /// The client has connected again, with a token that expires at this time.
+    Announce(Option<i64>, oneshot::Sender<Vec<ServerEvent>>),
+    /// An event of another session of the chat.
+    Broadcast(ServerEvent),
+    /// The client's request is refused.
+    Refuse(ErrorCode, String, Option<String>),
+    /// End without an event when all responses have ended. The answer comes when all commands before are done.
+    EndWhenIdle(oneshot::Sender<()>),
+    /// End now.
+    End(&'static str),
+}
+
+/// A session that runs. Cloning is cheap.
+#[derive(Debug)]
+pub(super) struct SessionHandle {
+    /// The id.
+    pub id: Arc<str>,
+    /// The principal who created it.
+    pub principal: Option<Arc<str>>,
+    /// The chat.
+    pub chat: Option<Arc<str>>,
+    /// The events.
+    pub log: Arc<EventLog>,
+    /// To the session.
+    pub commands: mpsc::Sender<Command>,
+    /// The event that created the session, and the last events.
+    pub event_ids: Mutex<Vec<String>>,
+}
+
+impl SessionHandle {
+    /// Gives the session a command. Returns false if the session has ended, or if too many commands wait.
+    pub(super) fn send(&self, command: Command) -> bool {
+        self.commands.try_send(command).is_ok()
+    }
+
+    /// Remembers the id of an event. Returns false if it is remembered already.
+    pub(super) fn is_new(&self, event_id: &str) -> bool {
+        let mut ids = self.event_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        if ids.iter().any(|id| id == event_id) {
+            return false;
+        }
+        if ids.len() >= REMEMBERED {
+            ids.remove(0);
+        }
+        ids.push(event_id.to_owned());
+        true
+    }
+
+    /// Whether this principal may use the session.
+    pub(super) fn belongs_to(&self, principal: Option<&str>) -> bool {
+        self.principal.as_deref() == principal
+    }
+}
+
+/// Why a session cannot be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotAdded {
+    /// The id is in use.
+    Exists,
+    /// The server has too many sessions.
+    Full,
+}
+
+/// The sessions of a server.
+#[derive(Debug, Default)]
+pub(super) struct SessionTable {
+    sessions: Mutex<HashMap<Arc<str>, Arc<SessionHandle>>>,
+}
+
+impl SessionTable {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<SessionHandle>>> {
+        // Each operation leaves the map consistent.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a session.
+    pub(super) fn add(&self, handle: &Arc<SessionHandle>, limit: usize) -> Result<(), NotAdded> {
+        let mut sessions = self.sessions();
+        if sessions.len() >= limit {
+            return Err(NotAdded::Full);
+        }
+        match sessions.entry(Arc::clone(&handle.id)) {
+            Entry::Occupied(_) => Err(NotAdded::Exists),
+            Entry::Vacant(entry) => {
+                entry.insert(Arc::clone(handle));
+                Ok(())
+            }
+        }
+    }
+
+    /// The session of a principal with this id.
+    pub(super) fn get(&self, id: &str, principal: Option<&str>) -> Option<Arc<SessionHandle>> {
+        self.sessions().get(id).filter(|session| session.belongs_to(principal)).cloned()
+    }
+
+    /// Removes a session.
+    pub(super) fn remove(&self, id: &str) {
+        self.sessions().remove(id);
+    }
+
+    /// The number of sessions.
+    pub(super) fn len(&self) -> usize {
+        self.sessions().len()
+    }
+
+    /// Sends an event to the other sessions of a chat.
+    pub(super) fn broadcast(&self, from: &SessionHandle, event: &ServerEvent) {
+        if from.chat.is_none() {
+            return;
+        }
+        let sessions = self.sessions();
+        let others = sessions.values().filter(|other| {
+            other.chat == from.chat && other.principal == from.principal && other.id != from.id
+        });
+        for other in others {
+            // A session that is too busy misses that somebody types.
+            other.send(Command::Broadcast(event.clone()));
+        }
+    }
+
+    /// Ends all sessions.
+    pub(super) fn end_all(&self) {
+        for session in self.sessions().values() {
+            session.send(Command::End("shutdown"));
+        }
+    }
+}

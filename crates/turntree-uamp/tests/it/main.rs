@@ -1,0 +1,20 @@
+//! The tests of the crate: events and types, their JSON Schemas, and sessions.
+
+#![cfg(test)]
+
+mod a2a;
+mod ag_ui;
+mod agent;
+mod client;
+mod events;
+mod laws;
+mod mutations;
+mod openai;
+mod realtime;
+mod schemas;
+mod service;
+mod session;
+mod signature;
+mod types;
+mod vectors;
+mod wire;

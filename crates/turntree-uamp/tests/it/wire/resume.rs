@@ -1,0 +1,129 @@
+//! Sessions outlive their connections.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use turntree_core::message::MessageKind;
+use turntree_uamp::service::Site;
+use turntree_uamp::wires::uamp::UampLimits;
+use turntree_upp::providers::scripted::Reply;
+
+use super::{Socket, agent, calls_locate, eventually, last_seq, locate, service, service_with, text_of};
+use crate::service::site_of;
+
+fn resume(session: &str, after_seq: u64) -> Value {
+    json!({"type": "session.create", "session": {"extensions": {"uamp": {
+        "resume": {"session_id": session, "after_seq": after_seq}}}}})
+}
+
+#[tokio::test]
+async fn a_response_continues_without_its_client_and_is_replayed() {
+    let hosted = service_with(vec![calls_locate(), Reply::from("In Rome"), calls_locate()]);
+    let mut socket = Socket::open(&hosted.service, "/uamp").await;
+    let session = socket.create(json!({"session": {"tools": [locate()]}})).await;
+    socket.ask(&session, "where").await;
+    let seen = socket.until("response.created").await;
+    drop(socket);
+
+    let mut socket = Socket::open(&hosted.service, "/uamp").await;
+    socket.send(resume(&session, last_seq(&seen))).await;
+    let created = socket.event().await;
+    assert_eq!((&created["type"], &created["resumed"]), (&json!("session.created"), &json!(true)));
+    assert_eq!((created.get("seq"), &created["session_id"]), (None, &json!(session)));
+    let events = socket.until("tool.call").await;
+    let seqs: Vec<u64> = events.iter().filter_map(|event| event["seq"].as_u64()).collect();
+    assert_eq!(seqs.first(), Some(&(last_seq(&seen) + 1)));
+    assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seqs:?}");
+    let call_id = events.last().unwrap()["call_id"].clone();
+    socket.send(json!({"type": "tool.result", "call_id": call_id, "result": "1"})).await;
+    assert_eq!(text_of(&socket.until("response.done").await), "In Rome");
+
+    socket.ask(&session, "again").await;
+    let seen = socket.until("tool.call").await;
+    drop(socket);
+    let mut socket = Socket::open(&hosted.service, "/uamp").await;
+    socket.send(resume(&session, 2)).await;
+    socket.send(json!({"type": "ping", "event_id": "p"})).await;
+    // The answer to a ping follows what is replayed.
+    let replayed = socket.until("pong").await;
+    assert!(last_seq(&replayed) >= last_seq(&seen));
+    socket.send(json!({"type": "response.cancel", "session_id": session})).await;
+    socket.until("response.cancelled").await;
+}
+
+#[tokio::test]
+async fn a_newer_connection_takes_the_session_over() {
+    let hosted = service_with(vec![Reply::from("hello")]);
+    let (mut first, mut second) =
+        (Socket::open(&hosted.service, "/ws").await, Socket::open(&hosted.service, "/ws").await);
+    let session = first.create(json!({})).await;
+    second.send(resume(&session, 2)).await;
+    second.until("capabilities").await;
+    second.ask(&session, "hi").await;
+    assert_eq!(text_of(&second.until("response.done").await), "hello");
+    first.send(json!({"type": "ping"})).await;
+    assert_eq!(first.event().await["type"], "pong");
+}
+
+#[tokio::test]
+async fn a_session_without_a_client_ends_after_the_resume_window() {
+    let mut site: Site = site_of([agent("guide", vec![calls_locate()]).0]);
+    site.options.resume_window = Duration::from_millis(50);
+    let hosted = service(site, UampLimits::default());
+    let mut socket = Socket::open(&hosted.service, "/ws").await;
+    let session = socket.create(json!({"session": {"tools": [locate()]}})).await;
+    socket.ask(&session, "where").await;
+    socket.until("tool.call").await;
+    assert_eq!(hosted.wire.session_count(), 1);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(hosted.wire.session_count(), 1, "a connected session stays");
+    drop(socket);
+
+    eventually(|| hosted.wire.session_count() == 0).await;
+}
+
+#[tokio::test]
+async fn events_that_were_dropped_cannot_be_replayed() {
+    let limits = UampLimits { log_bytes: 1000, ..UampLimits::default() };
+    let hosted = service(site_of([agent("guide", vec![Reply::from("a b c d e f g h i j k")]).0]), limits);
+    let mut socket = Socket::open(&hosted.service, "/ws").await;
+    let session = socket.create(json!({})).await;
+    socket.ask(&session, "hi").await;
+    let events = socket.until("response.done").await;
+    drop(socket);
+
+    let mut socket = Socket::open(&hosted.service, "/ws").await;
+    socket.send(resume(&session, 1)).await;
+    let error = socket.event().await;
+    assert_eq!(error["error"]["details"]["reason"], "events_dropped");
+    assert_eq!(error["error"]["details"]["last_seq"], last_seq(&events));
+    socket.send(resume(&session, last_seq(&events))).await;
+    socket.until("session.created").await;
+}
+
+#[tokio::test]
+async fn another_server_takes_over_a_session_from_the_store() {
+    let site = site_of([agent("guide", vec![Reply::from("Hello Ada")]).0]);
+    let conversations = site.conversations.clone();
+    let first = service(site, UampLimits::default());
+    let mut socket = Socket::open(&first.service, "/ws").await;
+    let session = socket.create(json!({})).await;
+    socket.ask(&session, "I am Ada").await;
+    let seen = socket.until("response.done").await;
+
+    let (guide, model) = agent("guide", vec![Reply::from("You are Ada")]);
+    let mut site = site_of([guide]);
+    site.conversations = conversations;
+    let second = service(site, UampLimits::default());
+    let mut socket = Socket::open(&second.service, "/ws").await;
+    socket.send(resume("unknown", 1)).await;
+    assert_eq!(socket.event().await["error"]["code"], "session_not_found");
+    socket.send(resume(&session, last_seq(&seen))).await;
+    let created = socket.until("capabilities").await.remove(0);
+    assert_eq!((&created["resumed"], &created["seq"]), (&json!(true), &json!(last_seq(&seen) + 1)));
+    socket.ask(&session, "Who am I?").await;
+    assert_eq!(text_of(&socket.until("response.done").await), "You are Ada");
+    let requests = model.requests();
+    let users = requests[0].messages.iter().filter(|message| message.kind() == MessageKind::User);
+    assert_eq!(users.count(), 2);
+}

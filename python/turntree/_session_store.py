@@ -1,0 +1,64 @@
+"""Where and when a session is saved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from turntree.exceptions import CorruptDataError
+from turntree.store import Store, from_url, memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from turntree.store import PersistenceAdapter
+
+    SaveInterval = Literal["turn", "step", "tool"]
+
+
+def store_of(persistence: PersistenceAdapter | str | None) -> PersistenceAdapter:
+    """Return the store for the option `persistence`."""
+    if persistence is None:
+        return memory()
+    if isinstance(persistence, str):
+        return from_url(persistence)
+    missing = [name for name in ("save", "load", "delete") if not callable(getattr(persistence, name, None))]
+    if missing:
+        message = (
+            f"persistence must be the URL of a store or have the methods save, load and delete; {missing[0]} is missing"
+        )
+        raise TypeError(message)
+    return persistence
+
+
+def save_interval_of(
+    persistence: PersistenceAdapter | str | None, interval: SaveInterval | None
+) -> SaveInterval | None:
+    """Return the save interval; None if the caller gave no store."""
+    if interval not in (None, "turn", "step", "tool"):
+        message = f'save_interval must be "turn", "step" or "tool", not {interval!r}'
+        raise ValueError(message)
+    if persistence is None:
+        return None
+    return interval or _default_save_interval(persistence)
+
+
+def _default_save_interval(store: PersistenceAdapter | str) -> SaveInterval:
+    """Return "tool" for a store that saves only what is new, and "turn" for one that saves the whole session."""
+    return "tool" if isinstance(store, (str, Store)) else "turn"
+
+
+async def call_store(method: Callable[..., Any], key: str) -> str | None:
+    """Call a method of a store; a sync method runs in a thread, since it may block."""
+    import asyncio
+    import inspect
+
+    if inspect.iscoroutinefunction(method):
+        answer = await method(key)
+    else:
+        answer = await asyncio.to_thread(method, key)
+        if inspect.isawaitable(answer):
+            answer = await cast("Any", answer)
+    if answer is not None and not isinstance(answer, (str, bytes)):
+        message = f"load must return a str or None, not {type(answer).__name__}"
+        raise CorruptDataError(message)
+    return cast("str | None", answer)

@@ -1,0 +1,100 @@
+"""Toolsets: objects whose tools can change between the steps of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
+
+from turntree.upp._tools import Tool, as_tool
+from turntree.upp.native._tool import NativeTool
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable
+
+    from turntree import _core
+
+
+@runtime_checkable
+class Toolset(Protocol):
+    """A source of tools that can change between the steps of a run: any object with a method `tools`.
+
+    An optional attribute ``name`` names the toolset in errors; the default is the name of its class. One toolset may
+    serve several runs at the same time. The agent does not enter or leave a toolset that is a context manager: enter it
+    before the run and leave it afterwards.
+    """
+
+    def tools(self, context: _core.ToolsetContext, /) -> Iterable[Any] | Awaitable[Iterable[Any]]:
+        """Return the tools that the run has now; sync or async.
+
+        The run calls it before each model call, and calls all toolsets of the agent at the same time. The model can
+        call the tools that were returned for that call. A sync method runs on the event loop and must return quickly.
+
+        Args:
+            context: The run.
+
+        Returns:
+            Tools, plain functions and agents, as for ``tools=`` of an agent. Names must be unique among all tools of
+            the agent.
+        """
+        ...
+
+
+def is_toolset(value: object) -> TypeGuard[Toolset]:
+    """Return True for an object with a method `tools`. The `tools` of an agent is not a method."""
+    if isinstance(value, (Tool, NativeTool, type)):
+        return False
+    return callable(getattr(value, "tools", None))
+
+
+def separated(tools: Iterable[Any]) -> tuple[list[Tool[..., Any]], list[Toolset]]:
+    """Separate the option ``tools=`` into tools and toolsets.
+
+    Raises:
+        TypeError: An item is neither, or `tools` is one tool instead of a list.
+        ValueError: Two tools have one name.
+    """
+    if isinstance(tools, (str, bytes)) or not hasattr(tools, "__iter__"):
+        name = getattr(tools, "name", None) or getattr(tools, "__name__", None) or type(tools).__name__
+        message = f"tools must be a list; write tools=[{name}]"
+        raise TypeError(message)
+    own: list[Tool[..., Any]] = []
+    toolsets: list[Toolset] = []
+    for item in tools:
+        if is_toolset(item):
+            toolsets.append(item)
+        else:
+            own.append(as_tool(item))
+    names: set[str] = set()
+    for tool in own:
+        if tool.name in names:
+            message = f"two tools are named '{tool.name}'; names of tools must differ: rename one with @tool(name=…)"
+            raise ValueError(message)
+        names.add(tool.name)
+    return own, toolsets
+
+
+def name_of(toolset: Toolset) -> str:
+    """Return the name of a toolset for errors."""
+    name = getattr(toolset, "name", None)
+    return name if isinstance(name, str) and name else type(toolset).__name__
+
+
+def tools_of(name: str, returned: Any) -> list[Tool[..., Any]]:
+    """Convert what a toolset has returned. Called by the Rust core.
+
+    Raises:
+        TypeError: It is not an iterable of tools.
+    """
+    if isinstance(returned, (str, bytes)) or not hasattr(returned, "__iter__"):
+        message = f"tools of toolset {name!r} must return a list of tools, not {type(returned).__name__}"
+        raise TypeError(message)
+    tools: list[Tool[..., Any]] = []
+    for index, item in enumerate(returned):
+        if is_toolset(item):
+            message = f"tools of toolset {name!r} returned a toolset at index {index}; return its tools"
+            raise TypeError(message)
+        try:
+            tools.append(as_tool(item))
+        except TypeError as error:
+            message = f"tools of toolset {name!r} returned {type(item).__name__} at index {index}: {error}"
+            raise TypeError(message) from error
+    return tools

@@ -1,0 +1,28 @@
+"""Tools: the names that a function needs to become a tool, in one place.
+
+    from turntree.tools import tool
+
+
+    @tool
+    def weather(city: str) -> str:
+        "Return the weather in a city."
+        return "sunny"
+
+`tool` and `Tool` are those of `turntree.upp`, the others those of `turntree`.
+"""
+
+from __future__ import annotations
+
+from turntree import ToolContext, Toolset, ToolsetContext
+from turntree.upp import Tool, ToolCall, ToolExecution, ToolResult, tool
+
+__all__ = [
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolExecution",
+    "ToolResult",
+    "Toolset",
+    "ToolsetContext",
+    "tool",
+]

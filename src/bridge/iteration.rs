@@ -1,0 +1,67 @@
+//! [`EventIteration`] and [`SyncEventIteration`]: one loop over an event stream.
+//!
+//! Only the loop holds its iteration, and a task that awaits an event the awaitable. A `break`, an exception or a cancellation drops both, which stops the source of the
+//! stream although the application still holds the stream.
+
+use pyo3::prelude::*;
+
+use super::gc::garbage_collected;
+use super::stream::{NextEvents, PyEventStream, leave};
+
+/// The asynchronous iterator of one loop over a stream. Dropping it before the end stops the source.
+#[pyclass(frozen, weakref, name = "_EventIteration", module = "turntree._core")]
+pub(crate) struct EventIteration {
+    /// The awaitable that `__anext__` returns, the same each time. Its destructor leaves the stream.
+    next: Py<NextEvents>,
+}
+
+impl EventIteration {
+    pub(super) const fn new(next: Py<NextEvents>) -> Self {
+        Self { next }
+    }
+}
+
+#[pymethods]
+impl EventIteration {
+    fn __aiter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __anext__(&self, py: Python<'_>) -> PyResult<Py<NextEvents>> {
+        self.next.get().check_free()?;
+        Ok(self.next.clone_ref(py))
+    }
+}
+
+garbage_collected!(EventIteration: next);
+
+/// The iterator of one loop on the calling thread. Dropping it before the end stops the source.
+#[pyclass(frozen, weakref, name = "_SyncEventIteration", module = "turntree._core")]
+pub(crate) struct SyncEventIteration {
+    stream: Py<PyEventStream>,
+}
+
+impl SyncEventIteration {
+    pub(super) const fn new(stream: Py<PyEventStream>) -> Self {
+        Self { stream }
+    }
+}
+
+#[pymethods]
+impl SyncEventIteration {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.stream.get().wait_for_event(py)
+    }
+}
+
+impl Drop for SyncEventIteration {
+    fn drop(&mut self) {
+        leave(&self.stream);
+    }
+}
+
+garbage_collected!(SyncEventIteration: stream);

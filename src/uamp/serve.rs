@@ -1,0 +1,154 @@
+//! Agents as servers: `turntree.uamp.serve` and `asgi_app`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::host::PyAgentHost;
+use super::store::ServedStore;
+use crate::agents::agent_core::AgentCore;
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gc::GcRoots;
+use crate::error::value_error;
+use crate::server::ApplicationFactory;
+use crate::server::asgi::AsgiCore;
+use crate::server::authenticator::PyAuthenticator;
+use crate::server::event_loop::ServerLoop;
+use crate::server::native::{ServeOptions, ServerCore};
+use turntree_agents::Agent;
+use turntree_core::ids::RandomIds;
+use turntree_core::time::SystemClock;
+use turntree_server::Authenticator;
+use turntree_uamp::agent::{AgentRegistry, Conversations, RegistryError, ServedAgent};
+use turntree_uamp::service::{AgentService, ServiceOptions, Site};
+use turntree_uamp::signature::SigningKey;
+use turntree_uamp::wires;
+
+/// The settings that Python passes; the time is in seconds.
+#[derive(FromPyObject)]
+pub(crate) struct Settings {
+    #[pyo3(item)]
+    public_url: Option<String>,
+    #[pyo3(item)]
+    resume_window: f64,
+    #[pyo3(item)]
+    strict_openai: bool,
+    #[pyo3(item)]
+    signing_key: Option<String>,
+}
+
+impl Settings {
+    fn key(&self) -> PyResult<Option<Arc<SigningKey>>> {
+        let key = self.signing_key.as_deref().map(SigningKey::parse).transpose();
+        let key = key.map_err(|error| PyValueError::new_err(format!("signing_key: {error}")))?;
+        Ok(key.map(Arc::new))
+    }
+
+    fn options(self) -> PyResult<ServiceOptions> {
+        let window = self.resume_window;
+        let resume_window = Duration::try_from_secs_f64(window).map_err(|_| {
+            PyValueError::new_err(format!(
+                "resume_window must be a number of seconds, 0 or more, not {window}"
+            ))
+        })?;
+        let public_url = self.public_url.map(|url| url.trim_end_matches('/').into());
+        Ok(ServiceOptions { public_url, resume_window, strict_openai: self.strict_openai })
+    }
+}
+
+/// The agents of a service, its store and its settings.
+struct Served {
+    agents: Vec<Agent>,
+    /// The native halves of the agents, in their order, and the store if it is written in Python.
+    roots: GcRoots,
+    store: ServedStore,
+    options: ServiceOptions,
+    /// The function of the server's options, for tokens in the protocol.
+    auth: Option<Arc<PyCallback>>,
+    key: Option<Arc<SigningKey>>,
+}
+
+impl Served {
+    fn new(
+        agents: &Bound<'_, PyList>,
+        store: &Bound<'_, PyAny>,
+        settings: Settings,
+        server: &ServeOptions,
+    ) -> PyResult<Self> {
+        let cores: Vec<Bound<'_, AgentCore>> =
+            agents.iter().map(|core| Ok(core.cast_into::<AgentCore>()?)).collect::<PyResult<_>>()?;
+        let agents = cores.iter().map(|core| core.get().agent().clone()).collect();
+        let roots = GcRoots::new(cores.into_iter().map(|core| core.into_any().unbind()));
+        let store = ServedStore::new(store, &roots)?;
+        let key = settings.key()?;
+        Ok(Self { agents, roots, store, options: settings.options()?, auth: server.auth.clone(), key })
+    }
+
+    fn registry(&self, server_loop: &ServerLoop) -> Result<AgentRegistry, RegistryError> {
+        AgentRegistry::new(self.agents.iter().enumerate().map(|(index, agent)| {
+            let host = PyAgentHost::new(self.roots.clone(), index, server_loop.clone());
+            ServedAgent::new(agent.clone(), Arc::new(host))
+        }))
+    }
+
+    /// Makes the service whose agents run on a loop.
+    fn service(&self, server_loop: &ServerLoop) -> PyResult<AgentService> {
+        let (ids, clock) = (Arc::new(RandomIds), Arc::new(SystemClock));
+        let mut conversations = Conversations::new(self.store.on_loop(server_loop), ids, clock);
+        if let Some(engine) = self.store.engine() {
+            conversations = conversations.with_engine(Arc::clone(engine));
+        }
+        let mut site = Site::new(self.registry(server_loop).map_err(value_error)?, conversations);
+        site.options = self.options.clone();
+        site.signing_key.clone_from(&self.key);
+        site.authenticator = self.auth.as_ref().map(|auth| {
+            Arc::new(PyAuthenticator::new(Arc::clone(auth), server_loop.clone())) as Arc<dyn Authenticator>
+        });
+        Ok(AgentService::new(site, wires::all()))
+    }
+
+    /// What the garbage collector sees.
+    fn callbacks(&self) -> Callbacks {
+        Callbacks { roots: self.roots.clone(), ..Callbacks::default() }
+    }
+
+    fn factory(self) -> ApplicationFactory {
+        Box::new(move |server_loop| Ok(Arc::new(self.service(server_loop)?)))
+    }
+}
+
+/// A native server of agents.
+#[pyfunction]
+pub(crate) fn uamp_server(
+    agents: &Bound<'_, PyList>,
+    store: &Bound<'_, PyAny>,
+    settings: Settings,
+    host: String,
+    port: u16,
+    auth: Option<&Bound<'_, PyAny>>,
+    drain: Option<f64>,
+) -> PyResult<ServerCore> {
+    let options = ServeOptions::new(host, port, auth, None, drain)?;
+    let served = Served::new(agents, store, settings, &options)?;
+    // The errors of names are raised here, not when the server starts.
+    served.registry(&ServerLoop::Running).map_err(value_error)?;
+    let callbacks = served.callbacks();
+    Ok(ServerCore::new(served.factory(), options, callbacks))
+}
+
+/// An ASGI application of agents.
+#[pyfunction]
+pub(crate) fn uamp_asgi(
+    agents: &Bound<'_, PyList>,
+    store: &Bound<'_, PyAny>,
+    settings: Settings,
+    auth: Option<&Bound<'_, PyAny>>,
+) -> PyResult<AsgiCore> {
+    let options = ServeOptions::new(String::new(), 0, auth, None, None)?;
+    let served = Served::new(agents, store, settings, &options)?;
+    let callbacks = served.callbacks();
+    AsgiCore::outliving(&served.factory(), options, callbacks)
+}

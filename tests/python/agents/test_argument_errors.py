@@ -1,0 +1,157 @@
+"""Errors for the words of other libraries: each names what to write instead."""
+
+import inspect
+
+import pytest
+
+import turntree
+from turntree import Session, agent, session
+from turntree._argument_errors import AGENT, RUN
+from turntree.upp import AssistantMessage, Reply, Thread, UserMessage, llm, scripted, tool
+
+
+def model():
+    return scripted(["ok"])
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("instructions", "system="),
+        ("system_prompt", "system="),
+        ("output_type", "structure="),
+        ("response_model", "structure="),
+        ("llm", "model="),
+        ("temperature", 'params={"temperature": …}'),
+        ("handoffs", "tools="),
+        ("max_turns", "loop(max_iterations=…)"),
+        ("checkpointer", "turntree.session(agent, persistence=…)"),
+    ],
+)
+def test_options_of_other_libraries_are_explained(name, remedy):
+    with pytest.raises(TypeError) as error:
+        agent(model=model(), **{name: "x"})
+    assert str(error.value).startswith(f"agent() has no argument '{name}': ")
+    assert remedy in str(error.value)
+
+
+def test_unknown_options_list_the_known_ones():
+    with pytest.raises(
+        TypeError, match="agent\\(\\) has no argument 'modle': the arguments are cleanup_timeout, .*model, "
+    ):
+        agent(modle=model())
+    with pytest.raises(TypeError, match="llm\\(\\) has no argument 'instructions': .*system="):
+        llm(model=model(), instructions="x")
+    with pytest.raises(TypeError, match="session\\(\\) has no argument 'checkpointer': .*persistence="):
+        session(agent(model=model()), checkpointer="x")
+
+
+def test_arguments_by_position_are_explained():
+    with pytest.raises(TypeError, match="agent\\(\\) takes its arguments by name, such as model="):
+        agent(model())
+
+
+def test_explained_functions_keep_their_signatures():
+    assert "system" in inspect.signature(agent).parameters
+    assert agent.__name__ == "agent"
+    assert agent.__doc__
+
+
+def test_hints_name_no_real_argument():
+    assert not AGENT.keys() & inspect.signature(agent).parameters.keys()
+    assert not RUN.keys() & {"sub_agent_events", "concurrency"}
+
+
+async def test_options_of_runs_are_explained():
+    helper = agent(model=model())
+    with pytest.raises(TypeError, match=r"Agent.run\(\) has no argument 'message_history': the history comes first"):
+        await helper.run("x", message_history=[])
+    with pytest.raises(TypeError, match=r"Agent.run_sync\(\) has no argument 'prompt': .*run\(input\)"):
+        helper.run_sync(prompt="x")
+    with pytest.raises(TypeError, match=r"Agent.stream\(\) has no argument 'thread_id'"):
+        helper.stream("x", thread_id="t")
+    with pytest.raises(TypeError, match=r"Agent.stream_sync\(\) has no argument 'other': it is not an argument"):
+        helper.stream_sync("x", other="t")
+
+
+async def test_messages_of_other_libraries_are_explained():
+    helper = agent(model=model())
+    openai = [{"role": "user", "content": "hi"}]
+    with pytest.raises(TypeError, match=r"history\[0\] is a message in the form of OpenAI's API"):
+        await helper.run(openai, "x")
+    with pytest.raises(
+        TypeError, match=r"input\[0\] is a message in the form of OpenAI's API; write it as UserMessage"
+    ):
+        await helper.run(openai)
+    from pydantic_ai.messages import ModelRequest
+
+    with pytest.raises(TypeError, match=r"history\[0\] is a message of Pydantic AI; convert .*from_pydantic_ai"):
+        await helper.run([ModelRequest.user_text_prompt("hi")], "x")
+    turn = await helper.run([UserMessage("a"), AssistantMessage("b")], "x")
+    assert turn.text == "ok"
+
+
+async def test_swapped_arguments_are_explained():
+    with pytest.raises(TypeError, match="the history comes before the input"):
+        await agent(model=model()).run("x", Thread())
+
+
+@pytest.mark.parametrize("path", ["session.json", "/tmp/session", "./data/a.txt", "~/thread"])
+def test_a_path_instead_of_json_is_explained(path):
+    helper = agent(model=model())
+    for read in (Thread.from_json, lambda text: Session.from_json(text, helper)):
+        with pytest.raises(turntree.ValidationError, match="the path of a file, not JSON; read the file"):
+            read(path)
+
+
+async def test_a_missing_await_of_a_streamed_turn_is_explained():
+    stream = agent(model=model()).stream("x")
+    with pytest.raises(AttributeError, match=r"'text': await it first, as \(await stream\.turn\)\.text"):
+        _ = stream.turn.text
+    assert not hasattr(stream.turn, "__len__")
+    assert (await stream.turn).text == "ok"
+
+
+async def test_loops_of_the_wrong_kind_are_explained():
+    helper = agent(model=model())
+    with pytest.raises(TypeError, match="write `async for`, or use stream_sync"):
+        for _ in helper.stream("x"):  # type: ignore[attr-defined]
+            pass
+    with pytest.raises(TypeError, match="write `for`, or use stream"):
+        async for _ in helper.stream_sync("x"):  # type: ignore[attr-defined]
+            pass
+
+
+def test_wrong_tools_are_explained_when_the_agent_is_created():
+    @tool
+    def add(a: int) -> int:
+        "Add."
+        return a
+
+    class Tools:
+        def add(self) -> None: ...
+
+    with pytest.raises(TypeError, match=r"tools must be a list; write tools=\[add\]"):
+        agent(model=model(), tools=add)
+    with pytest.raises(TypeError, match="not the class Tools; pass an instance, or"):
+        agent(model=model(), tools=[Tools])
+    with pytest.raises(ValueError, match=r"two tools are named 'add'; .* @tool\(name=…\)"):
+        agent(model=model(), tools=[add, add])
+
+
+async def test_the_text_of_turns_and_streams():
+    helper = agent(model=scripted(["Hello you.", "Hello you.", "Hello you."]))
+    assert (await helper.run("hi")).text == "Hello you."
+    pieces = [piece async for piece in helper.stream("hi").text()]
+    assert "".join(pieces) == "Hello you."
+    assert len(pieces) > 1
+    assert "".join(helper.stream_sync("hi").text()) == "Hello you."
+
+
+async def test_leaving_the_text_of_a_stream_ends_the_run():
+    stream = agent(model=scripted([Reply("one two three four", pace=0.05)])).stream("hi")
+    async for _ in stream.text():
+        break
+    with pytest.raises(turntree.upp.UPPError) as error:
+        await stream.turn
+    assert error.value.code == "CANCELLED"

@@ -1,0 +1,83 @@
+"""Schemas from untrusted sources: their work is limited, and other threads run meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from turntree import agent
+from turntree.middleware import guardrails
+from turntree.upp import UPPError, scripted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """A schema in which each definition applies the next one twice."""
+    pairs = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(levels)}
+    return {
+        "type": "object",
+        "properties": {"x": {"$ref": "#/$defs/a0"}},
+        "$defs": {**pairs, f"a{levels}": {"type": "string"}},
+    }
+
+
+def longest_pause(work: Callable[[], object]) -> tuple[float, float]:
+    """The longest time in which another thread does not run while `work` runs, and the time of `work`."""
+    pauses, done = [0.0], threading.Event()
+
+    def count() -> None:
+        last = time.perf_counter()
+        while not done.is_set():
+            time.sleep(0.001)
+            now = time.perf_counter()
+            pauses.append(now - last)
+            last = now
+
+    other = threading.Thread(target=count)
+    other.start()
+    started = time.perf_counter()
+    try:
+        work()
+    finally:
+        took = time.perf_counter() - started
+        done.set()
+        other.join()
+    return max(pauses), took
+
+
+def test_a_schema_of_exponential_cost_is_refused_with_its_place() -> None:
+    with pytest.raises(UPPError, match=r"structure: /\$defs/a0: validation takes more than \d+ steps for every value"):
+        agent(model=scripted(['{"x": 1}']), structure=doubling(60)).run_sync("go")
+
+
+def test_other_threads_run_while_a_schema_is_compiled() -> None:
+    many = {f"d{n}": {"type": "object", "properties": {"y": {"type": "string"}}} for n in range(2_000)}
+    properties = {name: {"$ref": f"#/$defs/{name}"} for name in many}
+    helper = agent(model=scripted(["{}"]), structure={"type": "object", "properties": properties, "$defs": many})
+
+    pause, took = longest_pause(lambda: helper.run_sync("go"))
+
+    assert pause < max(took / 2, 0.05), (pause, took)
+
+
+def test_other_threads_run_while_a_value_is_validated() -> None:
+    helper = agent(model=scripted(['{"x": 1}'] * 8), structure=doubling(14))
+
+    def validate() -> None:
+        with pytest.raises(UPPError):
+            helper.run_sync("go")
+
+    validate()
+    pause, took = longest_pause(validate)
+
+    assert pause < max(took / 2, 0.05), (pause, took)
+
+
+def test_a_data_rule_of_exponential_cost_is_refused() -> None:
+    with pytest.raises(ValueError, match="validation takes more than"):
+        guardrails(output=doubling(60))

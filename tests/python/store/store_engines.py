@@ -1,0 +1,29 @@
+"""The engines of stores that are tested."""
+
+import os
+
+import pytest
+
+SERVERS = {"postgres": "TURNTREE_TEST_POSTGRES", "redis": "TURNTREE_TEST_REDIS"}
+
+
+def url_of(engine, folder, name):
+    if engine == "sqlite":
+        return f"sqlite:///{folder}/{name}.db"
+    if engine == "file":
+        return f"file://{folder}/{name}"
+    if engine == "memory":
+        return f"memory://{name}"
+    variable = SERVERS[engine]
+    url = os.environ.get(variable)
+    if url is None:
+        if os.environ.get("TURNTREE_REQUIRE_SERVICES"):
+            pytest.fail(f"{variable} is not set")
+        pytest.skip(f"NOT TESTED with {engine}: {variable} is not set")
+    name = "".join(letter if letter.isalnum() else "_" for letter in name).lower()[-50:]
+    separator = "&" if "?" in url else "?"
+    return f"{url}{separator}{'schema' if engine == 'postgres' else 'prefix'}=t_{name}_{os.getpid()}"
+
+
+def texts(sess):
+    return [message.text for message in sess.tree.history()]

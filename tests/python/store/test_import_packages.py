@@ -1,0 +1,71 @@
+"""Files that the installed LangGraph and OpenAI Agents SDK write are imported.
+
+The packages of `requirements/import-tests.txt` are installed once, in an environment below `target`.
+"""
+
+import hashlib
+import subprocess
+import sys
+
+import pytest
+from import_support import ROOT, SOURCES, drawn, needs_msgpack, texts
+
+from turntree import Session, agent, store
+from turntree.upp import scripted
+
+REQUIREMENTS = ROOT / "requirements" / "import-tests.txt"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A folder with files that the packages have written now."""
+    folder = tmp_path_factory.mktemp("sources")
+    program = [environment(), SOURCES / "make_sources.py", folder]
+    subprocess.run([str(part) for part in program], check=True, capture_output=True, text=True)
+    return folder
+
+
+def environment():
+    """The Python of an environment with the packages. Skips the test if they cannot be installed."""
+    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]
+    home = ROOT / "target" / "import-tests" / f"{digest}-py{sys.version_info.major}{sys.version_info.minor}"
+    python = home / "bin" / "python"
+    if not (home / ".ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], check=True)
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+        done = subprocess.run([*pip, "install", "-q", "-r", str(REQUIREMENTS)], capture_output=True, text=True)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+            pytest.skip(f"NOT TESTED with files that LangGraph and the OpenAI Agents SDK write now: {reason}")
+        (home / ".ready").touch()
+    return python
+
+
+def shape(report):
+    """What must be the same for the committed files and new ones."""
+    return {row.source.rpartition(".db")[2]: row[2:7] for row in report.sessions}
+
+
+@needs_msgpack
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["langgraph.db", "langgraph-changes.db", "openai.db", "openai-branches.db"])
+def test_files_of_the_real_packages_are_imported_like_the_committed_ones(written, name):
+    new, committed = store.memory(), store.memory()
+
+    report = new.import_from_sync(written / name)
+
+    assert shape(report) == shape(committed.import_from_sync(SOURCES / name))
+    assert new.check_sync() == []
+
+
+@needs_msgpack
+@pytest.mark.timeout(600)
+async def test_a_new_thread_of_langgraph_is_continued(written):
+    sessions = store.memory()
+    await sessions.import_from(written / "langgraph.db")
+
+    session = await Session.open(sessions, "shop", agent(model=scripted(["Sleep well."])))
+    await session.run("Thanks")
+
+    assert texts(session)[-1] == ("assistant", "Sleep well.")
+    assert [size for _, _, size in drawn(session)] == [6, 4]
