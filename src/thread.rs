@@ -252,8 +252,13 @@ pub(crate) fn history_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<His
     if let Ok(thread) = value.cast::<Thread>() {
         return Ok(Thread::of(thread)?.read()?.messages);
     }
-    let wrong =
-        || wrong_type(value, what, "a Thread or a list of messages (the history comes before the input)");
+    let wrong = || match what {
+        // Two arguments that are easily swapped.
+        "history" => {
+            wrong_type(value, what, "a Thread or a list of messages (the history comes before the input)")
+        }
+        _ => wrong_type(value, what, "a Thread or a list of messages"),
+    };
     // A text is iterable, and an empty one would be an empty history.
     if value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() {
         return Err(wrong());

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -72,16 +71,22 @@ SESSION: dict[str, str] = {
 }
 
 
+# Flags of code objects, as in `inspect.CO_VARARGS` and `inspect.CO_VARKEYWORDS`.
+_TAKES_POSITIONS = 0x04
+_TAKES_KEYWORDS = 0x08
+
+
 def explain_arguments(hints: Mapping[str, str]) -> Callable[[CallableT], CallableT]:
     """Decorate a function: an unknown keyword raises TypeError with what to write instead."""
 
     def decorate(function: CallableT) -> CallableT:
-        parameters = inspect.signature(function).parameters.values()
-        named = {item.name for item in parameters if item.kind in {item.KEYWORD_ONLY, item.POSITIONAL_OR_KEYWORD}}
+        # The code object tells all of it; `inspect` would be a third of the time of `import turntree`.
+        code = function.__code__
+        places = code.co_argcount
+        named = set(code.co_varnames[code.co_posonlyargcount : places + code.co_kwonlyargcount])
         known = sorted(named - {"self"})
-        takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters)
-        places = sum(item.kind in {item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD} for item in parameters)
-        takes_more = any(item.kind is item.VAR_POSITIONAL for item in parameters)
+        takes_any = bool(code.co_flags & _TAKES_KEYWORDS)
+        takes_more = bool(code.co_flags & _TAKES_POSITIONS)
 
         @functools.wraps(function)
         def checked(*arguments: Any, **options: Any) -> Any:
