@@ -49,6 +49,25 @@ def test_example_runs_offline(script):
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("script", "lines"),
+    [
+        ("research_assistant", ["ask_pilot: calls a tool", "Why ships wait"]),
+        ("coding_helper", ["write_file greet.py: approved", "print('Hello')  # tested"]),
+        ("chat_server", ["Question 1 was: Is the sea salty?", "Question 2 was: Why?"]),
+        ("batch_with_budget", ["{'good': 50, 'bad': 50, 'neutral': 50}, 50 over budget, 1200 tokens"]),
+        ("explore_branches", ["└─ plane · 6 messages · And by plane?  ← current"]),
+        ("crash_and_resume", ["found an unfinished run", "Seat 12A costs 43 euros.", "reservations: ['12A']"]),
+        ("from_pydantic_ai", ["equal objects come back: True", "At 18 degrees, a light jacket."]),
+        ("debate", ["The judge: tea, because tea has said more."]),
+    ],
+)
+def test_example_prints_what_it_shows(script, lines):
+    done = run(ROOT / "examples" / f"{script}.py")
+
+    assert set(lines) <= set(done.stdout.splitlines())
+
+
 def test_the_function_of_the_ray_example_converts_a_table(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "examples")
     ray_data = importlib.import_module("ray_data")
