@@ -1,6 +1,7 @@
 """Fixtures that every test may use."""
 
 import asyncio
+import gc
 import importlib.util
 import signal
 from collections.abc import Callable, Coroutine, Iterator
@@ -23,6 +24,12 @@ def pytest_report_header() -> str:
     """Print the path of the tested turntree: it must be the installed wheel."""
     spec = importlib.util.find_spec("turntree")
     return f"turntree: {spec.origin if spec else 'not installed, run make test'}"
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collection has made out of garbage collection: many tests collect, and each would walk all tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
