@@ -81,6 +81,7 @@ mod _core {
     };
     #[pymodule_export]
     use super::uamp::{
+        acp::AcpStdio,
         client::{UampClientCore, UampSessionCore, uamp_verify},
         serve::{uamp_asgi, uamp_server},
     };

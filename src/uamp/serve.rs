@@ -60,7 +60,7 @@ impl Settings {
 }
 
 /// The agents of a service, its store and its settings.
-struct Served {
+pub(super) struct Served {
     agents: Vec<Agent>,
     /// The native halves of the agents, in their order, and the store if it is written in Python.
     roots: GcRoots,
@@ -72,7 +72,7 @@ struct Served {
 }
 
 impl Served {
-    fn new(
+    pub(super) fn new(
         agents: &Bound<'_, PyList>,
         store: &Bound<'_, PyAny>,
         settings: Settings,
@@ -94,8 +94,13 @@ impl Served {
         }))
     }
 
-    /// Makes the service whose agents run on a loop.
-    fn service(&self, server_loop: &ServerLoop) -> PyResult<AgentService> {
+    /// The native halves of the agents.
+    pub(super) const fn roots(&self) -> &GcRoots {
+        &self.roots
+    }
+
+    /// What all wires share, for agents that run on a loop.
+    pub(super) fn site(&self, server_loop: &ServerLoop) -> PyResult<Site> {
         let (ids, clock) = (Arc::new(RandomIds), Arc::new(SystemClock));
         let mut conversations = Conversations::new(self.store.on_loop(server_loop), ids, clock);
         if let Some(engine) = self.store.engine() {
@@ -107,7 +112,12 @@ impl Served {
         site.authenticator = self.auth.as_ref().map(|auth| {
             Arc::new(PyAuthenticator::new(Arc::clone(auth), server_loop.clone())) as Arc<dyn Authenticator>
         });
-        Ok(AgentService::new(site, wires::all()))
+        Ok(site)
+    }
+
+    /// Makes the service whose agents run on a loop.
+    fn service(&self, server_loop: &ServerLoop) -> PyResult<AgentService> {
+        Ok(AgentService::new(self.site(server_loop)?, wires::all()))
     }
 
     /// What the garbage collector sees.

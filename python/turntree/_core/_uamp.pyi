@@ -24,6 +24,17 @@ def uamp_asgi(
     """An ASGI application of agents."""
 
 @final
+class AcpStdio:
+    """The standard streams of the process as streams of a protocol."""
+
+    def __new__(cls) -> AcpStdio: ...
+    def serve(self, agents: list[AgentCore], store: object, settings: Mapping[str, Any]) -> Coroutine[None]:
+        """Return a coroutine that serves the only agent of a list until the input ends, or until ``stop``."""
+
+    def stop(self) -> None:
+        """End the coroutine as if the input had ended. It may be called from any thread."""
+
+@final
 class UampClientCore:
     """The native half of ``turntree.uamp.Client``."""
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from turntree import _servables
 from turntree._agent import Agent
 from turntree._public_names import set_public_module
+from turntree.uamp._acp import acp_stdio
 from turntree.uamp._client import Client, Event, Response, Session, connect, verify
 from turntree.uamp._errors import UampError
 from turntree.uamp._serving import asgi_app, serve, serve_sync
@@ -25,6 +26,7 @@ __all__ = [
     "serve",
     "serve_sync",
     "asgi_app",
+    "acp_stdio",
     # clients
     "connect",
     "Client",

@@ -29,6 +29,6 @@ pub use client_tools::ClientTools;
 pub use conversations::{ConversationError, Conversations};
 pub use host::{AgentHost, AgentWork, HostUnavailable, RustHost};
 pub use messages::{ConvertedMessages, messages_to_upp};
-pub use output::pending_approvals;
+pub use output::{pending_approvals, plan_of};
 pub use registry::{AgentRegistry, RegistryError, ServedAgent};
 pub use run::{AgentRun, RunControl, RunInput, RunOptions, RunRequest};

@@ -2,8 +2,12 @@
 //!
 //! Spec: UAMP-1.0 §6.6, §6.13
 
+use turntree_agents::Session;
 use turntree_agents::host::progress::TOOL_EXECUTION_PROGRESS;
-use turntree_agents::types::{AgentStreamEvent, SubAgentEvent, UapData, UapEvent, approval_required};
+use turntree_agents::types::{
+    AgentStreamEvent, PlanStatus, PlanStep, SubAgentEvent, UapData, UapEvent, approval_required,
+};
+use turntree_core::json::RawJson;
 use turntree_core::message::event::Delta;
 use turntree_core::message::{ContentBlock, StreamEvent, TokenUsage, Turn};
 use turntree_upp::{ErrorCode as UppErrorCode, UppError};
@@ -167,6 +171,66 @@ pub(super) fn error_of(error: &UppError) -> ErrorDetails {
     }
     details.details = turntree_core::json::RawJson::from_value(&more).ok();
     details
+}
+
+/// The member of a report of progress with the plan of the run.
+const PLAN: &str = "plan";
+
+/// Reports the plans of a run when they change. Only runs of sessions have them.
+#[derive(Debug)]
+pub(super) struct PlanReporter {
+    session: Option<Session>,
+    reported: Vec<PlanStep>,
+}
+
+impl PlanReporter {
+    pub(super) const fn new(session: Option<Session>) -> Self {
+        Self { session, reported: Vec::new() }
+    }
+
+    /// The plan after an event, if it has changed. Plans change between the steps of a run.
+    pub(super) fn after(&mut self, event: &AgentStreamEvent) -> Option<AgentOutput> {
+        let is_boundary = matches!(
+            event,
+            AgentStreamEvent::Uap(UapEvent { data: UapData::StepStart(_) | UapData::StepEnd(_), .. })
+        );
+        let session = self.session.as_ref().filter(|_| is_boundary)?;
+        let steps = session.unfinished()?.state()?.plan?;
+        self.report(steps.into_iter().collect())
+    }
+
+    /// The plan at the end of a run that has succeeded.
+    pub(super) fn finish(&mut self) -> Option<AgentOutput> {
+        let mut steps = self.reported.clone();
+        for step in steps.iter_mut().filter(|step| step.status == PlanStatus::InProgress) {
+            step.status = PlanStatus::Completed;
+        }
+        self.report(steps)
+    }
+
+    fn report(&mut self, steps: Vec<PlanStep>) -> Option<AgentOutput> {
+        if steps == self.reported {
+            return None;
+        }
+        let ended = |step: &&PlanStep| matches!(step.status, PlanStatus::Completed | PlanStatus::Failed);
+        let (done, total) = (steps.iter().filter(ended).count() as u64, steps.len() as u64);
+        let mut progress = Progress {
+            target: ProgressTarget::Response,
+            stage: Some(PLAN.to_owned()),
+            step: Some(done.into()),
+            total_steps: Some(total.into()),
+            ..Progress::default()
+        };
+        progress.extra.insert(PLAN, RawJson::from_value(&steps).ok()?);
+        self.reported = steps;
+        Some(AgentOutput::Progress(Box::new(progress)))
+    }
+}
+
+/// The plan in a report of progress; `None` for other reports.
+pub fn plan_of(progress: &Progress) -> Option<Vec<PlanStep>> {
+    let is_plan = progress.stage.as_deref() == Some(PLAN);
+    progress.extra.get(PLAN).filter(|_| is_plan)?.to().ok()
 }
 
 /// The member of an error's details with the calls that wait for approval.

@@ -21,7 +21,7 @@ use turntree_upp::llm::Input;
 use turntree_upp::{System, UppError};
 
 use super::client_tools::ClientTools;
-use super::output::{OutputTranslator, error_of};
+use super::output::{OutputTranslator, PlanReporter, error_of};
 use super::registry::ServedAgent;
 use crate::session::{AgentOutput, ToolOutcome};
 use crate::types::{ErrorCode, ErrorDetails};
@@ -51,6 +51,16 @@ pub enum RunInput {
         /// The session.
         session: Session,
     },
+}
+
+impl RunInput {
+    /// The session of the run.
+    const fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Messages { .. } => None,
+            Self::Session { session, .. } | Self::Resume { session } => Some(session),
+        }
+    }
 }
 
 /// What one run has in addition to its agent.
@@ -247,6 +257,7 @@ impl Work {
             ..context
         };
         let failed = |error: &UppError| AgentOutput::Failed(Box::new(error_of(error)));
+        let mut plans = PlanReporter::new(input.session().cloned());
         let mut stream = match open(&agent, input, context) {
             Ok(stream) => stream,
             Err(error) => {
@@ -258,20 +269,21 @@ impl Work {
         let is_structured = agent.options().structure.is_some();
         let mut translator = OutputTranslator::new(control.client_tools.clone(), is_structured);
         while let Some(event) = stream.next().await {
-            let output = match event {
-                Ok(event) => translator.translate(event),
-                Err(error) => Some(failed(&error)),
+            let (plan, output) = match event {
+                Ok(event) => (plans.after(&event), translator.translate(event)),
+                Err(error) => (None, Some(failed(&error))),
             };
-            if let Some(output) = output
-                && outputs.send(output).await.is_err()
-            {
-                // The run ends with what it has.
-                control.cancel();
+            for output in plan.into_iter().chain(output) {
+                if outputs.send(output).await.is_err() {
+                    // The run ends with what it has.
+                    control.cancel();
+                }
             }
         }
         let last = match stream.turn().await {
             Ok(done) => {
-                let last = translator.finish(&done);
+                let mut last: Vec<AgentOutput> = plans.finish().into_iter().collect();
+                last.extend(translator.finish(&done));
                 // Set once: a run has one turn.
                 let _ = turn.set(done);
                 last

@@ -51,7 +51,7 @@ async fn stream(client: &TestClient, method: &str, params: Value) -> Vec<Value> 
     events_of(&response.text()).into_iter().map(|mut event| event["result"].take()).collect()
 }
 
-fn tool(name: &str) -> Tool {
+pub(crate) fn tool(name: &str) -> Tool {
     Tool::new(ToolDefinition {
         name: name.to_owned(),
         description: String::new(),
@@ -61,7 +61,7 @@ fn tool(name: &str) -> Tool {
     })
 }
 
-fn agent_with(replies: Vec<Reply>, tools: Vec<Tool>, host: Arc<dyn AgentHost>) -> ServedAgent {
+pub(crate) fn agent_with(replies: Vec<Reply>, tools: Vec<Tool>, host: Arc<dyn AgentHost>) -> ServedAgent {
     let options = AgentOptions {
         model: Some(Arc::new(Scripted::new(replies))),
         tools,
@@ -270,7 +270,7 @@ async fn a_failed_run_is_a_failed_task() {
 
 /// Asks for approval of every call.
 #[derive(Debug)]
-struct Asking;
+pub(crate) struct Asking;
 
 impl AgentHost for Asking {
     fn run(

@@ -3,6 +3,8 @@
 #![cfg(test)]
 
 mod a2a;
+mod acp;
+mod acp_http;
 mod ag_ui;
 mod agent;
 mod client;
