@@ -366,7 +366,7 @@ impl SubAgentRun {
 /// ==================  ============================================================================
 /// `type`              `data`
 /// ==================  ============================================================================
-/// ``step_start``      ``{"stepNumber"}``; ``"stepId"`` if the step has an id; ``"planStepId"`` with `plan`
+/// ``step_start``      ``{"stepNumber"}``; ``"stepId"`` if the step has an id; ``"planStepId"``, ``"plan"`` with `plan`
 /// ``step_end``        ``{"stepNumber", "usage"}`` and the ids; the usage of this step alone
 /// ``reasoning``       ``{"text"}``
 /// ``action``          ``{"toolCalls"}``: calls as dicts

@@ -114,6 +114,19 @@ async def test_plan_events_name_the_plan_steps():
     ]
 
 
+async def test_step_events_contain_the_plan_with_its_progress():
+    stream = agent(model=scripted(plan_script()), tools=[search], execution=plan()).stream("go")
+
+    plans = [event.uap.data["plan"] async for event in stream if event.uap and "step_" in event.uap.type]
+
+    assert [[step["status"] for step in steps] for steps in plans] == [
+        ["in_progress", "pending"],
+        ["completed", "pending"],
+        ["completed", "in_progress"],
+        ["completed", "completed"],
+    ]
+
+
 async def test_plan_schema_can_be_a_type():
     pydantic = pytest.importorskip("pydantic")
 

@@ -347,12 +347,13 @@ impl RunLoop<'_> {
         let data = match point {
             Notification::StepStart => {
                 let (step_id, plan_step_id) = (Some(Arc::clone(machine.step_id())), machine.plan_step_id());
-                UapData::StepStart(StepStart { step_number, step_id, plan_step_id, extra: Extra::new() })
+                let plan = machine.plan();
+                UapData::StepStart(StepStart { step_number, step_id, plan_step_id, plan, extra: Extra::new() })
             }
             Notification::StepEnd => {
                 let (step_id, plan_step_id) = (Some(Arc::clone(machine.step_id())), machine.plan_step_id());
-                let usage = machine.step_usage();
-                UapData::StepEnd(StepEnd { step_number, step_id, plan_step_id, usage, extra: Extra::new() })
+                let (plan, usage, extra) = (machine.plan(), machine.step_usage(), Extra::new());
+                UapData::StepEnd(StepEnd { step_number, step_id, plan_step_id, plan, usage, extra })
             }
             Notification::Reason => {
                 let text = machine.state().last_thought().to_owned();

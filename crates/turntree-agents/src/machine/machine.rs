@@ -14,6 +14,7 @@ use crate::types::action::{
     Action, ActionResult, Boundary, CallState, Notification, Stamp, ToolOutcome, ToolRound,
 };
 use crate::types::failure;
+use crate::types::plan_step::PlanStep;
 use turntree_core::json::{Extra, RawJson};
 use turntree_core::message::message::History;
 use turntree_core::message::{Body, Message, TokenUsage, ToolCall, ToolDefinition, ToolResult, Turn};
@@ -424,6 +425,11 @@ impl Machine {
     /// The id of the plan step that is being executed.
     pub fn plan_step_id(&self) -> Option<Arc<str>> {
         self.state.strategy.policy().plan_step().map(Into::into)
+    }
+
+    /// The plan, if the strategy makes plans.
+    pub fn plan(&self) -> Option<Vec<PlanStep>> {
+        self.state.strategy.policy().plan().map(|steps| steps.iter().cloned().collect())
     }
 
     /// The turn of the current step so far. `None` before its model has responded.

@@ -8,6 +8,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 
+use crate::types::plan_step::PlanStep;
 use turntree_core::json::tagged::CowStr;
 use turntree_core::json::{RawJson, RawObject, json_object};
 use turntree_core::message::{StreamEvent, TokenUsage, ToolCall, ToolResult};
@@ -76,6 +77,8 @@ json_object! {
         pub step_id: Option<Arc<str>> = "stepId",
         /// The id of the plan step that is executed, if the strategy makes plans.
         pub plan_step_id: Option<Arc<str>> = "planStepId",
+        /// The plan, if the strategy makes plans.
+        pub plan: Option<Vec<PlanStep>> = "plan",
     }
 }
 
@@ -89,6 +92,8 @@ json_object! {
         pub step_id: Option<Arc<str>> = "stepId",
         /// As in [`StepStart`].
         pub plan_step_id: Option<Arc<str>> = "planStepId",
+        /// As in [`StepStart`].
+        pub plan: Option<Vec<PlanStep>> = "plan",
         /// Token usage of this step.
         pub usage: TokenUsage = "usage", default,
     }

@@ -2,8 +2,8 @@
 //!
 //! Spec: UAMP-1.0 §6.6, §6.13
 
-use turntree_agents::Session;
 use turntree_agents::host::progress::TOOL_EXECUTION_PROGRESS;
+use turntree_agents::types::event::{StepEnd, StepStart};
 use turntree_agents::types::{
     AgentStreamEvent, PlanStatus, PlanStep, SubAgentEvent, UapData, UapEvent, approval_required,
 };
@@ -176,27 +176,20 @@ pub(super) fn error_of(error: &UppError) -> ErrorDetails {
 /// The member of a report of progress with the plan of the run.
 const PLAN: &str = "plan";
 
-/// Reports the plans of a run when they change. Only runs of sessions have them.
-#[derive(Debug)]
+/// Reports the plan of a run when it changes.
+#[derive(Debug, Default)]
 pub(super) struct PlanReporter {
-    session: Option<Session>,
     reported: Vec<PlanStep>,
 }
 
 impl PlanReporter {
-    pub(super) const fn new(session: Option<Session>) -> Self {
-        Self { session, reported: Vec::new() }
-    }
-
-    /// The plan after an event, if it has changed. Plans change between the steps of a run.
+    /// The plan in an event, if it has changed.
     pub(super) fn after(&mut self, event: &AgentStreamEvent) -> Option<AgentOutput> {
-        let is_boundary = matches!(
-            event,
-            AgentStreamEvent::Uap(UapEvent { data: UapData::StepStart(_) | UapData::StepEnd(_), .. })
-        );
-        let session = self.session.as_ref().filter(|_| is_boundary)?;
-        let steps = session.unfinished()?.state()?.plan?;
-        self.report(steps.into_iter().collect())
+        let AgentStreamEvent::Uap(UapEvent { data, .. }) = event else { return None };
+        let (UapData::StepStart(StepStart { plan, .. }) | UapData::StepEnd(StepEnd { plan, .. })) = data else {
+            return None;
+        };
+        self.report(plan.clone()?)
     }
 
     /// The plan at the end of a run that has succeeded.

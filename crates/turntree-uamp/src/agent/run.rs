@@ -53,16 +53,6 @@ pub enum RunInput {
     },
 }
 
-impl RunInput {
-    /// The session of the run.
-    const fn session(&self) -> Option<&Session> {
-        match self {
-            Self::Messages { .. } => None,
-            Self::Session { session, .. } | Self::Resume { session } => Some(session),
-        }
-    }
-}
-
 /// What one run has in addition to its agent.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
@@ -257,7 +247,7 @@ impl Work {
             ..context
         };
         let failed = |error: &UppError| AgentOutput::Failed(Box::new(error_of(error)));
-        let mut plans = PlanReporter::new(input.session().cloned());
+        let mut plans = PlanReporter::default();
         let mut stream = match open(&agent, input, context) {
             Ok(stream) => stream,
             Err(error) => {

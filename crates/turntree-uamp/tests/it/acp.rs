@@ -459,6 +459,7 @@ async fn a_plan_is_shown_and_its_entries_are_completed() {
     let (before, answer) = peer.prompt(&session, "do it").await;
 
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    assert_eq!(text_of(&before, "agent_message_chunk"), "lookedacted");
     let plans = updates(&before, "plan");
     let statuses = |plan: &Value| -> Vec<String> {
         let entries = plan["entries"].as_array().unwrap();

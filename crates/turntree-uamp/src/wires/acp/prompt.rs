@@ -51,7 +51,8 @@ impl Prompt {
         session: Arc<OpenSession>,
         cancellation: CancellationToken,
     ) -> Self {
-        Self { shared, session, cancellation, updates: Updates::default() }
+        let updates = Updates::new(shared.agent.agent());
+        Self { shared, session, cancellation, updates }
     }
 
     /// Runs until the turn ends.

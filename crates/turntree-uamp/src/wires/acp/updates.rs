@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use turntree_agents::types::{PlanStatus, PlanStep};
+use turntree_agents::{Agent, Strategy};
 use turntree_core::message::message::Body;
 use turntree_core::message::{ContentBlock, Message};
 
@@ -22,6 +23,9 @@ pub struct Updates {
     /// The calls that the client knows.
     calls: HashMap<String, Call>,
     usage: UsageStats,
+    /// True if the strategy of the agent makes plans. Their text is not an answer: it is sent as a plan.
+    makes_plans: bool,
+    is_in_step: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -31,9 +35,16 @@ struct Call {
 }
 
 impl Updates {
+    /// The updates of prompts to an agent.
+    pub fn new(agent: &Agent) -> Self {
+        let makes_plans = matches!(agent.options().effective_strategy(), Strategy::Plan(_));
+        Self { makes_plans, ..Self::default() }
+    }
+
     /// The updates of a piece of output.
     pub fn push(&mut self, output: AgentOutput) -> Vec<Value> {
         match output {
+            AgentOutput::Text(_) if self.makes_plans && !self.is_in_step => Vec::new(),
             AgentOutput::Text(text) | AgentOutput::Transcript(text) => {
                 chunk("agent_message_chunk", &text).into_iter().collect()
             }
@@ -50,6 +61,8 @@ impl Updates {
                     .collect()
             }
             AgentOutput::Usage(usage) => {
+                // A step has ended.
+                self.is_in_step = false;
                 self.usage.add(&usage);
                 Vec::new()
             }
@@ -104,6 +117,9 @@ impl Updates {
     fn reported(&mut self, progress: &Progress) -> Vec<Value> {
         if let Some(steps) = plan_of(progress) {
             return vec![plan(&steps)];
+        }
+        if progress.stage.as_deref() == Some("step") {
+            self.is_in_step = true;
         }
         let is_start = progress.target == ProgressTarget::Tool && progress.stage.as_deref() == Some("start");
         let Some(call_id) = progress.target_id.as_deref().filter(|_| is_start) else { return Vec::new() };
