@@ -31,6 +31,9 @@ use turntree::thread_protocol::convert::vercel_ui::{
     ExportOptions, Sdk, SidecarLevel, UiImportOptions, UiStreamReader,
 };
 use turntree::uamp::session::{AgentOutput, Effect, SessionCore, SessionSettings};
+use turntree::uamp::wires::acp::content::{PromptBlock, message};
+use turntree::uamp::wires::acp::json_rpc::{self, Incoming};
+use turntree::uamp::wires::acp::updates;
 use turntree::uamp::{Capabilities, ClientEvent, EventLimits, ServerEvent, SessionConfig};
 use turntree::upp::dialect::{Dialect, Sources};
 use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
@@ -54,6 +57,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pydantic_ai_import", pydantic_ai_import),
     ("ui_stream", ui_stream),
     ("uamp_session", uamp_session),
+    ("acp_messages", acp_messages),
 ];
 
 /// A small limit, so that inputs exceed it.
@@ -481,4 +485,34 @@ pub fn uamp_session(bytes: &[u8]) {
         assert_eq!(ServerEvent::parse(&event.to_json(), &EventLimits::default()).unwrap(), event);
     }
     assert_eq!(open, 0);
+}
+
+/// Messages of an ACP client, one in each line: what is not a message is answered with an error that is one, a request is
+/// read again as it is written, and a prompt is a message that clients can show.
+pub fn acp_messages(bytes: &[u8]) {
+    let (ids, clock) = (CountingIds::default(), FixedClock(Timestamp::from_microseconds(0)));
+    for line in bytes.split(|byte| *byte == b'\n') {
+        match json_rpc::read(line) {
+            Err(malformed) => {
+                assert!(!malformed.to_string().is_empty());
+                let answer = json_rpc::read(malformed.response().as_bytes());
+                assert!(matches!(answer, Ok(Incoming::Response { outcome: Err(_), .. })));
+            }
+            Ok(Incoming::Request { id, method, params }) => {
+                if let (Some(number), true) = (id.as_u64(), params.is_object()) {
+                    let again = json_rpc::read(json_rpc::request(number, &method, &params).as_bytes());
+                    assert_eq!(again, Ok(Incoming::Request { id, method, params: params.clone() }));
+                }
+                let prompt = params.get("prompt").cloned().unwrap_or_default();
+                let Ok(blocks) = serde_json::from_value::<Vec<PromptBlock>>(prompt) else { continue };
+                let Ok(prompt) = message(blocks, &ids, &clock) else { continue };
+                for update in updates::replay(&prompt) {
+                    assert_eq!(update.get("sessionUpdate").unwrap(), "user_message_chunk");
+                }
+                let text = serde_json::to_string(&prompt).unwrap();
+                assert_eq!(serde_json::from_str::<Message>(&text).unwrap(), prompt);
+            }
+            Ok(_) => {}
+        }
+    }
 }

@@ -22,8 +22,8 @@ def add(commands: Any) -> None:
     acp: argparse.ArgumentParser = commands.add_parser(
         "acp",
         help="serve an agent to an editor over standard input and output",
-        description="Serves an agent by ACP, the Agent Client Protocol, until the editor closes standard input or sends "
-        "SIGTERM. What the agent prints goes to standard error.",
+        description="Serves an agent by ACP, the Agent Client Protocol, until the editor closes standard input or "
+        "sends SIGTERM. What the agent prints goes to standard error.",
         allow_abbrev=False,
     )
     acp.add_argument("agent", metavar="MODULE:AGENT", help="the agent, such as app.agents:helper")

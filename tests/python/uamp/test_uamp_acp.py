@@ -262,7 +262,7 @@ async def test_connections_over_http_need_the_token_of_their_principal(face: str
             assert (await connection.prompt(session_id=session, prompt=text("hi"))).stop_reason == "end_turn"
 
 
-PROGRAM = '''
+PROGRAM = """
 import sys
 
 print("printed while the module is imported")
@@ -286,7 +286,7 @@ def model():
 
 
 helper = agent(name="helper", model=model(), tools=[stock])
-'''
+"""
 
 
 @pytest.fixture
