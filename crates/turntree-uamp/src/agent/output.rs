@@ -186,7 +186,8 @@ impl PlanReporter {
     /// The plan in an event, if it has changed.
     pub(super) fn after(&mut self, event: &AgentStreamEvent) -> Option<AgentOutput> {
         let AgentStreamEvent::Uap(UapEvent { data, .. }) = event else { return None };
-        let (UapData::StepStart(StepStart { plan, .. }) | UapData::StepEnd(StepEnd { plan, .. })) = data else {
+        let (UapData::StepStart(StepStart { plan, .. }) | UapData::StepEnd(StepEnd { plan, .. })) = data
+        else {
             return None;
         };
         self.report(plan.clone()?)

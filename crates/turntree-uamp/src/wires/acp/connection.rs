@@ -229,7 +229,7 @@ impl Connection {
             "session/load" => self.open(json_rpc::params(params)?, Some(lane)).await?,
             "session/resume" => self.open(json_rpc::params(params)?, None).await?,
             "session/list" => self.list(&json_rpc::params(params)?).await?,
-            "session/close" => self.close_session(&json_rpc::params(params)?).await?,
+            "session/close" => self.close_session(&json_rpc::params(params)?)?,
             "session/prompt" => {
                 self.prompt(id, json_rpc::params(params)?)?;
                 return Ok(Answer::Later);
@@ -268,7 +268,7 @@ impl Connection {
         }
         let history = found.map(|session| session.tree().lock().history()).unwrap_or_default();
         if let Some(lane) = replayed_to {
-            for message in history.iter() {
+            for message in &history {
                 for update in updates::replay(message) {
                     let params = json!({ "sessionId": id, "update": update });
                     if !shared.send(lane, json_rpc::notification("session/update", &params)).await {
@@ -304,7 +304,7 @@ impl Connection {
     }
 
     /// Closes a session of the connection; its prompt is cancelled. The conversation stays in the store.
-    async fn close_session(&self, params: &SessionParams) -> Result<Value, RpcError> {
+    fn close_session(&self, params: &SessionParams) -> Result<Value, RpcError> {
         let session = lock(&self.shared.state).sessions.remove(&*params.session_id);
         let session = session.ok_or_else(|| unknown_session(&params.session_id))?;
         session.cancel();

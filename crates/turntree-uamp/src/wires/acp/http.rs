@@ -1,12 +1,13 @@
 //! Streamable HTTP: messages of the client by `POST`, those of the agent as server-sent events by `GET`.
 
 use std::collections::HashMap;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use futures_util::{Stream, StreamExt as _};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, header};
@@ -176,8 +177,8 @@ impl Connections {
     async fn expire(self: Arc<Self>, id: Arc<str>, connection: Arc<HttpConnection>, window: Duration) {
         loop {
             let before = connection.requests.load(Ordering::Relaxed);
-            runtime::sleep(window).await;
-            if !lock(&self.open).contains_key(&id) {
+            let (pause, closed) = (pin!(runtime::sleep(window)), connection.connection.closed());
+            if matches!(select(pause, pin!(closed)).await, Either::Right(_)) {
                 return;
             }
             let is_used = connection.readers.load(Ordering::Relaxed) > 0

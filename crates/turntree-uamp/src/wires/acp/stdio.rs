@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
+use futures_util::future::select;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use turntree_core::runtime;
@@ -49,16 +49,15 @@ pub async fn serve(
     // Detached: a read cannot be interrupted.
     runtime::spawn_blocking(move || read_lines(input, &sender)).detach();
     let writer = runtime::spawn_blocking(move || write_lines(output, messages));
-    loop {
-        let line = match select(pin!(lines.recv()), pin!(stop.cancelled())).await {
-            Either::Left((Some(line), _)) => line,
-            Either::Left((None, _)) | Either::Right(_) => break,
-        };
-        match line {
-            Line::Text(text) => connection.0.receive_bytes(&text).await,
-            Line::TooLong => connection.0.refuse(&Malformed::too_large()).await,
+    let taking = async {
+        while let Some(line) = lines.recv().await {
+            match line {
+                Line::Text(text) => connection.0.receive_bytes(&text).await,
+                Line::TooLong => connection.0.refuse(&Malformed::too_large()).await,
+            }
         }
-    }
+    };
+    drop(select(pin!(taking), pin!(stop.cancelled())).await);
     connection.0.close();
     connection.0.idle().await;
     drop(connection);
