@@ -348,7 +348,13 @@ impl RunLoop<'_> {
             Notification::StepStart => {
                 let (step_id, plan_step_id) = (Some(Arc::clone(machine.step_id())), machine.plan_step_id());
                 let plan = machine.plan();
-                UapData::StepStart(StepStart { step_number, step_id, plan_step_id, plan, extra: Extra::new() })
+                UapData::StepStart(StepStart {
+                    step_number,
+                    step_id,
+                    plan_step_id,
+                    plan,
+                    extra: Extra::new(),
+                })
             }
             Notification::StepEnd => {
                 let (step_id, plan_step_id) = (Some(Arc::clone(machine.step_id())), machine.plan_step_id());

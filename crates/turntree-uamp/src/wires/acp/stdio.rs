@@ -57,7 +57,7 @@ pub async fn serve(
             }
         }
     };
-    drop(select(pin!(taking), pin!(stop.cancelled())).await);
+    let _ended = select(pin!(taking), pin!(stop.cancelled())).await;
     connection.0.close();
     connection.0.idle().await;
     drop(connection);
