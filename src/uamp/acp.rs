@@ -16,8 +16,9 @@ use crate::server::event_loop::ServerLoop;
 use crate::server::native::ServeOptions;
 use turntree_uamp::wires::acp::stdio;
 
-/// The standard streams of the process as streams of a protocol. They are copied when this is made: what is connected to
-/// the descriptors 0 and 1 later does not matter.
+/// The standard streams of the process as streams of a protocol.
+///
+/// They are copied when this is made: what is connected to the descriptors 0 and 1 later does not matter.
 #[pyclass(frozen, module = "turntree._core")]
 pub(crate) struct AcpStdio {
     streams: Mutex<Option<(File, File)>>,

@@ -25,7 +25,10 @@ def uamp_asgi(
 
 @final
 class AcpStdio:
-    """The standard streams of the process as streams of a protocol."""
+    """The standard streams of the process as streams of a protocol.
+
+    They are copied when this is made: what is connected to the descriptors 0 and 1 later does not matter.
+    """
 
     def __new__(cls) -> AcpStdio: ...
     def serve(self, agents: list[AgentCore], store: object, settings: Mapping[str, Any]) -> Coroutine[None]:
