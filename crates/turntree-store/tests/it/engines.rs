@@ -3,6 +3,7 @@
 mod encrypted;
 mod file;
 mod memory;
+mod pgbouncer;
 mod postgres;
 mod redis;
 mod sqlite;

@@ -33,8 +33,8 @@ pub(super) fn failure(store: &Arc<str>, error: &tokio_postgres::Error) -> Failur
         "57014" | "55P03" => StoreError::Unavailable { store, reason },
         "26000" | "42P05" => {
             let reason = format!(
-                "{reason}: a pooler gives the connection to others between transactions; set its pool_mode to session, or \
-                 max_prepared_statements of PgBouncer 1.21 or newer"
+                "{reason}: a pooler gives the connection to others between transactions; add pooler=transaction to the URL, or \
+                 set pool_mode = session of the pooler"
             );
             StoreError::Failed { store, reason }
         }

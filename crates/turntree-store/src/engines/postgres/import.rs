@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::Database;
 use super::log::Columns;
-use super::pool::Connection;
+use super::connection::{Connection, Transaction};
 use crate::batch::{Batch, next_log};
 use crate::engine::{Replace, TIMEOUT};
 use crate::engines::network::Failure;
@@ -26,7 +26,7 @@ impl Database {
         mut batch: Box<dyn Batch>,
     ) -> Result<(), Failure> {
         let failure = |error: tokio_postgres::Error| self.pool.failure(&error);
-        let transaction = connection.client.transaction().await.map_err(failure)?;
+        let transaction = connection.transaction().await.map_err(failure)?;
         loop {
             let (rest, log) = next_log(batch, self.pool.name()).await?;
             batch = rest;
@@ -40,7 +40,7 @@ impl Database {
     /// Inserts a new session.
     pub(super) async fn insert_log(
         &self,
-        transaction: &tokio_postgres::Transaction<'_>,
+        transaction: &Transaction<'_>,
         log: &Replace,
     ) -> Result<(), Failure> {
         log.validate()?;
@@ -48,8 +48,9 @@ impl Database {
         let digest = log.entries.last().map(|last| last.digest).unwrap_or_default();
         let columns = Columns::new(&log.info, log.revision, &digest)?;
         let (id, agent) = (&*log.info.id, &*log.info.agent);
-        let insert = transaction.prepare(&self.statements.insert_session).await.map_err(failure)?;
-        let row = transaction.query_opt(&insert, &columns.parameters(&id, &agent)).await.map_err(failure)?;
+        let inserted =
+            transaction.query_opt(&self.statements.insert_session, &columns.parameters(&id, &agent)).await;
+        let row = inserted.map_err(failure)?;
         let exists =
             || StoreError::Exists { store: Arc::clone(self.pool.name()), session: Arc::clone(&log.info.id) };
         let key: i64 = row.ok_or_else(exists)?.try_get(0).map_err(failure)?;

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio_postgres::types::ToSql;
 use turntree_core::time::Timestamp;
 
 use super::Database;
-use super::pool::Connection;
+use super::connection::{Connection, Parameter};
 use crate::engine::{SessionPage, SessionQuery, SessionStatus, StoreIssue};
 use crate::engines::network::Failure;
 use crate::page::Pager;
@@ -34,9 +33,8 @@ impl Database {
         let status = query.status.map(SessionStatus::as_str);
         // One more tells whether another page follows.
         let limit = i64::try_from(query.limit.saturating_add(1)).unwrap_or(i64::MAX);
-        let statement = connection.prepare(&self.statements.sessions).await.map_err(failure)?;
-        let parameters: [&(dyn ToSql + Sync); 7] = [&first, &last, &time, &id, &query.agent, &status, &limit];
-        let rows = connection.client.query(&statement, &parameters).await.map_err(failure)?;
+        let parameters: [&dyn Parameter; 7] = [&first, &last, &time, &id, &query.agent, &status, &limit];
+        let rows = connection.query(&self.statements.sessions, &parameters).await.map_err(failure)?;
         let has_more = rows.len() > query.limit;
         let mut sessions = Vec::with_capacity(rows.len().min(query.limit));
         for row in rows.iter().take(query.limit) {
@@ -53,16 +51,15 @@ impl Database {
 
     async fn check_on(&self, connection: &mut Connection) -> Result<Vec<StoreIssue>, Failure> {
         let failure = |error: tokio_postgres::Error| self.pool.failure(&error);
-        let client = &connection.client;
         let mut issues = Vec::new();
-        for row in client.query(&self.statements.check_indexes, &[]).await.map_err(failure)? {
+        for row in connection.query(&self.statements.check_indexes, &[]).await.map_err(failure)? {
             let index: String = row.try_get(0).map_err(failure)?;
             issues.push(StoreIssue {
                 session: None,
                 message: format!("the index {index} is not valid; run REINDEX"),
             });
         }
-        for row in client.query(&self.statements.check_orphans, &[]).await.map_err(failure)? {
+        for row in connection.query(&self.statements.check_orphans, &[]).await.map_err(failure)? {
             let kind: &str = row.try_get(0).map_err(failure)?;
             let count: i64 = row.try_get(1).map_err(failure)?;
             if count > 0 {
@@ -72,7 +69,7 @@ impl Database {
                 });
             }
         }
-        for row in client.query(&self.statements.check_logs, &[]).await.map_err(failure)? {
+        for row in connection.query(&self.statements.check_logs, &[]).await.map_err(failure)? {
             let id: &str = row.try_get(0).map_err(failure)?;
             let revision: i64 = row.try_get(1).map_err(failure)?;
             let entries: Option<i64> = row.try_get(2).map_err(failure)?;

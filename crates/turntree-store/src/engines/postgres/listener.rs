@@ -1,6 +1,7 @@
 //! Waits for notifications of new runs, on a connection of its own.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use turntree_core::runtime::PerProcess;
 
 use super::pool::{ListenerConnection, Pool};
 
-/// The longest time without a look at the queue: leases expire and times come without a notification, and a pooler
-/// between this process and the server may not pass notifications on.
+/// The longest time without a look at the queue: leases expire and times come without a notification, and behind a
+/// pooler there are none.
 const POLL: Duration = Duration::from_secs(1);
 
 /// The listener of one store.
@@ -25,6 +26,7 @@ pub(super) struct Listener {
 struct State {
     notify: Arc<Notify>,
     connection: Mutex<Option<ListenerConnection>>,
+    is_pooled: AtomicBool,
 }
 
 impl State {
@@ -39,11 +41,12 @@ impl Listener {
         let Ok(state) = self.state.get_or_try_create(|| Ok::<_, ()>(State::default())) else { return };
         let limit = limit.min(POLL);
         let is_open = state.connection().as_ref().is_some_and(|connection| !connection.client.is_closed());
-        if !is_open {
+        if !is_open && !state.is_pooled.load(Ordering::Relaxed) {
             // Without a connection the caller looks again after the time.
             let connected = timeout(limit, pool.listen(&state.notify)).await;
             if let Ok(Ok(connection)) = connected {
-                *state.connection() = Some(connection);
+                state.is_pooled.store(connection.is_none(), Ordering::Relaxed);
+                *state.connection() = connection;
                 // Runs may have been added before the server knew of the listener.
                 return;
             }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Row, Transaction};
+use tokio_postgres::Row;
 use turntree_core::time::Timestamp;
 
 use super::Database;
-use super::pool::Connection;
+use super::connection::{Connection, Parameter, Transaction};
 use crate::digest::Digest;
 use crate::engine::{Append, Blob, Entry, Head, Log, Replace, SessionInfo, SessionStatus};
 use crate::engines::network::Failure;
@@ -63,7 +62,7 @@ impl<'a> Columns<'a> {
         &'p self,
         id: &'p &'p str,
         agent: &'p &'p str,
-    ) -> [&'p (dyn ToSql + Sync); 9] {
+    ) -> [&'p dyn Parameter; 9] {
         [
             id,
             agent,
@@ -95,16 +94,15 @@ impl Database {
         let blobs: Vec<&[u8]> = append.blobs.iter().map(|blob| &*blob.data).collect();
         let expected = append.expected.map(|head| head.digest);
         let expected = expected.as_ref().map(|digest| digest.0.as_slice());
-        let mut parameters: Vec<&(dyn ToSql + Sync)> = columns.parameters(&id, &agent).to_vec();
-        parameters.extend([&fence as &(dyn ToSql + Sync), &data, &addresses, &blobs]);
+        let mut parameters: Vec<&dyn Parameter> = columns.parameters(&id, &agent).to_vec();
+        parameters.extend([&fence as &dyn Parameter, &data, &addresses, &blobs]);
         let sql = if append.expected.is_some() {
             parameters.push(&expected);
             &self.statements.append
         } else {
             &self.statements.create
         };
-        let statement = connection.prepare(sql).await.map_err(|error| self.pool.failure(&error))?;
-        let row = connection.client.query_one(&statement, &parameters).await;
+        let row = connection.query_one(sql, &parameters).await;
         let written: i64 = row.and_then(|row| row.try_get(0)).map_err(|error| self.pool.failure(&error))?;
         if written == 1 { Ok(()) } else { Err(self.refused(connection, append).await?.into()) }
     }
@@ -112,9 +110,7 @@ impl Database {
     /// Finds out why an append has written nothing.
     async fn refused(&self, connection: &mut Connection, append: &Append) -> Result<StoreError, Failure> {
         let id = &append.info.id;
-        let statement = connection.prepare(&self.statements.state).await;
-        let statement = statement.map_err(|error| self.pool.failure(&error))?;
-        let row = connection.client.query_opt(&statement, &[&&**id]).await;
+        let row = connection.query_opt(&self.statements.state, &[&&**id]).await;
         let row = row.map_err(|error| self.pool.failure(&error))?;
         let stored = row.as_ref().map(|row| self.head_of(id, row)).transpose()?;
         let fence: Option<i64> = match &row {
@@ -143,7 +139,7 @@ impl Database {
         let columns = Columns::new(&replace.info, replace.revision, &digest)?;
         let (id, agent) = (&*columns.info.id, &*columns.info.agent);
         let parameters = columns.parameters(&id, &agent);
-        let transaction = connection.client.transaction().await.map_err(failure)?;
+        let transaction = connection.transaction().await.map_err(failure)?;
         let row = transaction.query_opt(&sql.lock, &[&id]).await.map_err(failure)?;
         let stored = row.as_ref().map(|row| self.head_of(&replace.info.id, row)).transpose()?;
         check_head(&replace.info.id, replace.expected, stored)?;
@@ -173,11 +169,11 @@ impl Database {
         entries: &[Entry],
     ) -> Result<(), Failure> {
         let failure = |error: tokio_postgres::Error| self.pool.failure(&error);
-        let statement = transaction.prepare(&self.statements.insert_entries).await.map_err(failure)?;
+        let sql = &self.statements.insert_entries;
         for batch in batches(entries, |entry| entry.data.len()) {
             let digests: Vec<&[u8]> = batch.iter().map(|entry| entry.digest.0.as_slice()).collect();
             let data: Vec<&[u8]> = batch.iter().map(|entry| &*entry.data).collect();
-            transaction.execute(&statement, &[&key, &revision, &digests, &data]).await.map_err(failure)?;
+            transaction.execute(sql, &[&key, &revision, &digests, &data]).await.map_err(failure)?;
             revision += i64::try_from(batch.len()).unwrap_or(i64::MAX);
         }
         Ok(())
@@ -190,11 +186,11 @@ impl Database {
         blobs: &[Blob],
     ) -> Result<(), Failure> {
         let failure = |error: tokio_postgres::Error| self.pool.failure(&error);
-        let statement = transaction.prepare(&self.statements.insert_blobs).await.map_err(failure)?;
+        let sql = &self.statements.insert_blobs;
         for batch in batches(blobs, |blob| blob.data.len()) {
             let addresses: Vec<&[u8]> = batch.iter().map(|blob| blob.address.0.as_slice()).collect();
             let data: Vec<&[u8]> = batch.iter().map(|blob| &*blob.data).collect();
-            transaction.execute(&statement, &[&key, &addresses, &data]).await.map_err(failure)?;
+            transaction.execute(sql, &[&key, &addresses, &data]).await.map_err(failure)?;
         }
         Ok(())
     }
@@ -207,8 +203,7 @@ impl Database {
 
     async fn read_on(&self, connection: &mut Connection, session: &str) -> Result<Option<Log>, Failure> {
         let failure = |error: tokio_postgres::Error| self.pool.failure(&error);
-        let statement = connection.prepare(&self.statements.read).await.map_err(failure)?;
-        let rows = connection.client.query_raw(&statement, [session]).await.map_err(failure)?;
+        let rows = connection.stream(&self.statements.read, &[&session]).await.map_err(failure)?;
         let mut rows = std::pin::pin!(rows);
         let mut entries = Vec::new();
         let mut last = None;
@@ -260,10 +255,9 @@ impl Database {
         addresses: &[Digest],
     ) -> Result<Vec<Option<Bytes>>, Failure> {
         let failure = |error: tokio_postgres::Error| self.pool.failure(&error);
-        let statement = connection.prepare(&self.statements.blobs).await.map_err(failure)?;
         let wanted: Vec<&[u8]> = addresses.iter().map(|address| address.0.as_slice()).collect();
-        let parameters: [&(dyn ToSql + Sync); 2] = [&session, &wanted];
-        let rows = connection.client.query_raw(&statement, parameters).await.map_err(failure)?;
+        let rows =
+            connection.stream(&self.statements.blobs, &[&session, &wanted]).await.map_err(failure)?;
         let mut rows = std::pin::pin!(rows);
         let mut found: HashMap<Digest, Bytes> = HashMap::with_capacity(addresses.len());
         while let Some(row) = rows.try_next().await.map_err(failure)? {
@@ -281,14 +275,13 @@ impl Database {
 
     async fn head_on(&self, connection: &mut Connection, session: &str) -> Result<Option<Head>, Failure> {
         let failure = |error: tokio_postgres::Error| self.pool.failure(&error);
-        let statement = connection.prepare(&self.statements.state).await.map_err(failure)?;
-        let row = connection.client.query_opt(&statement, &[&session]).await.map_err(failure)?;
+        let row = connection.query_opt(&self.statements.state, &[&session]).await.map_err(failure)?;
         row.map(|row| self.head_of(session, &row)).transpose()
     }
 
     pub(super) async fn delete(&self, session: &str) -> Result<bool, Failure> {
         let mut lease = self.pool.get().await?;
-        let deleted = lease.connection().client.execute(&self.statements.delete, &[&session]).await;
+        let deleted = lease.connection().execute(&self.statements.delete, &[&session]).await;
         let deleted = deleted.map(|rows| rows > 0).map_err(|error| self.pool.failure(&error));
         lease.end(deleted)
     }

@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `url` | the URL of a database |
+//! | `connection` | statements on a connection, also behind a pooler |
 //! | `pool` | connections, TLS, reconnecting |
 //! | `schema` | the tables and their versions |
 //! | `statements` | the SQL |
@@ -14,6 +15,7 @@
 //! | `list` | the list of sessions; the check |
 //! | `error` | errors of PostgreSQL as errors of stores |
 
+mod connection;
 mod error;
 mod import;
 mod list;
@@ -101,7 +103,7 @@ impl PostgresEngine {
     /// and creates the tables.
     ///
     /// The options of the URL are those of libpq (`sslmode`, `sslrootcert`, `connect_timeout`, `options`,
-    /// `target_session_attrs` and others) and `schema`.
+    /// `target_session_attrs` and others), `schema` and `pooler`.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] if the URL or an option is invalid; its message contains no part of the URL.

@@ -3,7 +3,6 @@
 //! An operation that was dropped or has lost its connection may still run on the server. The next operation waits for its
 //! end, so that what it reads does not change afterwards.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::AtomicBool;
@@ -13,16 +12,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
-use tokio_postgres::{AsyncMessage, Client, NoTls, SimpleQueryMessage, Statement};
+use tokio_postgres::{AsyncMessage, Client, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use turntree_core::http::{ServerTrust, client_config};
 use turntree_core::runtime::{self, PerProcess, Task};
 
+use super::connection::{Backend, Connection, is_pooled};
 use super::error::{connect_error, failure, is_transient};
 use super::queue_statements::CHANNEL;
 use super::url::Target;
 use super::{PostgresOptions, schema};
-use crate::engine::Synchronous;
 use crate::engines::network::{self, Failure, Unreachable};
 use crate::error::StoreError;
 
@@ -34,23 +33,6 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection that was idle for this long is closed.
 const CLOSE_AFTER: Duration = Duration::from_secs(300);
-
-/// The settings of every connection. The server ends a statement before the store's own limit of 60 s, and a
-/// transaction whose client is gone. Row locks and one snapshot for each statement are all that the statements need, so
-/// a stricter default of the database is not used.
-const SETTINGS: &str = "SET statement_timeout = '55s'; SET idle_in_transaction_session_timeout = '60s'; \
-    SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning';";
-
-/// Full: an acknowledged commit is on disk. A stricter setting of the server (a replica has it) stays.
-const SYNCHRONOUS_FULL: &str = "SELECT set_config('synchronous_commit', 'on', false) \
-    WHERE current_setting('synchronous_commit') = 'off'";
-
-/// Normal: the server acknowledges first and writes within three times its `wal_writer_delay`.
-const SYNCHRONOUS_NORMAL: &str = "SET synchronous_commit = 'off'";
-
-/// What identifies the process of the server that serves a connection: numbers of processes are used again.
-const BACKEND: &str =
-    "SELECT pid, extract(epoch FROM backend_start) FROM pg_stat_activity WHERE pid = pg_backend_pid()";
 
 /// The processes of $1 and $2 that still run.
 const INTERRUPTED: &str = "FROM pg_stat_activity AS running \
@@ -85,34 +67,6 @@ struct State {
 struct Idle {
     connection: Connection,
     since: Instant,
-}
-
-/// A process of the server: its number and when it was started.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Backend {
-    pid: String,
-    started: String,
-}
-
-/// A connection with its prepared statements.
-pub(super) struct Connection {
-    pub(super) client: Client,
-    backend: Backend,
-    statements: HashMap<String, Statement>,
-    // Reads and writes the socket; dropping it closes the socket.
-    _task: Task<()>,
-}
-
-impl Connection {
-    /// Prepares a statement, once for each connection.
-    pub(super) async fn prepare(&mut self, sql: &str) -> Result<Statement, tokio_postgres::Error> {
-        if let Some(statement) = self.statements.get(sql) {
-            return Ok(statement.clone());
-        }
-        let statement = self.client.prepare(sql).await?;
-        self.statements.insert(sql.to_owned(), statement.clone());
-        Ok(statement)
-    }
 }
 
 /// A connection in use. Unless [`Lease::end`] is called, it is closed: an operation that was dropped may have left it in
@@ -186,12 +140,12 @@ impl Pool {
             Some(connection) => connection,
             None => self.connect(state).await?,
         };
-        let running = Running { state: Arc::clone(state), backend: Some(connection.backend.clone()) };
+        let running = Running { state: Arc::clone(state), backend: connection.backend().cloned() };
         let mut lease = Lease { connection, running, permit };
         let connection = &mut lease.connection;
         let made = state.schema.get_or_try_init(|| schema::ensure(connection, &self.target)).await;
         let ready = match made {
-            Ok(()) => self.end_interrupted(state, &lease.connection.client).await,
+            Ok(()) => self.end_interrupted(state, &mut lease.connection).await,
             Err(failure) => Err(failure),
         };
         match ready {
@@ -201,7 +155,7 @@ impl Pool {
     }
 
     /// Waits until the interrupted operations have ended on the server, and ends those that wait for something there.
-    async fn end_interrupted(&self, state: &State, client: &Client) -> Result<(), Failure> {
+    async fn end_interrupted(&self, state: &State, connection: &mut Connection) -> Result<(), Failure> {
         let interrupted = state.interrupted().clone();
         if interrupted.is_empty() {
             return Ok(());
@@ -213,7 +167,7 @@ impl Pool {
         let mut look = "count(*)";
         loop {
             let sql = format!("SELECT {look} {INTERRUPTED}");
-            let row = client.query_one(&sql, &[&pids, &started]).await;
+            let row = connection.query_one(&sql, &[&pids, &started]).await;
             let running: i64 = row.and_then(|row| row.try_get(0)).map_err(|error| self.failure(&error))?;
             if running == 0 {
                 state.interrupted().retain(|backend| !interrupted.contains(backend));
@@ -293,27 +247,15 @@ impl Pool {
                 (client, runtime::spawn(async move { drop(connection.await) }))
             }
         };
-        let synchronous = match self.options.synchronous {
-            Synchronous::Full => SYNCHRONOUS_FULL,
-            Synchronous::Normal => SYNCHRONOUS_NORMAL,
-        };
-        let messages = client.simple_query(&format!("{SETTINGS}{synchronous};{BACKEND}")).await?;
-        let backend = messages.iter().rev().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => {
-                Some(Backend { pid: row.get(0)?.to_owned(), started: row.get(1)?.to_owned() })
-            }
-            _ => None,
-        });
-        let Some(backend) = backend else {
-            let reason = "the server does not show the connection in pg_stat_activity".to_owned();
-            let store = Arc::clone(&self.target.name);
-            return Err(Attempt::Failed(StoreError::Failed { store, reason }.into()));
-        };
-        Ok(Connection { client, backend, statements: HashMap::new(), _task: task })
+        let made = Connection::new(client, task, self.target.pooler, self.options.synchronous).await;
+        made.map_err(|unusable| match unusable.into_store_error(&self.target.name) {
+            Ok(error) => Attempt::Failed(error.into()),
+            Err(error) => Attempt::Refused(error),
+        })
     }
 
-    /// Makes a connection that listens for new runs.
-    pub(super) async fn listen(&self, notify: &Arc<Notify>) -> Result<ListenerConnection, Failure> {
+    /// Makes a connection that listens for new runs. None behind a pooler, which may not pass notifications on.
+    pub(super) async fn listen(&self, notify: &Arc<Notify>) -> Result<Option<ListenerConnection>, Failure> {
         let state = self.state.get_or_try_create(|| Ok::<_, Failure>(self.new_state()))?;
         let notify = Arc::clone(notify);
         let (client, task) = match &self.target.trust {
@@ -329,8 +271,13 @@ impl Pool {
                 (client, runtime::spawn(pass_on(connection, notify)))
             }
         };
-        client.batch_execute(&format!("LISTEN {CHANNEL}")).await.map_err(|error| self.failure(&error))?;
-        Ok(ListenerConnection { client, _task: task })
+        let failure = |error: tokio_postgres::Error| self.failure(&error);
+        let row = client.query_typed_one("SELECT pg_backend_pid()::text", &[]).await.map_err(failure)?;
+        if is_pooled(&client, row.try_get(0).map_err(failure)?, self.target.pooler).await {
+            return Ok(None);
+        }
+        client.batch_execute(&format!("LISTEN {CHANNEL}")).await.map_err(failure)?;
+        Ok(Some(ListenerConnection { client, _task: task }))
     }
 
     /// Reads the certificates, on a thread that may block.

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use turntree_core::time::Timestamp;
 
 use super::Database;
 use super::log::integer;
-use super::pool::Connection;
+use super::connection::{Connection, Parameter};
 use crate::engines::network::Failure;
 use crate::error::StoreError;
 use crate::queue::{
@@ -26,7 +25,7 @@ impl Database {
     async fn enqueue_on(&self, connection: &mut Connection, run: &NewRun) -> Result<(), Failure> {
         let failure = |error: Error| self.pool.failure(&error);
         let not_before = run.not_before.map(Timestamp::microseconds);
-        let transaction = connection.client.transaction().await.map_err(failure)?;
+        let transaction = connection.transaction().await.map_err(failure)?;
         let (id, session) = (&*run.id, &*run.session);
         transaction
             .execute(
@@ -51,7 +50,7 @@ impl Database {
         session: &str,
     ) -> Result<Option<Arc<str>>, Failure> {
         let failure = |error: Error| self.pool.failure(&error);
-        let transaction = connection.client.transaction().await.map_err(failure)?;
+        let transaction = connection.transaction().await.map_err(failure)?;
         let row = transaction.query_opt(&self.queue.resume, &[&session]).await.map_err(failure)?;
         let id: Option<String> = row.map(|row| row.try_get(0)).transpose().map_err(failure)?;
         if id.is_some() {
@@ -69,8 +68,7 @@ impl Database {
 
     async fn find_run_on(&self, connection: &mut Connection, id: &str) -> Result<Option<Run>, Failure> {
         let failure = |error: Error| self.pool.failure(&error);
-        let statement = connection.prepare(&self.queue.run).await.map_err(failure)?;
-        let row = connection.client.query_opt(&statement, &[&id]).await.map_err(failure)?;
+        let row = connection.query_opt(&self.queue.run, &[&id]).await.map_err(failure)?;
         row.map(|row| run_of(&row)).transpose().map_err(failure)
     }
 
@@ -83,10 +81,8 @@ impl Database {
     async fn runs_on(&self, connection: &mut Connection, query: &RunQuery) -> Result<RunPage, Failure> {
         let failure = |error: Error| self.pool.failure(&error);
         let (below, status) = (query.below()?, query.status.map(RunStatus::as_str));
-        let statement = connection.prepare(&self.queue.runs).await.map_err(failure)?;
         let rows = connection
-            .client
-            .query(&statement, &[&below, &status, &query.session, &query.rows()])
+            .query(&self.queue.runs, &[&below, &status, &query.session, &query.rows()])
             .await
             .map_err(failure)?;
         let found = rows.iter().map(|row| Ok((row.try_get(11)?, run_of(row)?)));
@@ -95,15 +91,15 @@ impl Database {
 
     pub(super) async fn prune_runs(&self, before: Timestamp) -> Result<u64, Failure> {
         let mut lease = self.pool.get().await?;
-        let removed = lease.connection().client.execute(&self.queue.prune, &[&before.microseconds()]).await;
+        let removed = lease.connection().execute(&self.queue.prune, &[&before.microseconds()]).await;
         lease.end(removed.map_err(|error| self.pool.failure(&error)))
     }
 
     pub(super) async fn rewrite(&self, id: &str, from: &RunTexts, to: &RunTexts) -> Result<bool, Failure> {
         let mut lease = self.pool.get().await?;
-        let values: [&(dyn ToSql + Sync); 7] =
+        let values: [&dyn Parameter; 7] =
             [&id, &to.input, &to.error, &to.turn, &from.input, &from.error, &from.turn];
-        let changed = lease.connection().client.execute(&self.queue.rewrite, &values).await;
+        let changed = lease.connection().execute(&self.queue.rewrite, &values).await;
         Ok(lease.end(changed.map_err(|error| self.pool.failure(&error)))? == 1)
     }
 
@@ -116,10 +112,9 @@ impl Database {
     async fn claim_on(&self, connection: &mut Connection, claim: &Claim) -> Result<Option<Claimed>, Failure> {
         let failure = |error: Error| self.pool.failure(&error);
         let sql = &self.queue;
-        let next = connection.prepare(&sql.next).await.map_err(failure)?;
         loop {
-            let transaction = connection.client.transaction().await.map_err(failure)?;
-            let row = transaction.query_opt(&next, &[&claim.agents]).await.map_err(failure)?;
+            let transaction = connection.transaction().await.map_err(failure)?;
+            let row = transaction.query_opt(&sql.next, &[&claim.agents]).await.map_err(failure)?;
             let Some(row) = row else { return Ok(None) };
             let id: String = row.try_get(0).map_err(failure)?;
             let session: String = row.try_get(1).map_err(failure)?;
@@ -151,7 +146,6 @@ impl Database {
         let values = (session, token, microseconds(duration));
         let changed = lease
             .connection()
-            .client
             .execute(&self.queue.heartbeat, &[&values.0, &values.1, &values.2])
             .await
             .map_err(|error| self.pool.failure(&error));
@@ -169,7 +163,7 @@ impl Database {
         let (sql, change) = (&self.queue, finish.outcome.change());
         let (id, session, token) = (&*finish.run, &*finish.session, integer(finish.token)?);
         let error = change.error.map(|error| error.replace('\0', "\u{fffd}"));
-        let transaction = connection.client.transaction().await.map_err(failure)?;
+        let transaction = connection.transaction().await.map_err(failure)?;
         // The order of locks is that of a claim.
         transaction.query_opt(&sql.lock, &[&id]).await.map_err(failure)?;
         if transaction.execute(&sql.release, &[&session, &token]).await.map_err(failure)? == 0 {

@@ -1,13 +1,12 @@
 //! Records.
 
 use bytes::Bytes;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Row, Transaction};
+use tokio_postgres::{Error, Row};
 use turntree_core::time::Timestamp;
 
 use super::Database;
 use super::log::integer;
-use super::pool::Connection;
+use super::connection::{Connection, Parameter, Transaction};
 use crate::engines::network::Failure;
 use crate::records::{Record, RecordEntry, RecordId, RecordPut, RecordWrite};
 
@@ -71,8 +70,7 @@ impl Database {
 
     async fn record_on(&self, connection: &mut Connection, id: &RecordId) -> Result<Option<Record>, Failure> {
         let failure = |error: Error| self.pool.failure(&error);
-        let statement = connection.prepare(&self.records.record).await.map_err(failure)?;
-        let row = connection.client.query_opt(&statement, &[&&*id.collection, &&*id.key]).await;
+        let row = connection.query_opt(&self.records.record, &[&&*id.collection, &&*id.key]).await;
         row.map_err(failure)?.map(|row| record_of(&row)).transpose().map_err(failure)
     }
 
@@ -88,7 +86,7 @@ impl Database {
         write: &RecordWrite,
     ) -> Result<bool, Failure> {
         let failure = |error: Error| self.pool.failure(&error);
-        let transaction = connection.client.transaction().await.map_err(failure)?;
+        let transaction = connection.transaction().await.map_err(failure)?;
         // All writers lock rows in this order, so that they do not wait for each other in a circle.
         let mut puts: Vec<&RecordPut> = write.puts.iter().collect();
         puts.sort_by(|left, right| left.id.cmp(&right.id));
@@ -115,11 +113,11 @@ impl Database {
         let (row, version) = if let Some(expected) = put.expected {
             let expected = integer(expected)?;
             let values = (collection, key, expected, data, expires_at);
-            let values: [&(dyn ToSql + Sync); 5] = [&values.0, &values.1, &values.2, &values.3, &values.4];
+            let values: [&dyn Parameter; 5] = [&values.0, &values.1, &values.2, &values.3, &values.4];
             (transaction.query_opt(&sql.update, &values).await, expected.saturating_add(1))
         } else {
             let values = (collection, key, data, expires_at, now.microseconds());
-            let values: [&(dyn ToSql + Sync); 5] = [&values.0, &values.1, &values.2, &values.3, &values.4];
+            let values: [&dyn Parameter; 5] = [&values.0, &values.1, &values.2, &values.3, &values.4];
             (transaction.query_opt(&sql.insert, &values).await, 1)
         };
         let row = row.map_err(failure)?;
@@ -153,9 +151,9 @@ impl Database {
         limit: usize,
     ) -> Result<Vec<RecordEntry>, Failure> {
         let failure = |error: Error| self.pool.failure(&error);
-        let statement = connection.prepare(&self.records.entries).await.map_err(failure)?;
         let (after, limit) = (integer(after)?, limit_of(limit));
-        let rows = connection.client.query(&statement, &[&&*id.collection, &&*id.key, &after, &limit]).await;
+        let parameters: [&dyn Parameter; 4] = [&&*id.collection, &&*id.key, &after, &limit];
+        let rows = connection.query(&self.records.entries, &parameters).await;
         let entries = rows.map_err(failure)?.iter().map(entry_of).collect::<Result<_, _>>();
         entries.map_err(failure)
     }
@@ -170,7 +168,6 @@ impl Database {
         let values = (collection, now.microseconds(), limit_of(limit));
         let deleted = lease
             .connection()
-            .client
             .execute(&self.records.delete_expired, &[&values.0, &values.1, &values.2])
             .await
             .map_err(|error| self.pool.failure(&error));

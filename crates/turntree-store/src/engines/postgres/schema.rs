@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_postgres::error::SqlState;
 
 use super::error::failure;
-use super::pool::Connection;
+use super::connection::Connection;
 use super::url::Target;
 use crate::engines::network::Failure;
 use crate::error::StoreError;
@@ -132,7 +132,7 @@ async fn migrate(connection: &mut Connection, target: &Target, qualifier: &str) 
     run(connection, store, &format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})")).await?;
     if let Some(schema) = &target.schema {
         let found =
-            connection.client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = $1", &[schema]).await;
+            connection.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = $1", &[schema]).await;
         // `IF NOT EXISTS` would demand the privilege to create one that exists.
         if found.map_err(|error| failure(store, &error))?.is_none() {
             run(connection, store, &format!("CREATE SCHEMA {}", qualifier.trim_end_matches('.'))).await?;
@@ -157,7 +157,7 @@ async fn migrate(connection: &mut Connection, target: &Target, qualifier: &str) 
 async fn version(connection: &mut Connection, store: &Arc<str>, qualifier: &str) -> Result<i64, Failure> {
     let sql = format!("SELECT version FROM {qualifier}turntree_schema");
     let table = format!("{qualifier}turntree_schema");
-    let exists = connection.client.query_one("SELECT to_regclass($1) IS NOT NULL", &[&table]).await;
+    let exists = connection.query_one("SELECT to_regclass($1) IS NOT NULL", &[&table]).await;
     let exists: bool = match exists {
         Ok(row) => row.try_get(0).map_err(|error| failure(store, &error))?,
         // The schema does not exist.
@@ -167,7 +167,7 @@ async fn version(connection: &mut Connection, store: &Arc<str>, qualifier: &str)
     if !exists {
         return Ok(0);
     }
-    let row = connection.client.query_opt(&sql, &[]).await.map_err(|error| failure(store, &error))?;
+    let row = connection.query_opt(&sql, &[]).await.map_err(|error| failure(store, &error))?;
     let Some(row) = row else {
         let reason = format!("the table {table} has no version; restore it from a backup");
         return Err(StoreError::Failed { store: Arc::clone(store), reason }.into());
@@ -185,8 +185,8 @@ async fn version(connection: &mut Connection, store: &Arc<str>, qualifier: &str)
 }
 
 /// Ids and names are Unicode.
-async fn check_encoding(connection: &Connection, store: &Arc<str>) -> Result<(), Failure> {
-    let row = connection.client.query_one("SELECT current_setting('server_encoding')", &[]).await;
+async fn check_encoding(connection: &mut Connection, store: &Arc<str>) -> Result<(), Failure> {
+    let row = connection.query_one("SELECT current_setting('server_encoding')", &[]).await;
     let encoding = row.and_then(|row| row.try_get::<_, String>(0)).map_err(|error| failure(store, &error))?;
     if encoding == "UTF8" {
         return Ok(());

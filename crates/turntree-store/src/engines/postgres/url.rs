@@ -29,6 +29,17 @@ pub(super) struct Target {
     pub(super) trust: Option<ServerTrust>,
     /// The schema of the tables; None for the first one of the search path.
     pub(super) schema: Option<String>,
+    /// What is between this process and the server; None to find it out.
+    pub(super) pooler: Option<Pooler>,
+}
+
+/// How a pooler gives connections to its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pooler {
+    /// A process of the server for each connection.
+    Session,
+    /// A process of the server for each transaction.
+    Transaction,
 }
 
 /// Reads a URL. Errors contain no part of it but names of options, because an unescaped character of a password moves the
@@ -53,6 +64,7 @@ pub(super) fn parse(url: &str) -> Result<Target, StoreError> {
             "sslmode" => options.ssl_mode = Some(decode(value)?),
             "sslrootcert" => options.root_certificates = Some(decode(value)?),
             "schema" => options.schema = Some(decode(value)?),
+            "pooler" => options.pooler = Some(pooler(value)?),
             _ => {
                 let _ = write!(kept, "{separator}{pair}");
                 separator = '&';
@@ -75,7 +87,7 @@ pub(super) fn parse(url: &str) -> Result<Target, StoreError> {
     if let Some(schema) = &options.schema {
         check_schema(schema)?;
     }
-    Ok(Target { name: name(&config), config, trust, schema: options.schema })
+    Ok(Target { name: name(&config), config, trust, schema: options.schema, pooler: options.pooler })
 }
 
 /// Checks the name of a schema.
@@ -91,6 +103,7 @@ struct Options {
     ssl_mode: Option<String>,
     root_certificates: Option<String>,
     schema: Option<String>,
+    pooler: Option<Pooler>,
 }
 
 impl Options {
@@ -124,6 +137,14 @@ impl Options {
                 return Err(invalid("sslmode: expected disable, prefer, require, verify-ca or verify-full"));
             }
         })
+    }
+}
+
+fn pooler(value: &str) -> Result<Pooler, StoreError> {
+    match value {
+        "session" => Ok(Pooler::Session),
+        "transaction" => Ok(Pooler::Transaction),
+        _ => Err(invalid("pooler: expected session or transaction")),
     }
 }
 

@@ -52,6 +52,7 @@ fn an_invalid_url_is_refused_without_its_text() {
         "postgresql://me:SECRET@h/d?unknown=SECRET",
         "postgresql://me:SECRET@h/d?connect_timeout=SECRET",
         "postgresql://me:SECRET@h/d?schema=",
+        "postgresql://me:SECRET@h/d?pooler=SECRET",
         "postgresql://me:SECRET@h/d?schema=%00",
         &long_schema,
     ] {
