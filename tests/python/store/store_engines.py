@@ -4,7 +4,11 @@ import os
 
 import pytest
 
-SERVERS = {"postgres": "TURNTREE_TEST_POSTGRES", "redis": "TURNTREE_TEST_REDIS"}
+SERVERS = {
+    "postgres": "TURNTREE_TEST_POSTGRES",
+    "pgbouncer": "TURNTREE_TEST_PGBOUNCER",
+    "redis": "TURNTREE_TEST_REDIS",
+}
 
 
 def url_of(engine, folder, name):
@@ -22,7 +26,7 @@ def url_of(engine, folder, name):
         pytest.skip(f"NOT TESTED with {engine}: {variable} is not set")
     name = "".join(letter if letter.isalnum() else "_" for letter in name).lower()[-50:]
     separator = "&" if "?" in url else "?"
-    return f"{url}{separator}{'schema' if engine == 'postgres' else 'prefix'}=t_{name}_{os.getpid()}"
+    return f"{url}{separator}{'prefix' if engine == 'redis' else 'schema'}=t_{name}_{os.getpid()}"
 
 
 def texts(sess):
