@@ -335,7 +335,11 @@ async fn announced_process(client: &Client) -> Option<String> {
 struct CancelRequest(Vec<u8>);
 
 impl AsyncRead for CancelRequest {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         buffer.put_slice(b"S");
         Poll::Ready(Ok(()))
     }

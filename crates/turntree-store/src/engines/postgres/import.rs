@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::time::timeout;
 
 use super::Database;
-use super::log::Columns;
 use super::connection::{Connection, Transaction};
+use super::log::Columns;
 use crate::batch::{Batch, next_log};
 use crate::engine::{Replace, TIMEOUT};
 use crate::engines::network::Failure;

@@ -58,11 +58,7 @@ impl<'a> Columns<'a> {
     }
 
     /// The first nine parameters.
-    pub(super) fn parameters<'p>(
-        &'p self,
-        id: &'p &'p str,
-        agent: &'p &'p str,
-    ) -> [&'p dyn Parameter; 9] {
+    pub(super) fn parameters<'p>(&'p self, id: &'p &'p str, agent: &'p &'p str) -> [&'p dyn Parameter; 9] {
         [
             id,
             agent,
@@ -256,8 +252,7 @@ impl Database {
     ) -> Result<Vec<Option<Bytes>>, Failure> {
         let failure = |error: tokio_postgres::Error| self.pool.failure(&error);
         let wanted: Vec<&[u8]> = addresses.iter().map(|address| address.0.as_slice()).collect();
-        let rows =
-            connection.stream(&self.statements.blobs, &[&session, &wanted]).await.map_err(failure)?;
+        let rows = connection.stream(&self.statements.blobs, &[&session, &wanted]).await.map_err(failure)?;
         let mut rows = std::pin::pin!(rows);
         let mut found: HashMap<Digest, Bytes> = HashMap::with_capacity(addresses.len());
         while let Some(row) = rows.try_next().await.map_err(failure)? {

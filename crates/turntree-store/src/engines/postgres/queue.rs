@@ -7,8 +7,8 @@ use tokio_postgres::{Error, Row};
 use turntree_core::time::Timestamp;
 
 use super::Database;
-use super::log::integer;
 use super::connection::{Connection, Parameter};
+use super::log::integer;
 use crate::engines::network::Failure;
 use crate::error::StoreError;
 use crate::queue::{

@@ -5,8 +5,8 @@ use tokio_postgres::{Error, Row};
 use turntree_core::time::Timestamp;
 
 use super::Database;
-use super::log::integer;
 use super::connection::{Connection, Parameter, Transaction};
+use super::log::integer;
 use crate::engines::network::Failure;
 use crate::records::{Record, RecordEntry, RecordId, RecordPut, RecordWrite};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio_postgres::error::SqlState;
 
-use super::error::failure;
 use super::connection::Connection;
+use super::error::failure;
 use super::url::Target;
 use crate::engines::network::Failure;
 use crate::error::StoreError;
@@ -131,8 +131,7 @@ async fn migrate(connection: &mut Connection, target: &Target, qualifier: &str) 
     check_encoding(connection, store).await?;
     run(connection, store, &format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK})")).await?;
     if let Some(schema) = &target.schema {
-        let found =
-            connection.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = $1", &[schema]).await;
+        let found = connection.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = $1", &[schema]).await;
         // `IF NOT EXISTS` would demand the privilege to create one that exists.
         if found.map_err(|error| failure(store, &error))?.is_none() {
             run(connection, store, &format!("CREATE SCHEMA {}", qualifier.trim_end_matches('.'))).await?;

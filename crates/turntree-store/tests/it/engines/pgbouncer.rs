@@ -79,7 +79,10 @@ fn a_setting_that_writes_need_and_that_the_role_does_not_have_is_named() {
     let Some((url, direct)) = urls() else { return };
     for (setting, name) in [
         ("synchronous_commit = off", "synchronous_commit = on"),
-        ("default_transaction_isolation = 'serializable'", "default_transaction_isolation = 'read committed'"),
+        (
+            "default_transaction_isolation = 'serializable'",
+            "default_transaction_isolation = 'read committed'",
+        ),
     ] {
         let database = Database::new(&direct);
         execute(&direct, &format!("ALTER DATABASE {} SET {setting}", database.name));
