@@ -6,4 +6,5 @@ mod reference;
 mod results;
 mod rules;
 mod streams;
+mod vectors;
 mod views;

@@ -20,7 +20,8 @@ use super::workflow;
 
 type Function = Arc<dyn Fn(Call, CallContext) -> BoxFuture<'static, CallResult> + Send + Sync>;
 
-/// Tasks and hooks by name: `add`, `enter cart`, `exit cart`, `cart -> checkout`. Others return `null`.
+/// Tasks and hooks by name: `add`, `enter cart`, `exit cart`, `cart -> checkout`; or `store/add`, those of one workflow.
+/// Others return `null`.
 #[derive(Default, Clone)]
 pub(crate) struct Functions(HashMap<String, Function>);
 
@@ -60,7 +61,12 @@ impl fmt::Debug for Functions {
 }
 
 impl TaskRunner for Functions {
-    fn call(&self, _: Arc<Workflow>, call: Call, context: CallContext) -> BoxFuture<'static, CallResult> {
+    fn call(
+        &self,
+        workflow: Arc<Workflow>,
+        call: Call,
+        context: CallContext,
+    ) -> BoxFuture<'static, CallResult> {
         let name = match &call.kind {
             CallKind::Task { task, .. } => task.clone(),
             CallKind::Guard { from, to } => format!("{from} -> {to}"),
@@ -68,7 +74,8 @@ impl TaskRunner for Functions {
             CallKind::OnExit { stage } => format!("exit {stage}"),
             CallKind::OnEnter { stage } => format!("enter {stage}"),
         };
-        match self.0.get(&name) {
+        let of_workflow = self.0.get(&format!("{}/{name}", workflow.name()));
+        match of_workflow.or_else(|| self.0.get(&name)) {
             Some(function) => function(call, context),
             None => Box::pin(std::future::ready(super::no_op(call))),
         }
