@@ -60,11 +60,12 @@ mod _core {
         agent_core::AgentCore,
         llm::LlmCore,
         middleware::{builtin::AgentMiddleware, context::MiddlewareContext},
+        run_context::RunContext,
         session::SessionCore,
         strategy::StrategyContext,
         stream::{AgentStream, AgentStreamEvent, SubAgentRun, UapEvent},
         tool_context::ToolContext,
-        toolset_context::ToolsetContext,
+        usage_meter::UsageMeter,
     };
     #[pymodule_export]
     use super::data::{_restore, Data};

@@ -2,17 +2,19 @@
 //!
 //! Spec: UPP-1.2 §5, §6, §11.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyString, PyType};
 
 use super::bridge::gc::garbage_collected;
 use super::content::source;
 use super::convert::json::to_raw;
 use super::data::{Data, DataClass, levels, parse, value_of};
-use super::to_python::{ToPython, attributes, data_class};
+use super::to_python::{ToPython, attributes, data_class, generic_alias};
+use turntree_agents::types::usage_by_agent::OF_TURN;
 use turntree_core::json::Extra;
 use turntree_core::message::{self, Delta, StreamEvent as CoreEvent};
 
@@ -160,6 +162,8 @@ data_class! {
         cycles,
         /// Cost in US dollars; None if the cost of any call is not certain.
         cost,
+        /// Usage of the other agents that worked in the turn, by name or id: sub-agents, and runs inside tools.
+        by_agent = by_agent,
     }
 
     #[new]
@@ -176,6 +180,11 @@ data_class! {
         (usage.cache_read_tokens, usage.cache_write_tokens) = (cache_read_tokens, cache_write_tokens);
         Self::holding(usage)
     }
+}
+
+/// The usage of the other agents of a turn.
+fn by_agent(usage: &message::TokenUsage) -> BTreeMap<String, message::TokenUsage> {
+    usage.extra.get(OF_TURN).and_then(|usages| usages.to().ok()).unwrap_or_default()
 }
 
 /// The messages and records of one run.
@@ -231,7 +240,7 @@ attributes! {
     Turn {
         /// The new messages in order, the user's message first.
         messages,
-        /// Tokens of all model calls.
+        /// Tokens of the agent's own model calls. Those of agents that it called are in ``usage.by_agent``.
         usage,
         /// Number of model calls.
         cycles,
@@ -244,6 +253,15 @@ attributes! {
 
 #[pymethods]
 impl Turn {
+    /// Return an annotation with the type of `data`, for type checkers.
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        cls: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        generic_alias(cls, item)
+    }
+
     /// The structured answer: an instance of the requested type, or plain data; None if none was requested.
     #[getter]
     fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

@@ -1,9 +1,11 @@
 //! [`ToPython`]: Rust values as the Python values of attributes; [`data_class`] defines a data class.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 
 use super::convert::json::json_to_python;
 use turntree_core::intern::InternedStr;
@@ -207,3 +209,26 @@ macro_rules! data_class {
     };
 }
 pub(crate) use data_class;
+
+impl<T: ToPython> ToPython for BTreeMap<String, T> {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let dict = PyDict::new(py);
+        for (name, value) in self {
+            dict.set_item(name, value.to_python(py)?)?;
+        }
+        Ok(dict.into_any())
+    }
+}
+
+/// `Class[item]` as annotations use it.
+///
+/// # Errors
+/// Only if Python fails, for example out of memory.
+pub(crate) fn generic_alias<'py>(
+    class: &Bound<'py, PyType>,
+    item: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let alias =
+        class.py().import(intern!(class.py(), "types"))?.getattr(intern!(class.py(), "GenericAlias"))?;
+    alias.call1((class, item))
+}

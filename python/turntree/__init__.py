@@ -5,31 +5,35 @@ What agents speak (messages, threads, tools, models) is in `turntree.upp` and no
 Spec: UAP-1.0.
 """
 
-from turntree._agent import Agent, AgentStream, agent
+from turntree._agent import Agent, agent
 from turntree._agent_hooks import AgentHooks, AgentStrategy, StepResult
+from turntree._agent_stream import AgentStream
 from turntree._ask import QueryResult, ask, query
 from turntree._core import (
     AgentStreamEvent,
     Checkpoint,
     ExecutionState,
     PlanStep,
+    RunContext,
     SubAgentRun,
     ThreadNode,
     ThreadTree,
     ToolContext,
-    ToolsetContext,
     UapEvent,
     __version__,
 )
 from turntree._public_names import set_public_module as _set_public_module
+from turntree._run_options import Limits
 from turntree._session import Session, session
-from turntree._toolsets import Toolset
+from turntree._toolsets import Toolset, ToolsetContext
 from turntree.exceptions import (
     ApprovalRequired,
     BudgetExceeded,
     ConflictError,
     CorruptDataError,
     GuardrailError,
+    LimitExceeded,
+    ModelRetry,
     SerializationError,
     SessionError,
     StoreError,
@@ -50,8 +54,12 @@ __all__ = [
     "CorruptDataError",
     "ExecutionState",
     "GuardrailError",
+    "LimitExceeded",
+    "Limits",
+    "ModelRetry",
     "PlanStep",
     "QueryResult",
+    "RunContext",
     "SerializationError",
     "Session",
     "SessionError",

@@ -6,12 +6,16 @@ Spec: UAP-1.0 §4 and §12.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, cast, overload
 
 from turntree import _core
 from turntree._agent_hooks import native_hooks, strategy_of
-from turntree._argument_errors import AGENT, RUN, explain_arguments, unknown_argument
-from turntree._options import check_model, cleanup_seconds
+from turntree._agent_stream import AgentStream, SyncAgentStream
+from turntree._argument_errors import AGENT, explain_arguments
+from turntree._generics import DataT, DepsT
+from turntree._options import check_model, cleanup_seconds, retry_count
+from turntree._output_validators import check_of, validators_of
+from turntree._run_options import native_options
 from turntree._strategies import (
     LoopStrategy,
     PlanStrategy,
@@ -21,9 +25,7 @@ from turntree._strategies import (
     loop,
     native_execution,
 )
-from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree._toolsets import Toolset, name_of, separated
-from turntree.exceptions import ApprovalRequired
 from turntree.upp._structure import structure_of
 from turntree.upp._tool_use import tool_strategy_of
 from turntree.upp._tools import Tool
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from turntree._agent_hooks import AgentStrategy
-    from turntree._session import Session
+    from turntree._run_options import RunOptions
     from turntree._strategies import CustomStrategy, ExecutionStrategy
     from turntree._types import History, Input, Middleware
     from turntree.upp._tool_use import ToolUseStrategy
@@ -52,17 +54,18 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 16
 
 
-class AgentOptions(TypedDict, total=False):
-    """The keyword options of `agent`."""
+class CommonOptions(TypedDict, total=False):
+    """The keyword options of `agent`, without those that its type depends on."""
 
     model: _core.ModelReference | str | None
     params: Mapping[str, Any] | None
     config: _core.ProviderConfig | Mapping[str, Any] | None
     execution: CustomStrategy | ExecutionStrategy | None
-    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent | Toolset]
-    system: str | Sequence[Mapping[str, Any]] | None
-    structure: Any
+    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent[Any, Any] | Toolset]
+    system: str | Sequence[Mapping[str, Any]] | Callable[[_core.RunContext[Any]], Any] | None
     structure_repair: bool
+    output_validators: Iterable[Callable[..., Any]]
+    output_retries: int | None
     middleware: Iterable[Middleware]
     hooks: AgentStrategy | Mapping[str, Callable[..., Any]] | None
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None
@@ -73,6 +76,33 @@ class AgentOptions(TypedDict, total=False):
     cleanup_timeout: float | None
 
 
+class AgentOptions(CommonOptions, total=False):
+    """The keyword options of `agent`."""
+
+    structure: Any
+    deps_type: Any
+
+
+@overload
+def agent(
+    *, structure: type[DataT], deps_type: type[DepsT], **options: Unpack[CommonOptions]
+) -> Agent[DepsT, DataT]: ...
+
+
+@overload
+def agent(
+    *, structure: type[DataT], deps_type: None = None, **options: Unpack[CommonOptions]
+) -> Agent[None, DataT]: ...
+
+
+@overload
+def agent(*, deps_type: type[DepsT], structure: Any = None, **options: Unpack[CommonOptions]) -> Agent[DepsT, Any]: ...
+
+
+@overload
+def agent(*, structure: Any = None, deps_type: Any = None, **options: Unpack[CommonOptions]) -> Agent[Any, Any]: ...
+
+
 @explain_arguments(AGENT)
 def agent(
     *,
@@ -80,10 +110,13 @@ def agent(
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     execution: CustomStrategy | ExecutionStrategy | None = None,
-    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent | Toolset] = (),
-    system: str | Sequence[Mapping[str, Any]] | None = None,
+    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent[Any, Any] | Toolset] = (),
+    system: str | Sequence[Mapping[str, Any]] | Callable[[_core.RunContext[Any]], Any] | None = None,
     structure: Any = None,
     structure_repair: bool = False,
+    output_validators: Iterable[Callable[..., Any]] = (),
+    output_retries: int | None = None,
+    deps_type: Any = None,
     middleware: Iterable[Middleware] = (),
     hooks: AgentStrategy | Mapping[str, Callable[..., Any]] | None = None,
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None = None,
@@ -92,7 +125,7 @@ def agent(
     name: str | None = None,
     max_sub_agent_depth: int | None = None,
     cleanup_timeout: float | None = None,
-) -> Agent:
+) -> Agent[Any, Any]:
     """Create an agent.
 
     Args:
@@ -105,12 +138,21 @@ def agent(
         tools: Tools, plain functions, provider-native tools, other agents (converted with `Agent.to_tool`), and
             toolsets: objects with a method ``tools(context)`` that is called before each model call; see `Toolset`.
             Names must be unique.
-        system: The system prompt: a string or a list of blocks.
+        system: The system prompt: a string, a list of blocks, or a function, sync or async, that takes the `RunContext`
+            and returns one of these or None. The function is called before each model call; spans of the call have what
+            it returned.
         structure: The type of the structured output: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
             dataclass, a TypedDict, or any other type annotation (``turn.data`` has that type). A response that does
             not match raises `UPPError` INVALID_RESPONSE.
         structure_repair: If the response does not match `structure`, send the validation errors to the model once
             before the error is raised.
+        output_validators: Functions, sync or async, that take the output, or the `RunContext` and the output: the data
+            if the agent has a `structure`, else the text of the response. A function that raises `ModelRetry` sends its
+            text to the model, which answers again. They are called in order, and cannot replace the output. Output
+            of a stream was sent before it is validated.
+        output_retries: How often in a run the model is asked again for output that does not match `structure` or that a
+            validator refused. Default: once for validators, and once for `structure` with `structure_repair`.
+        deps_type: The type of ``deps`` of the runs, for type checkers. Not checked at run time.
         middleware: Middleware for each run, outermost first: from `turntree.middleware`, or your own objects with some
             of ``before``, ``after``, ``on_error``, ``on_event`` and ``on_model_request``.
         hooks: Functions that are called while the agent runs; see `AgentStrategy`.
@@ -128,7 +170,7 @@ def agent(
 
     Raises:
         TypeError: An option has the wrong type (the message names it), or both `hooks` and `strategy` are given.
-        ValueError: `max_sub_agent_depth` or `cleanup_timeout` is out of range.
+        ValueError: `max_sub_agent_depth`, `output_retries` or `cleanup_timeout` is out of range.
 
     Spec: UAP-1.0 §4.
     """
@@ -141,6 +183,9 @@ def agent(
         system=system,
         structure=structure,
         structure_repair=structure_repair,
+        output_validators=output_validators,
+        output_retries=output_retries,
+        deps_type=deps_type,
         middleware=middleware,
         hooks=hooks,
         strategy=strategy,
@@ -152,10 +197,12 @@ def agent(
     )
 
 
-class Agent:
+class Agent(Generic[DepsT, DataT]):
     """A model, tools and an execution strategy. Created by `agent`; immutable.
 
-    One agent can execute any number of runs concurrently, from any number of event loops and threads.
+    ``Agent[Deps, Data]`` is an agent for type checkers whose runs take ``deps`` of the first type, and whose turns have
+    ``data`` of the second one. One agent can execute any number of runs concurrently, from any number of event loops
+    and threads.
 
     Spec: UAP-1.0 §4.3.
     """
@@ -195,8 +242,12 @@ class Agent:
             raise ValueError(message)
         cleanup_timeout = cleanup_seconds(options.get("cleanup_timeout"))
         schema, answer = structure_of(options.get("structure"))
+        validators = validators_of(options.get("output_validators", ()))
+        system = options.get("system")
         middleware = _sequence(options.get("middleware", ()))
         self._options: AgentOptions = {**options, "tools": (*tools, *toolsets), "middleware": middleware}
+        if validators:
+            self._options["output_validators"] = validators
         self._tools = tuple(tools)
         self._toolsets = tuple(toolsets)
         self._native = _core.AgentCore(
@@ -208,12 +259,17 @@ class Agent:
             max_iterations=limit,
             tools=list[Any](tools),
             toolsets=[(name_of(toolset), toolset.tools) for toolset in toolsets],
-            system=options.get("system"),
+            system=None if callable(system) else system,
             structure=schema,
             structure_repair=options.get("structure_repair", False),
+            output_retries=retry_count("output_retries", options.get("output_retries")),
             answer=answer,
             middleware=middleware,
-            hooks=native_hooks(hooks, tool_strategy),
+            hooks={
+                **native_hooks(hooks, tool_strategy),
+                "system_prompt": system if callable(system) else None,
+                "validate_output": check_of(validators),
+            },
             id=options.get("id"),
             name=options.get("name"),
             max_sub_agent_depth=depth,
@@ -250,8 +306,8 @@ class Agent:
         return self._toolsets
 
     @property
-    def system(self) -> str | Sequence[Mapping[str, Any]] | None:
-        """The agent's system prompt."""
+    def system(self) -> str | Sequence[Mapping[str, Any]] | Callable[[_core.RunContext[Any]], Any] | None:
+        """The agent's system prompt, or the function that returns it."""
         return self._options.get("system")
 
     @property
@@ -300,60 +356,75 @@ class Agent:
         tool._sub_agent = self._native
         return tool
 
-    def with_(self, **options: Unpack[AgentOptions]) -> Agent:
+    def with_(self, **options: Unpack[AgentOptions]) -> Agent[DepsT, DataT]:
         """Create a copy of the agent with some options changed and a new id."""
         base: AgentOptions = {**self._options}
         base.pop("id", None)
         changed: AgentOptions = {**base, **_with_strategy(options)}
-        return Agent(**changed)
+        return cast("Agent[DepsT, DataT]", Agent(**changed))
 
     @overload
-    async def run(self, input: Input, /) -> _core.Turn: ...
+    async def run(self, input: Input, /, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]: ...
     @overload
-    async def run(self, history: History, input: Input, /) -> _core.Turn: ...
-    async def run(self, *arguments: Any, **_unknown: Any) -> _core.Turn:
+    async def run(
+        self, history: History, input: Input, /, **options: Unpack[RunOptions[DepsT]]
+    ) -> _core.Turn[DataT]: ...
+    async def run(self, *arguments: Any, **options: Any) -> _core.Turn[DataT]:
         """Run the agent and return the turn.
 
         Args:
             *arguments: The input (a string, a message, a block, or a list of strings and blocks); or a history (a
                 thread or a list of messages, which is not modified) and the input.
+            **options: For this run only:
+
+                - ``deps``: any object for the functions of the run: `ToolContext.deps` and `RunContext.deps`.
+                  Sub-agents, and runs inside tools, have it too, unless they are given their own.
+                - ``params``: parameters of the model, added to those of the agent; equal names replace the agent's.
+                - ``model``: a model or its name, instead of the agent's, without the agent's ``config``.
+                - ``metadata``: a dict that the ``metadata`` of hooks, tools and toolsets starts with.
+                - ``timeout``: the maximum duration in seconds.
+                - ``limits``: `Limits` of the run with everything that it starts.
 
         Returns:
             The turn: all new messages, starting with the input.
 
         Raises:
-            UPPError: The model call failed, or the model does not support a requested feature.
+            UPPError: The model call failed, the model does not support a requested feature, or the run exceeded its
+                ``timeout`` (TIMEOUT; ``partial`` is the incomplete turn).
+            LimitExceeded: The run reached one of its ``limits``; ``partial`` is the incomplete turn.
             TypeError: An argument has the wrong type; the message names it.
+            ValueError: An option is out of range.
             asyncio.CancelledError: The awaiting task was cancelled. The request and running tools were cancelled too,
                 and the tools have ended (see `cleanup_timeout` of `agent`).
 
         Spec: UAP-1.0 §4.3.
         """
-        if _unknown:
-            raise unknown_argument("Agent.run", _unknown, RUN)
+        native = native_options("Agent.run", options) if options else None
         history, given = _arguments(arguments)
-        turn: _core.Turn = await self._native.run(history, given)
+        turn: _core.Turn[DataT] = await self._native.run(history, given, None, native)
         return turn
 
     @overload
-    def run_sync(self, input: Input, /) -> _core.Turn: ...
+    def run_sync(self, input: Input, /, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]: ...
     @overload
-    def run_sync(self, history: History, input: Input, /) -> _core.Turn: ...
-    def run_sync(self, *arguments: Any, **_unknown: Any) -> _core.Turn:
+    def run_sync(
+        self, history: History, input: Input, /, **options: Unpack[RunOptions[DepsT]]
+    ) -> _core.Turn[DataT]: ...
+    def run_sync(self, *arguments: Any, **options: Any) -> _core.Turn[DataT]:
         """Run the agent and block until the turn is complete; also works inside a running event loop (notebooks).
 
         Async tools run on turntree's event loop in another thread, with the caller's context variables.
 
         Args:
             *arguments: As `run`.
+            **options: As `run`.
 
         Raises:
             UPPError: As `run`.
         """
-        if _unknown:
-            raise unknown_argument("Agent.run_sync", _unknown, RUN)
+        native = native_options("Agent.run_sync", options) if options else None
         history, given = _arguments(arguments)
-        turn: _core.Turn = self._native.run_sync(history, given)
+        turn: _core.Turn[DataT] = self._native.run_sync(history, given, native)
         return turn
 
     @overload
@@ -363,7 +434,8 @@ class Agent:
         *,
         concurrency: int = 8,
         return_exceptions: Literal[False] = False,
-    ) -> AsyncGenerator[_core.Turn, None]: ...
+        **options: Unpack[RunOptions[DepsT]],
+    ) -> AsyncGenerator[_core.Turn[DataT], None]: ...
     @overload
     def map(
         self,
@@ -371,13 +443,15 @@ class Agent:
         *,
         concurrency: int = 8,
         return_exceptions: bool,
-    ) -> AsyncGenerator[_core.Turn | Exception, None]: ...
+        **options: Unpack[RunOptions[DepsT]],
+    ) -> AsyncGenerator[_core.Turn[DataT] | Exception, None]: ...
     def map(
         self,
         inputs: Iterable[Input] | AsyncIterable[Input],
         *,
         concurrency: int = 8,
         return_exceptions: bool = False,
+        **options: Any,
     ) -> AsyncGenerator[Any, None]:
         """Run the agent once for each input, concurrently: ``async for turn in agent.map(inputs)``.
 
@@ -391,6 +465,7 @@ class Agent:
             concurrency: The maximum number of concurrent runs.
             return_exceptions: Yield the exception of a failed run in place of its turn. Default: raise it at that
                 position and cancel the other runs.
+            **options: As `run`. ``limits`` hold for all runs together.
 
         Raises:
             UPPError: As `run`; raised after the turns of the previous inputs.
@@ -399,13 +474,23 @@ class Agent:
         """
         from turntree._concurrency import map_in_order
 
-        return map_in_order(self.run, inputs, concurrency, return_exceptions=return_exceptions)
+        native = native_options("Agent.map", options) if options else None
+
+        async def run(given: Input) -> _core.Turn[DataT]:
+            turn: _core.Turn[DataT] = await self._native.run(None, given, None, native)
+            return turn
+
+        return map_in_order(run, inputs, concurrency, return_exceptions=return_exceptions)
 
     @overload
-    def stream(self, input: Input, /, *, sub_agent_events: bool = False) -> AgentStream: ...
+    def stream(
+        self, input: Input, /, *, sub_agent_events: bool = False, **options: Unpack[RunOptions[DepsT]]
+    ) -> AgentStream[DataT]: ...
     @overload
-    def stream(self, history: History, input: Input, /, *, sub_agent_events: bool = False) -> AgentStream: ...
-    def stream(self, *arguments: Any, sub_agent_events: bool = False, **_unknown: Any) -> AgentStream:
+    def stream(
+        self, history: History, input: Input, /, *, sub_agent_events: bool = False, **options: Unpack[RunOptions[DepsT]]
+    ) -> AgentStream[DataT]: ...
+    def stream(self, *arguments: Any, sub_agent_events: bool = False, **options: Any) -> AgentStream[DataT]:
         """Run the agent and stream its events: ``async for event in agent.stream("…")``.
 
         No request is sent until the first event or the turn is awaited.
@@ -414,35 +499,39 @@ class Agent:
             *arguments: As `run`.
             sub_agent_events: Also yield the events of sub-agents, at any depth, in the order of occurrence.
                 ``event.sub_agent`` identifies the sub-agent.
+            **options: As `run`. ``timeout`` begins when the stream is first read or awaited.
 
         Raises:
             UPPError: The model does not support a requested feature.
 
         Spec: UAP-1.0 §12.
         """
-        if _unknown:
-            raise unknown_argument("Agent.stream", _unknown, RUN)
+        native = native_options("Agent.stream", options) if options else None
         history, given = _arguments(arguments)
-        return AgentStream(self._native.stream(history, given, True, sub_agent_events))  # noqa: FBT003
+        return AgentStream(self._native.stream(history, given, True, sub_agent_events, native))  # noqa: FBT003
 
     @overload
-    def stream_sync(self, input: Input, /, *, sub_agent_events: bool = False) -> SyncAgentStream: ...
+    def stream_sync(
+        self, input: Input, /, *, sub_agent_events: bool = False, **options: Unpack[RunOptions[DepsT]]
+    ) -> SyncAgentStream[DataT]: ...
     @overload
-    def stream_sync(self, history: History, input: Input, /, *, sub_agent_events: bool = False) -> SyncAgentStream: ...
-    def stream_sync(self, *arguments: Any, sub_agent_events: bool = False, **_unknown: Any) -> SyncAgentStream:
+    def stream_sync(
+        self, history: History, input: Input, /, *, sub_agent_events: bool = False, **options: Unpack[RunOptions[DepsT]]
+    ) -> SyncAgentStream[DataT]: ...
+    def stream_sync(self, *arguments: Any, sub_agent_events: bool = False, **options: Any) -> SyncAgentStream[DataT]:
         """Run the agent and stream its events without an event loop: ``for event in agent.stream_sync("…")``.
 
         Args:
             *arguments: As `run`.
             sub_agent_events: As `stream`.
+            **options: As `stream`.
 
         Raises:
             UPPError: The model does not support a requested feature.
         """
-        if _unknown:
-            raise unknown_argument("Agent.stream_sync", _unknown, RUN)
+        native = native_options("Agent.stream_sync", options) if options else None
         history, given = _arguments(arguments)
-        return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events))  # noqa: FBT003
+        return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events, native))  # noqa: FBT003
 
     def __repr__(self) -> str:
         name = f"name={self.name!r}, " if self.name else ""
@@ -455,94 +544,27 @@ class _Owner:
 
     __slots__ = ("_agent", "_native", "_options", "_tools", "_toolsets")
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent[Any, Any]) -> None:
         self._agent = weakref.ref(agent)
         self._native = weakref.ref(agent._native)
         self._options = agent._options
         self._tools = agent._tools
         self._toolsets = agent._toolsets
 
-    def __call__(self) -> Agent:
+    def __call__(self) -> Agent[Any, Any]:
         agent, native = self._agent(), self._native()
         if agent is not None:
             return agent
         if native is None:
             message = "the agent has been collected"
             raise ReferenceError(message)
-        agent = Agent.__new__(Agent)
+        agent = cast("Agent[Any, Any]", Agent.__new__(Agent))
         agent._native = native
         agent._options = self._options
         agent._tools = self._tools
         agent._toolsets = self._toolsets
         self._agent = weakref.ref(agent)
         return agent
-
-
-class AgentStream(TurnStream[_core.AgentStreamEvent]):
-    """A streamed run: an async iterator of events, and the turn.
-
-    Leaving a loop over it early (``break``, an exception, a timeout, a cancellation) stops the run: the request is
-    closed, the tools are cancelled, and the turn raises CANCELLED. A session can then start its next run or `resume`
-    this one. ``await stream.aclose()`` and ``async with`` also wait until the cancelled tools have ended.
-    ``anext(stream)`` reads one event and does not stop the run.
-
-    Spec: UAP-1.0 §12.
-    """
-
-    __slots__ = ("_session",)
-
-    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None = None) -> None:
-        super().__init__(native)
-        self._session = session
-
-    async def _outcome(self) -> _core.Turn:
-        try:
-            return await self._native.turn()
-        except ApprovalRequired as required:
-            required.session = self._session
-            raise
-
-    @property
-    def turn(self) -> RepeatableAwaitable[_core.Turn]:
-        """The turn: ``await stream.turn``. The run continues while it is awaited, whether or not events are read.
-
-        Awaiting it again returns the same turn. Raises `UPPError` as `Agent.run`; CANCELLED for a closed stream. If a
-        run of a session waits for approvals, the stream ends normally and this raises `ApprovalRequired`.
-        """
-        return RepeatableAwaitable(self._outcome)
-
-    def abort(self) -> None:
-        """Stop the run: iteration ends, and the turn is partial, marked ``metadata["uap"]["aborted"]``.
-
-        The request is closed and the tools are cancelled immediately. `turn` returns after the tools have ended.
-        """
-        self._native.abort()
-
-
-class SyncAgentStream(SyncTurnStream[_core.AgentStreamEvent]):
-    """A streamed run without an event loop: an iterator of events, and the turn.
-
-    Leaving a loop over it early stops the run, as with `AgentStream`, and waits until cancelled tools have ended.
-    """
-
-    __slots__ = ("_session",)
-
-    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None = None) -> None:
-        super().__init__(native)
-        self._session = session
-
-    @property
-    def turn(self) -> _core.Turn:
-        """The turn. Runs to the end if the run is not over."""
-        try:
-            return self._native.turn_sync()
-        except ApprovalRequired as required:
-            required.session = self._session
-            raise
-
-    def abort(self) -> None:
-        """Stop the run: iteration ends, and the turn is partial."""
-        self._native.abort()
 
 
 def _with_strategy(options: AgentOptions) -> AgentOptions:

@@ -14,7 +14,6 @@ __all__ = ["AGENT", "RUN", "SESSION", "explain_arguments", "unknown_argument"]
 
 _STRUCTURE = "pass the type of the answer as structure="
 _PARAMS = 'model parameters are those of the vendor: pass params={{"{name}": …}}'
-_DEPENDENCIES = "tools are functions: bind what they need with a closure or functools.partial"
 
 AGENT: dict[str, str] = {
     "instructions": "the instructions of an agent are system=",
@@ -37,8 +36,11 @@ AGENT: dict[str, str] = {
     "agents": "other agents are among tools=",
     "sub_agents": "other agents are among tools=",
     "handoffs": "other agents are among tools=",
-    "deps": _DEPENDENCIES,
-    "deps_type": _DEPENDENCIES,
+    "deps": "the dependencies belong to a run: run(input, deps=…); deps_type= is their type",
+    "limits": "the limits belong to a run: run(input, limits=turntree.Limits(…))",
+    "usage_limits": "the limits belong to a run: run(input, limits=turntree.Limits(…))",
+    "retries": "the retries of output are output_retries=, those of a tool @tool(retries=…)",
+    "output_validator": "the validators are output_validators=, a list of functions",
     "memory": "the conversation of a run is a session: turntree.session(agent)",
     "checkpointer": "the store belongs to a session: turntree.session(agent, persistence=…)",
     "api_key": 'the key belongs to the model: openai("…", api_key=…), or config=',
@@ -58,6 +60,10 @@ RUN: dict[str, str] = {
     "user_prompt": "the input has no name: run(input)",
     "session": "run the session instead: await session.run(input)",
     "thread_id": "run a session instead: turntree.session(agent, id=…)",
+    "usage_limits": "the limits are limits=turntree.Limits(…)",
+    "model_settings": 'model parameters are params=, a dict such as {{"max_tokens": 500}}',
+    "context": "the object for the functions of the run is deps=",
+    "dependencies": "the object for the functions of the run is deps=",
     "config": "the configuration belongs to the agent: turntree.agent(config=…)",
 }
 

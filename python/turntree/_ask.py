@@ -13,11 +13,12 @@ from turntree._session import running_session
 if TYPE_CHECKING:
     from turntree import _core
     from turntree._agent import Agent
+    from turntree._generics import DataT
     from turntree._session import Session
     from turntree._types import Input
 
 
-async def ask(agent: Agent, input: Input, thread: _core.Thread | None = None) -> _core.Turn:
+async def ask(agent: Agent[Any, DataT], input: Input, thread: _core.Thread | None = None) -> _core.Turn[DataT]:
     """Run an agent with a thread as its history, and append the turn to the thread.
 
     Args:

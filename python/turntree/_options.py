@@ -8,6 +8,8 @@ from turntree._core import ModelReference
 
 # One day: a longer wait is a typing error.
 _MAX_CLEANUP = 86_400
+# More retries than this are a typing error.
+_MAX_RETRIES = 1000
 
 
 def cleanup_seconds(cleanup_timeout: Any) -> float | None:
@@ -26,6 +28,24 @@ def cleanup_seconds(cleanup_timeout: Any) -> float | None:
         message = f"cleanup_timeout must be from 0 to {_MAX_CLEANUP} seconds, not {cleanup_timeout}"
         raise ValueError(message)
     return float(cleanup_timeout)
+
+
+def retry_count(name: str, count: Any) -> int | None:
+    """Return a number of retries; None for the default.
+
+    Raises:
+        TypeError: It is not an int.
+        ValueError: It is negative or more than 1000.
+    """
+    if count is None:
+        return None
+    if isinstance(count, bool) or not isinstance(count, int):
+        message = f"{name} must be an int, not {type(count).__name__}"
+        raise TypeError(message)
+    if not 0 <= count <= _MAX_RETRIES:
+        message = f"{name} must be from 0 to {_MAX_RETRIES}, not {count}"
+        raise ValueError(message)
+    return count
 
 
 def check_model(model: object) -> ModelReference:

@@ -6,23 +6,26 @@ Spec: UAP-1.0 §6 and §13.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from turntree import _core
-from turntree._agent import Agent, AgentStream, SyncAgentStream
+from turntree._agent import Agent
+from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import SESSION, explain_arguments
-from turntree._session_calls import SessionCalls
+from turntree._generics import DataT, DepsT
+from turntree._run_options import native_options
 from turntree._session_id import check_id
+from turntree._session_state import SessionState
 from turntree._session_store import call_store, save_interval_of, store_of
 from turntree.exceptions import ApprovalRequired, CorruptDataError, SessionError, ValidationError
 from turntree.store import Store, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
 
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
+    from turntree._run_options import RunOptions
     from turntree._session_store import SaveInterval
     from turntree._types import Input
     from turntree.store import PersistenceAdapter
@@ -30,16 +33,16 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 # The sessions whose runs contain the current code, outermost first, with the tickets of the runs.
-_running: ContextVar[tuple[tuple[Session, int], ...]] = ContextVar("turntree_running_sessions", default=())
+_running: ContextVar[tuple[tuple[Session[Any, Any], int], ...]] = ContextVar("turntree_running_sessions", default=())
 
 
-def running_session() -> Session | None:
+def running_session() -> Session[Any, Any] | None:
     """Return the innermost session whose run contains the current code: a tool, a hook or an approval."""
     inside = [session for session, ticket in _running.get() if session._native.is_running(ticket)]
     return inside[-1] if inside else None
 
 
-def session_in_context(id: str) -> Session | None:
+def session_in_context(id: str) -> Session[Any, Any] | None:
     """Return the session with this id if its run contains the current code. The Rust core calls it for middleware."""
     inside = [session for session, _ in _running.get() if session.id == id]
     return inside[-1] if inside else None
@@ -47,7 +50,7 @@ def session_in_context(id: str) -> Session | None:
 
 @explain_arguments(SESSION)
 def session(
-    agent: Agent,
+    agent: Agent[DepsT, DataT],
     *,
     id: str | None = None,
     checkpoints: bool = True,
@@ -55,7 +58,7 @@ def session(
     persistence: PersistenceAdapter | str | None = None,
     save_interval: SaveInterval | None = None,
     metadata: Mapping[str, Any] | None = None,
-) -> Session:
+) -> Session[DepsT, DataT]:
     """Create a session.
 
     Args:
@@ -91,7 +94,7 @@ def session(
     return Session(native, agent, store)
 
 
-class Session(SessionCalls):
+class Session(SessionState, Generic[DepsT, DataT]):
     """An agent with a persistent conversation.
 
     Created by `session`, `Session.open`, `Session.load` and `Session.from_json`.
@@ -103,92 +106,24 @@ class Session(SessionCalls):
     Spec: UAP-1.0 §6.1.
     """
 
-    __slots__ = ("__weakref__", "_agent", "_persistence", "_tree")
+    __slots__ = ("__weakref__", "_agent", "_persistence")
 
-    def __init__(self, native: _core.SessionCore, agent: Agent, persistence: PersistenceAdapter) -> None:
+    def __init__(self, native: _core.SessionCore, agent: Agent[DepsT, DataT], persistence: PersistenceAdapter) -> None:
         super().__init__(native)
         self._agent = agent
         self._persistence = persistence
-        self._tree = native.tree
 
     @property
-    def id(self) -> str:
-        """The session's id: a UUIDv4, unless the application or the loaded document has another one."""
-        return self._native.id
-
-    @property
-    def agent(self) -> Agent:
+    def agent(self) -> Agent[DepsT, DataT]:
         """The agent that executes the runs."""
         return self._agent
-
-    @property
-    def tree(self) -> _core.ThreadTree:
-        """The conversation: always the same mutable tree. You can branch it, check out nodes and merge."""
-        return self._tree
-
-    @property
-    def thread_tree(self) -> _core.ThreadTree:
-        """An alias of `tree`, the name in the specification.
-
-        Spec: UAP-1.0 §6.1.
-        """
-        return self._tree
-
-    @property
-    def checkpoints(self) -> list[_core.Checkpoint]:
-        """All checkpoints, oldest first; a new list."""
-        return self._native.checkpoints
-
-    @property
-    def current_checkpoint(self) -> _core.Checkpoint | None:
-        """The latest or most recently restored checkpoint."""
-        return self._native.current_checkpoint
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Application data: a mutable dict of JSON data that is saved with the session."""
-        return self._native.metadata
-
-    @property
-    def created_at(self) -> datetime:
-        """The creation time, in UTC."""
-        return self._native.created_at
-
-    @property
-    def updated_at(self) -> datetime:
-        """The time of the last change (run, fork, restore or checkout), in UTC."""
-        return self._native.updated_at
 
     @property
     def persistence(self) -> PersistenceAdapter:
         """The store that `save` writes to."""
         return self._persistence
 
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether `resume` has a run to continue: one that is active, failed, was cancelled or restored, or waits."""
-        return self._native.is_unfinished
-
-    @property
-    def state(self) -> _core.ExecutionState | None:
-        """The state of the unfinished run (active, failed, cancelled or restored), which `resume` continues."""
-        return self._native.state
-
-    @property
-    def sub_agent_states(self) -> dict[str, dict[str, Any]]:
-        """The sessions of the sub-agents of the unfinished run, as plain data, keyed by tool call id.
-
-        Includes completed, stopped and active sub-agents; ``metadata["status"]`` distinguishes them.
-        `Session.from_json` reads each of them. Those of completed runs are in ``checkpoint.sub_agent_states``.
-        """
-        return self._native.sub_agent_states
-
-    @property
-    def restored(self) -> list[_core.Message]:
-        """The messages of a restored run that are not in the tree yet; the next run sees them after the history."""
-        return self._native.restored
-
-    async def run(self, input: Input) -> _core.Turn:
+    async def run(self, input: Input, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]:
         """Run the agent with the history, and add the turn to the current node.
 
         Waits for earlier calls of `run`, `resume` and `restore`. A failed or cancelled run adds nothing to the tree;
@@ -196,6 +131,7 @@ class Session(SessionCalls):
 
         Args:
             input: As `Agent.run` takes it.
+            **options: As `Agent.run`. None of them is saved.
 
         Returns:
             The turn: all new messages, starting with the input.
@@ -211,17 +147,19 @@ class Session(SessionCalls):
 
         Spec: UAP-1.0 §6.1.
         """
+        native = native_options("Session.run", options) if options else None
         try:
-            return await self._enter(lambda ticket, inside: self._native.run(input, ticket, inside))
+            return await self._enter(lambda ticket, inside: self._native.run(input, ticket, inside, native))
         except ApprovalRequired as required:
             required.session = self
             raise
 
-    def run_sync(self, input: Input) -> _core.Turn:
+    def run_sync(self, input: Input, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]:
         """Run the agent and block until the turn is complete; also works inside a running event loop (notebooks).
 
         Args:
             input: As `Agent.run` takes it.
+            **options: As `run`.
 
         Raises:
             ApprovalRequired: As `run`.
@@ -229,13 +167,16 @@ class Session(SessionCalls):
             SessionError: As `run`; or a run of this session is active on this thread's event loop, which the call would
                 block.
         """
+        native = native_options("Session.run_sync", options) if options else None
         try:
-            return self._enter(lambda ticket, inside: self._native.run_sync(input, ticket, inside))
+            return self._enter(lambda ticket, inside: self._native.run_sync(input, ticket, inside, native))
         except ApprovalRequired as required:
             required.session = self
             raise
 
-    def stream(self, input: Input, *, sub_agent_events: bool = False) -> AgentStream:
+    def stream(
+        self, input: Input, *, sub_agent_events: bool = False, **options: Unpack[RunOptions[DepsT]]
+    ) -> AgentStream[DataT]:
         """Run the agent and stream its events: ``async for event in session.stream("…")``.
 
         The turn is added to the tree at the end of the stream; an aborted stream adds its partial turn. A stream that
@@ -245,72 +186,90 @@ class Session(SessionCalls):
         Args:
             input: As `Agent.run` takes it.
             sub_agent_events: As `Agent.stream`.
+            **options: As `run`.
 
         Raises:
             SessionError: As `run`.
         """
+        of_run = native_options("Session.stream", options) if options else None
         native = self._enter(
             lambda ticket, inside: self._native.stream(
-                input, ticket, inside, on_loop=True, sub_agent_events=sub_agent_events
+                input, ticket, inside, on_loop=True, sub_agent_events=sub_agent_events, options=of_run
             )
         )
         return AgentStream(native, self)
 
-    def stream_sync(self, input: Input, *, sub_agent_events: bool = False) -> SyncAgentStream:
+    def stream_sync(
+        self, input: Input, *, sub_agent_events: bool = False, **options: Unpack[RunOptions[DepsT]]
+    ) -> SyncAgentStream[DataT]:
         """Run the agent and stream its events without an event loop: ``for event in session.stream_sync("…")``.
 
         Args:
             input: As `Agent.run` takes it.
             sub_agent_events: As `Agent.stream`.
+            **options: As `run`.
 
         Raises:
             SessionError: As `run_sync`.
         """
+        of_run = native_options("Session.stream_sync", options) if options else None
         native = self._enter(
             lambda ticket, inside: self._native.stream(
-                input, ticket, inside, on_loop=False, sub_agent_events=sub_agent_events
+                input, ticket, inside, on_loop=False, sub_agent_events=sub_agent_events, options=of_run
             )
         )
         return SyncAgentStream(native, self)
 
-    async def resume(self) -> _core.Turn:
+    async def resume(self, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]:
         """Continue the run that failed, was cancelled, was restored, waits for approval, or whose process ended.
 
         Completed model calls and tools are not repeated. Approved calls run, and denied calls get an error result. If
         calls are still pending after that, `ApprovalRequired` is raised again. The turn contains the whole run.
         Sub-agents continue where they stopped.
 
+        Args:
+            **options: As `run`. The options of the unfinished run were not saved: pass them again. ``limits`` count
+                what the run has used before, except seconds.
+
         Raises:
             SessionError: There is no unfinished run; or as `run`.
             ApprovalRequired: As `run`; or calls are `in_doubt`. `resolve` them first. Nothing runs then.
             UPPError: As `run`.
         """
+        native = native_options("Session.resume", options) if options else None
         try:
-            return await self._enter(self._native.resume)
+            return await self._enter(lambda ticket, inside: self._native.resume(ticket, inside, native))
         except ApprovalRequired as required:
             required.session = self
             raise
 
-    def resume_sync(self) -> _core.Turn:
+    def resume_sync(self, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]:
         """Like `resume`, but blocks until the turn is complete."""
+        native = native_options("Session.resume_sync", options) if options else None
         try:
-            return self._enter(self._native.resume_sync)
+            return self._enter(lambda ticket, inside: self._native.resume_sync(ticket, inside, native))
         except ApprovalRequired as required:
             required.session = self
             raise
 
-    def resume_stream(self) -> AgentStream:
+    def resume_stream(self, **options: Unpack[RunOptions[DepsT]]) -> AgentStream[DataT]:
         """Like `resume`, but streams the events, as `stream` does. Earlier events are not repeated.
 
         Raises:
             SessionError: As `resume`; raised when the stream is read.
         """
-        native = self._enter(lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=True))
+        of_run = native_options("Session.resume_stream", options) if options else None
+        native = self._enter(
+            lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=True, options=of_run)
+        )
         return AgentStream(native, self)
 
-    def resume_stream_sync(self) -> SyncAgentStream:
+    def resume_stream_sync(self, **options: Unpack[RunOptions[DepsT]]) -> SyncAgentStream[DataT]:
         """Like `resume_stream`, but without an event loop, as `stream_sync` does."""
-        native = self._enter(lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=False))
+        of_run = native_options("Session.resume_stream_sync", options) if options else None
+        native = self._enter(
+            lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=False, options=of_run)
+        )
         return SyncAgentStream(native, self)
 
     async def restore(self, checkpoint_id: str) -> None:
@@ -404,7 +363,7 @@ class Session(SessionCalls):
     def from_json(
         cls,
         data: str | bytes | Mapping[str, Any],
-        agent: Agent,
+        agent: Agent[DepsT, DataT],
         *,
         persistence: PersistenceAdapter | str | None = None,
         save_interval: SaveInterval | None = None,
@@ -441,13 +400,13 @@ class Session(SessionCalls):
         cls,
         store: PersistenceAdapter | str,
         id: str,
-        agent: Agent,
+        agent: Agent[DepsT, DataT],
         *,
         metadata: Mapping[str, Any] | None = None,
         save_interval: SaveInterval | None = None,
         checkpoints: bool = True,
         checkpoint_interval: Literal["step", "turn"] = "step",
-    ) -> Session:
+    ) -> Session[DepsT, DataT]:
         """Load a session from a store, or create it if the store does not have it.
 
         The session is saved to the store after every run. A new session is in the store after its first run or `save`.
@@ -482,7 +441,12 @@ class Session(SessionCalls):
 
     @classmethod
     async def load(
-        cls, adapter: PersistenceAdapter | str, id: str, agent: Agent, *, save_interval: SaveInterval | None = None
+        cls,
+        adapter: PersistenceAdapter | str,
+        id: str,
+        agent: Agent[DepsT, DataT],
+        *,
+        save_interval: SaveInterval | None = None,
     ) -> Self:
         """Load a session from a store; it is saved to the same store after every run.
 
@@ -510,7 +474,7 @@ class Session(SessionCalls):
         cls,
         adapter: PersistenceAdapter | str,
         id: str,
-        agent: Agent,
+        agent: Agent[DepsT, DataT],
         save_interval: SaveInterval | None,
     ) -> Self | None:
         """Return the session that a store has, or None."""
@@ -533,7 +497,7 @@ class Session(SessionCalls):
         data: str,
         adapter: PersistenceAdapter,
         id: str,
-        agent: Agent,
+        agent: Agent[DepsT, DataT],
         save_interval: SaveInterval | None,
     ) -> Self:
         try:

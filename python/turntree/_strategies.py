@@ -509,7 +509,7 @@ class StrategyRunner:
             found = type(events).__name__
             message = f"stream of strategy {self._strategy.name!r} must return an async iterator of events, not {found}"
             raise TypeError(message)
-        turn = None
+        turn: Any = None
         try:
             async for event in events:
                 if isinstance(event, Turn):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
 
+from turntree import _core
 from turntree.upp._tools import Tool, as_tool
 from turntree.upp.native._tool import NativeTool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
-    from turntree import _core
+
+ToolsetContext = _core.RunContext
+"""The same class by the name that it had when only toolsets received it."""
 
 
 @runtime_checkable
@@ -22,7 +25,7 @@ class Toolset(Protocol):
     before the run and leave it afterwards.
     """
 
-    def tools(self, context: _core.ToolsetContext, /) -> Iterable[Any] | Awaitable[Iterable[Any]]:
+    def tools(self, context: _core.RunContext[Any], /) -> Iterable[Any] | Awaitable[Iterable[Any]]:
         """Return the tools that the run has now; sync or async.
 
         The run calls it before each model call, and calls all toolsets of the agent at the same time. The model can

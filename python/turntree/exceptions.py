@@ -8,11 +8,14 @@
     ├── SessionError                   a session was used incorrectly
     ├── ApprovalRequired               tool calls wait for approval
     ├── BudgetExceeded                 a run exceeded its budget; .partial is the incomplete turn
+    │   └── LimitExceeded              a run reached a limit of limits=
     ├── GuardrailError                 a guardrail rejected a text
     ├── StoreError                     a store failed
     │   ├── ConflictError              another process changed the stored data
     │   └── CorruptDataError           the stored data cannot be read
     └── UPPError                       a model call failed; .code is one of twelve codes
+
+    ModelRetry                         raised by tools and output validators: the model tries again
 
 Cancellation is ``asyncio.CancelledError`` and is never wrapped. The model receives the exception of a tool as an error
 result. The caller receives the exception of a hook or an approval unchanged.
@@ -124,6 +127,33 @@ class BudgetExceeded(TurntreeError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self),), dict(self.__dict__)
+
+
+class LimitExceeded(BudgetExceeded):
+    """A run has stopped before its next model request or tool call, because it reached a limit of ``limits=``.
+
+    Attributes:
+        resource: The name of the limit, as in `Limits`.
+        limit: The value of the limit.
+        spent: The amount that was used, also by sub-agents; for ``tool_calls``, with the calls that were not made.
+        partial: The incomplete turn; None if there was no model call.
+    """
+
+
+class ModelRetry(Exception):
+    """Raise it in a tool or an output validator: the model receives the text, and tries again.
+
+    What was refused stays in the messages. In metadata, ``{"turntree": {"refused": …}}`` marks it: the reason on a
+    response, the ids of the calls on a message with tool results. The run fails with `UPPError` INVALID_RESPONSE when
+    the budget is used up: ``retries`` of the tool, ``output_retries`` of the agent.
+
+    Args:
+        message: What is wrong and what to change, for the model.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class GuardrailError(TurntreeError):
@@ -282,6 +312,8 @@ for _class in (
     SessionError,
     ApprovalRequired,
     BudgetExceeded,
+    LimitExceeded,
+    ModelRetry,
     GuardrailError,
     StoreError,
     ConflictError,

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from turntree._arrow import convert_arrow
 from turntree._bulk import convert_jsonl
@@ -161,7 +161,7 @@ def _agent_of(source: object) -> AgentConfig | None:
 
     if not isinstance(source, Session):
         return None
-    agent = source.agent
+    agent = cast("Session[Any, Any]", source).agent
     return AgentConfig(agent.name or "Assistant", agent_id=agent.id, created_at=source.created_at)
 
 

@@ -13,10 +13,12 @@
 
 from __future__ import annotations
 
-from turntree import ToolContext, Toolset, ToolsetContext
+from turntree import ModelRetry, RunContext, ToolContext, Toolset, ToolsetContext
 from turntree.upp import Tool, ToolCall, ToolExecution, ToolResult, tool
 
 __all__ = [
+    "ModelRetry",
+    "RunContext",
     "Tool",
     "ToolCall",
     "ToolContext",

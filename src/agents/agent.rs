@@ -14,6 +14,7 @@ use super::host_conversions::turn_to_python;
 use super::inputs::{input_from, params_from, tools_from};
 use super::middleware::hooks::middleware_from;
 use super::run::PreparedRun;
+use super::run_options::RunOptions;
 use super::strategy::strategy_from;
 use super::stream::AgentStream;
 use super::tool_exceptions::ToolExceptions;
@@ -42,7 +43,7 @@ impl AgentCore {
     #[new]
     #[pyo3(signature = (
         *, model, params, config, execution, execute, max_iterations, tools, toolsets, system, structure,
-        structure_repair, answer, middleware, hooks, id, name, max_sub_agent_depth, cleanup_timeout
+        structure_repair, output_retries, answer, middleware, hooks, id, name, max_sub_agent_depth, cleanup_timeout
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
@@ -57,6 +58,7 @@ impl AgentCore {
         system: Option<&Bound<'_, PyAny>>,
         structure: Option<&Bound<'_, PyAny>>,
         structure_repair: bool,
+        output_retries: Option<u32>,
         answer: Option<Py<PyAny>>,
         middleware: &Bound<'_, PyAny>,
         hooks: &Bound<'_, PyDict>,
@@ -78,6 +80,8 @@ impl AgentCore {
             toolsets: toolsets_from(toolsets, &mut callbacks)?,
             structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
             structure_repair,
+            output_retries,
+            validates_output: hooks.get_item("validate_output")?.is_some_and(|hook| !hook.is_none()),
             strategy: Some(strategy_from(execution)?),
             middleware: middleware_from(middleware, &mut callbacks)?,
             tool_strategy: ToolUseStrategy { max_iterations },
@@ -108,18 +112,20 @@ impl AgentCore {
     ///     history: The earlier messages.
     ///     input: The new input.
     ///     seed: If given, the ids of the run are computed from this text: a repeated run has the same ids.
+    ///     options: The options of this run, or None.
     ///
     /// Raises:
     ///     UPPError: The model does not support a requested feature. Raised immediately.
     ///     TypeError: An argument has the wrong type; the message names it.
-    #[pyo3(signature = (history, input, seed = None))]
+    #[pyo3(signature = (history, input, seed = None, options = None))]
     fn run(
         slf: &Bound<'_, Self>,
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
         seed: Option<String>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Coroutine> {
-        let (run, turn) = Self::start(slf, RunMode::Awaited, history, input, seed)?;
+        let (run, turn) = Self::start(slf, RunMode::Awaited, history, input, seed, options)?;
         Ok(run.coroutine("run", turn))
     }
 
@@ -127,12 +133,14 @@ impl AgentCore {
     ///
     /// Raises:
     ///     UPPError: As `run`, or the model call failed.
+    #[pyo3(signature = (history, input, options = None))]
     fn run_sync(
         slf: &Bound<'_, Self>,
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        let (run, turn) = Self::start(slf, RunMode::Blocking, history, input, None)?;
+        let (run, turn) = Self::start(slf, RunMode::Blocking, history, input, None, options)?;
         run.block(slf.py(), turn)
     }
 
@@ -144,19 +152,22 @@ impl AgentCore {
     ///     on_loop: Whether tools run on the caller's event loop. Otherwise they run on a loop in a background
     ///         thread.
     ///     sub_agent_events: Whether the stream includes the events of sub-agents.
+    ///     options: The options of this run, or None.
     ///
     /// Raises:
     ///     UPPError: As `run`.
+    #[pyo3(signature = (history, input, on_loop, sub_agent_events, options = None))]
     fn stream(
         slf: &Bound<'_, Self>,
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
         on_loop: bool,
         sub_agent_events: bool,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<AgentStream> {
         let py = slf.py();
         let (history, input) = (earlier_messages(history)?, input_from(input)?);
-        let (run, context) = Self::prepare(slf, RunMode::Streamed { on_loop }, None)?;
+        let (run, context) = Self::prepare(slf, RunMode::Streamed { on_loop }, None, options)?;
         let context = RunContext { sub_agent_events, ..context };
         let agent = slf.get().agent();
         let stream =
@@ -210,9 +221,14 @@ impl AgentCore {
         slf: &Bound<'_, Self>,
         mode: RunMode,
         seed: Option<String>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<(PreparedRun, RunContext)> {
-        let run = PreparedRun::new([slf.clone().into_any().unbind()], slf.get().functions()).seeded(seed);
-        let context = run.context(slf.py(), &CallSite::new(slf.py(), mode)?, Arc::default())?;
+        let mut options = RunOptions::read(options)?;
+        let run = PreparedRun::new([slf.clone().into_any().unbind()], slf.get().functions());
+        let run = run.seeded(seed).with_deps(options.deps.take());
+        let metadata = options.metadata(Arc::default());
+        let context = run.context(slf.py(), &CallSite::new(slf.py(), mode)?, metadata)?;
+        let context = options.apply(&run.roots, context);
         Ok((run, context))
     }
 
@@ -223,9 +239,10 @@ impl AgentCore {
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
         seed: Option<String>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<(PreparedRun, impl Future<Output = Result<Arc<Turn>, UppError>> + Send + use<>)> {
         let (history, input) = (earlier_messages(history)?, input_from(input)?);
-        let (run, context) = Self::prepare(slf, mode, seed)?;
+        let (run, context) = Self::prepare(slf, mode, seed, options)?;
         let (py, agent) = (slf.py(), slf.get().agent());
         let (machine, driver) = gil::mark_held(py, || agent.prepare(history, input, context)).or_raise(py)?;
         Ok((run, driver.complete(machine)))

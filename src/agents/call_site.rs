@@ -62,9 +62,15 @@ impl CallSite {
         }
     }
 
-    /// Returns the call site of tools: runs that they start become sub-runs of `run`.
-    pub(super) fn inside(&self, py: Python<'_>, run: &Arc<ParentRun>) -> PyResult<Self> {
-        parent_run::entered(py, &self.start, run).map(|start| self.with_start(start))
+    /// Returns the call site of tools: runs that they start become sub-runs of `run`, with its
+    /// dependencies.
+    pub(super) fn inside(
+        &self,
+        py: Python<'_>,
+        run: &Arc<ParentRun>,
+        deps: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        parent_run::entered(py, &self.start, run, deps).map(|start| self.with_start(start))
     }
 
     /// Returns a call site with other context variables.

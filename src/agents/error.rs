@@ -13,7 +13,7 @@ use crate::upp::error::{raised_by_host, upp_error};
 use turntree_agents::SessionError;
 use turntree_agents::middleware::{BudgetError, GuardrailError, Resource};
 use turntree_agents::tree::TreeError;
-use turntree_agents::types::{ApprovalRequired, approval_required, partial_turn};
+use turntree_agents::types::{ApprovalRequired, LimitError, approval_required, partial_turn};
 use turntree_core::persistence::{PersistenceError, PersistenceErrorKind};
 use turntree_upp::UppError;
 
@@ -34,6 +34,9 @@ pub(crate) fn run_exception(py: Python<'_>, error: &UppError) -> Option<PyErr> {
     }
     if let Some(budget) = cause.and_then(|cause| cause.downcast_ref::<BudgetError>()) {
         return Some(build(turn().and_then(|turn| budget_exception(py, budget, &error.message, turn))));
+    }
+    if let Some(limit) = cause.and_then(|cause| cause.downcast_ref::<LimitError>()) {
+        return Some(build(turn().and_then(|turn| limit_exception(py, limit, turn))));
     }
     if let Some(guardrail) = cause.and_then(|cause| cause.downcast_ref::<GuardrailError>()) {
         return Some(build(turn().and_then(|turn| guardrail_exception(py, guardrail, &error.message, turn))));
@@ -72,6 +75,27 @@ fn budget_exception<'py>(
     options.set_item("limit", number(error.limit)?)?;
     options.set_item("spent", number(error.spent)?)?;
     class(py, "BudgetExceeded")?.call((message,), Some(&options))
+}
+
+/// `turntree.LimitExceeded`.
+fn limit_exception<'py>(
+    py: Python<'py>,
+    error: &LimitError,
+    partial: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = PyDict::new(py);
+    options.set_item("partial", partial)?;
+    if let LimitError::Reached { resource, limit, spent } = error {
+        // Costs and times are no integers.
+        let number = |value: f64| -> PyResult<Bound<'py, PyAny>> {
+            let float = value.into_pyobject(py)?.into_any();
+            if matches!(*resource, "cost" | "seconds") { Ok(float) } else { float.call_method0("__int__") }
+        };
+        options.set_item("resource", resource)?;
+        options.set_item("limit", number(*limit)?)?;
+        options.set_item("spent", number(*spent)?)?;
+    }
+    class(py, "LimitExceeded")?.call((error.to_string(),), Some(&options))
 }
 
 /// `turntree.GuardrailError`.

@@ -146,7 +146,7 @@ pub(crate) struct Functions {
 pub(super) const EXECUTE: &str = "execute";
 
 /// The names of the hooks, with the flags that report them to the driver.
-const HOOKS: [(&str, HookSet); 13] = [
+const HOOKS: [(&str, HookSet); 15] = [
     ("on_tool_call", HookSet::TOOL_CALL),
     ("on_before_call", HookSet::BEFORE_CALL),
     ("on_after_call", HookSet::AFTER_CALL),
@@ -160,6 +160,8 @@ const HOOKS: [(&str, HookSet); 13] = [
     ("stop_condition", HookSet::STOP_CONDITION),
     ("on_complete", HookSet::COMPLETE),
     ("on_error", HookSet::ERROR),
+    ("system_prompt", HookSet::SYSTEM_PROMPT),
+    ("validate_output", HookSet::VALIDATE_OUTPUT),
 ];
 
 impl Functions {
@@ -217,7 +219,8 @@ impl Functions {
     /// Copies the tools and the hooks of tool use, without the hooks of steps. The copy has its own references, because
     /// the garbage collector counts them.
     pub(super) fn without_steps(&self, py: Python<'_>) -> Self {
-        let set = self.set & (HookSet::TOOL_USE | HookSet::CHECK_ANSWER);
+        let set = self.set
+            & (HookSet::TOOL_USE | HookSet::CHECK_ANSWER | HookSet::SYSTEM_PROMPT | HookSet::VALIDATE_OUTPUT);
         let is_included =
             |name: &str| HOOKS.iter().any(|(known, flag)| *known == name && set.contains(*flag));
         let hooks = self.hooks.iter().filter(|(name, _)| is_included(name));

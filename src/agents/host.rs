@@ -17,8 +17,9 @@ use super::call_site::CallSite;
 use super::functions::{Approver, EXECUTE, Functions, ToolFunction};
 use super::host_conversions::{
     after_call_from, approval_from, before_call_from, exception_of, host_error, is_cancellation,
-    optional_turn_from, turn_to_python, value_of, with_python,
+    optional_turn_from, system_prompt_from, turn_to_python, value_of, with_python,
 };
+use super::run_context::RunContext;
 use super::run_metadata::RunMetadata;
 use super::state::PyExecutionState;
 use super::strategy::{Lease, StrategyContext, strategy_outcome_from};
@@ -38,14 +39,14 @@ use turntree_agents::host::{
     Approval, BeforeCall, CustomStrategy, HookSet, Host, HostError, HostErrorKind, HostFuture, StepResult,
     StrategyScope, ToolInvocation,
 };
-use turntree_agents::types::{ExecutionState, StrategyOutcome};
+use turntree_agents::types::{ExecutionState, RunView, StrategyOutcome};
 use turntree_agents::{Tool as CoreTool, Violation};
 use turntree_core::ids::{DerivedIds, IdSource, RandomIds};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{ToolCall, ToolResult, Turn};
 use turntree_core::telemetry::{Span, Tracer};
 use turntree_core::time::{Clock, SystemClock};
-use turntree_upp::UppError;
+use turntree_upp::{System, UppError};
 
 /// The violations that a Python type reports: pointer, rule and message of each.
 type Violations = Vec<(String, String, String)>;
@@ -67,6 +68,8 @@ pub(crate) struct PyHost {
     earlier_calls: Option<CleanupScope>,
     /// The ids of a run that can be repeated; `None`: random ids.
     ids: Option<DerivedIds>,
+    /// The index of the dependencies in the run's roots.
+    deps: Option<usize>,
 }
 
 impl PyHost {
@@ -89,12 +92,29 @@ impl PyHost {
             middleware_context: Mutex::default(),
             earlier_calls: None,
             ids: None,
+            deps: None,
         }
     }
 
     /// The same host. Its run starts after the calls of `earlier_calls` have ended.
     pub(super) fn after(self, earlier_calls: Option<CleanupScope>) -> Self {
         Self { earlier_calls, ..self }
+    }
+
+    /// The same host. Its functions receive these dependencies, an index in the run's roots.
+    pub(super) fn with_deps(self, deps: Option<usize>) -> Self {
+        Self { deps, ..self }
+    }
+
+    /// The dependencies of the run.
+    pub(super) fn deps(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let deps = self.deps.map(|index| self.metadata.roots().get(py, index))?;
+        deps.ok().map(Bound::unbind)
+    }
+
+    /// Describes the run to one of its functions.
+    pub(super) fn run_context(&self, py: Python<'_>, run: &RunView) -> PyResult<Py<RunContext>> {
+        Py::new(py, RunContext::new(run, self.metadata(py)?, self.deps(py)))
     }
 
     /// The same host. Its run has these ids.
@@ -126,7 +146,7 @@ impl PyHost {
             (None, _) => self.call_site.caller(py)?,
             (Some(_), Some(site)) => site.caller(py)?,
             (Some(run), None) => {
-                let site = self.call_site.inside(py, run)?;
+                let site = self.call_site.inside(py, run, self.deps(py))?;
                 self.inside.get_or_init(|| site).caller(py)?
             }
         };
@@ -145,7 +165,8 @@ impl PyHost {
         let start = self.within(py, invocation.span.as_ref(), self.call_site.start().clone());
         let exceptions = ToolExceptions::new(metadata.roots());
         let host = Self::new(agent.get().functions(), self.call_site.with_start(start), metadata, exceptions);
-        Ok(host.with_ids(self.ids_of(invocation)))
+        // The sub-agent shares the roots.
+        Ok(host.with_ids(self.ids_of(invocation)).with_deps(self.deps))
     }
 
     /// Returns where the functions of the run are called.
@@ -254,7 +275,8 @@ impl PyHost {
 
     /// Creates the context that a tool receives.
     fn tool_context(&self, py: Python<'_>, invocation: &Arc<ToolInvocation>) -> PyResult<Py<PyAny>> {
-        Ok(Py::new(py, ToolContext::new(Arc::clone(invocation), self.metadata.dict(py)?))?.into_any())
+        Ok(Py::new(py, ToolContext::new(Arc::clone(invocation), self.metadata.dict(py)?, self.deps(py)))?
+            .into_any())
     }
 
     /// Starts the approval handler of a tool. Returns `None` if a person decides.
@@ -350,7 +372,7 @@ impl Host for PyHost {
         let guard = lease.guard();
         let started = self.start_hook(EXECUTE, |py| {
             let agent = self.metadata.roots().get(py, 0)?.cast_into::<AgentCore>()?.unbind();
-            let context = StrategyContext::new(lease, agent, self.metadata.dict(py)?);
+            let context = StrategyContext::new(lease, agent, self.metadata.dict(py)?, self.deps(py));
             (Py::new(py, context)?,).into_pyobject(py)
         });
         Box::pin(async move {
@@ -458,6 +480,22 @@ impl Host for PyHost {
             |(pointer, rule, message): (String, String, String)| Violation::new(pointer, rule, &message);
         let violations = checked.map(|violations| violations.into_iter().map(violation).collect());
         Box::pin(std::future::ready(violations))
+    }
+
+    fn validate_output(&self, run: Arc<RunView>, output: RawJson) -> HostFuture<'_, Option<String>> {
+        let read = |value: &Bound<'_, PyAny>| value.extract::<Option<String>>();
+        self.hook("validate_output", read, |py| {
+            let kind = lock(&self.functions).answer.as_ref().map(|kind| kind.clone_ref(py));
+            let value = match kind {
+                Some(kind) => kind.call_method1(py, intern!(py, "build"), (output.get(),))?,
+                None => json_to_python(py, output.get())?,
+            };
+            (self.run_context(py, &run)?, value).into_pyobject(py)
+        })
+    }
+
+    fn system_prompt(&self, run: Arc<RunView>) -> HostFuture<'_, Option<Arc<System>>> {
+        self.hook("system_prompt", system_prompt_from, |py| (self.run_context(py, &run)?,).into_pyobject(py))
     }
 
     fn on_error(&self, error: UppError, state: ExecutionState) -> HostFuture<'_, Option<Arc<Turn>>> {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyBaseException, PyException, PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -14,11 +14,14 @@ use crate::bridge::gil::{self, lock};
 use crate::bridge::imports::cancelled_error;
 use crate::convert::json::to_raw;
 use crate::data::extract;
+use crate::error::class;
 use crate::python_exception::Raised;
 use crate::records::Turn as PyTurn;
+use crate::upp::request::system_from;
 use turntree_agents::host::{Approval, BeforeCall, HostError, HostErrorKind};
 use turntree_core::json::RawJson;
 use turntree_core::message::Turn;
+use turntree_upp::System;
 
 /// Awaits a call and converts its result.
 pub(super) async fn value_of<T>(
@@ -43,11 +46,25 @@ pub(super) fn host_error(py: Python<'_>, error: PyErr) -> HostError {
     let kind = match () {
         () if !value.is_instance_of::<PyException>() => HostErrorKind::Fatal,
         () if type_name == "ArgumentError" => HostErrorKind::InvalidArguments,
+        () if is_model_retry(value, &type_name) => HostErrorKind::Retry,
         () => HostErrorKind::Raised,
     };
     // Use the type of an exception without a message: an empty error does not help a model.
     let message = if text.is_empty() { type_name.clone() } else { text };
     HostError { kind, type_name, message, payload: Some(Arc::new(Raised::new(py, error))) }
+}
+
+/// Returns true for `turntree.ModelRetry`, and for the class of this name of another library, whose tools can be used.
+fn is_model_retry(exception: &Bound<'_, PyBaseException>, type_name: &str) -> bool {
+    type_name == "ModelRetry"
+        || class(exception.py(), "ModelRetry")
+            .and_then(|class| exception.is_instance(&class))
+            .unwrap_or(false)
+}
+
+/// Converts the result of the function of the system prompt: a text, a list of blocks, or None.
+pub(super) fn system_prompt_from(value: &Bound<'_, PyAny>) -> PyResult<Option<Arc<System>>> {
+    if value.is_none() { Ok(None) } else { system_from(value).map(|system| Some(Arc::new(system))) }
 }
 
 /// Returns true for `asyncio.CancelledError`.

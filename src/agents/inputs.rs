@@ -79,6 +79,11 @@ pub(super) fn core_tool(tool: &Bound<'_, PyAny>, function: &ToolFunction) -> PyR
         None => core,
     };
     let core = if is_idempotent(tool)? { core.with_idempotence() } else { core };
+    let retries = tool.getattr_opt(intern!(tool.py(), "retries"))?.filter(|retries| !retries.is_none());
+    let core = match retries {
+        Some(retries) => core.with_retries(retries.extract()?),
+        None => core,
+    };
     Ok(if function.approval.is_some() { core.with_approval() } else { core })
 }
 

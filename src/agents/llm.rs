@@ -38,6 +38,8 @@ pub(crate) struct LlmCore {
     /// The model object, and the callbacks of the LLM's configuration.
     callbacks: Callbacks,
     middleware: Py<MiddlewareChain>,
+    /// The dependencies of the run that the calls belong to.
+    deps: Option<Py<PyAny>>,
 }
 
 #[pymethods]
@@ -80,7 +82,7 @@ impl LlmCore {
             Functions::new(bindings, hooks)?.with_answer(answer).with_cleanup_timeout(cleanup_timeout);
         let functions = Arc::new(Mutex::new(functions));
         let llm = Llm::new(options, &RandomIds).or_raise(model.py())?;
-        Ok(Self { llm, functions, callbacks, middleware })
+        Ok(Self { llm, functions, callbacks, middleware, deps: None })
     }
 
     /// Start a call on the caller's event loop and return a coroutine that returns the turn.
@@ -120,21 +122,26 @@ impl LlmCore {
     }
 }
 
-garbage_collected!(LlmCore: middleware, functions, callbacks);
+garbage_collected!(LlmCore: middleware, functions, callbacks, deps);
 
 impl LlmCore {
     /// Returns the model of a run with the tools of its agent, without the hooks of steps.
     ///
     /// # Errors
     /// `UPPError` if the model does not support a feature that the agent needs.
-    pub(super) fn of_run(py: Python<'_>, run: &dyn StrategyScope, agent: &Py<AgentCore>) -> PyResult<Self> {
+    pub(super) fn of_run(
+        py: Python<'_>,
+        run: &dyn StrategyScope,
+        agent: &Py<AgentCore>,
+        deps: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
         let llm = Llm::in_run(run, agent.get().agent().options(), &RandomIds).or_raise(py)?;
         let functions = Arc::new(Mutex::new(lock(agent.get().functions()).without_steps(py)));
         let mut callbacks = Callbacks::default();
         // The model can refer to functions that the agent owns.
         callbacks.objects.push(agent.clone_ref(py).into_any());
         let none = py.get_type::<MiddlewareChain>().call1((PyTuple::empty(py),))?.cast_into()?.unbind();
-        Ok(Self { llm, functions, callbacks, middleware: none })
+        Ok(Self { llm, functions, callbacks, middleware: none, deps })
     }
 
     fn prepare(
@@ -145,7 +152,8 @@ impl LlmCore {
         let (py, this) = (slf.py(), slf.get());
         let site = CallSite::new(py, mode)?;
         let input = CallInput::from_python(arguments, this.llm.model().provider())?;
-        let run = PreparedRun::new([slf.clone().into_any().unbind()], &this.functions);
+        let deps = this.deps.as_ref().map(|deps| deps.clone_ref(py));
+        let run = PreparedRun::new([slf.clone().into_any().unbind()], &this.functions).with_deps(deps);
         // The run that contains the call lends its depth, not its model, its session or its cancellation.
         let RunContext { host, parent_run, .. } = run.context(py, &site, Arc::default())?;
         let middleware = this.middleware.get().for_call(&run.roots);

@@ -11,7 +11,9 @@
 //! | [`served_run`] | a run that a server starts |
 //! | [`host`], [`host_conversions`], [`functions`] | calls the application's tools, approval handlers and hooks |
 //! | [`call_site`], [`parent_run`], [`run_metadata`] | the event loop, context variables and metadata of a run |
-//! | [`toolset`], [`toolset_context`] | tools that can change between steps |
+//! | [`toolset`] | tools that can change between steps |
+//! | [`run_context`] | a run, for toolsets, system prompts and validators |
+//! | [`run_options`], [`usage_meter`] | the options and the limits of one run |
 //! | [`strategy`] | execution strategies, and their context in Python |
 //! | [`state`], [`tool_context`] | what hooks and tools receive |
 //! | [`middleware`] | middleware of agents |
@@ -33,7 +35,9 @@ pub(crate) mod middleware;
 pub(crate) mod parent_run;
 pub(crate) mod persistence;
 pub(crate) mod run;
+pub(crate) mod run_context;
 pub(crate) mod run_metadata;
+mod run_options;
 pub(crate) mod served_run;
 pub(crate) mod session;
 pub(crate) mod state;
@@ -42,6 +46,6 @@ pub(crate) mod stream;
 pub(crate) mod tool_context;
 mod tool_exceptions;
 mod toolset;
-pub(crate) mod toolset_context;
 pub(crate) mod tracing;
 pub(crate) mod tree;
+pub(crate) mod usage_meter;

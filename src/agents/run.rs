@@ -8,7 +8,7 @@ use super::call_site::CallSite;
 use super::functions::Functions;
 use super::host::PyHost;
 use super::host_conversions::turn_to_python;
-use super::parent_run::run_context;
+use super::parent_run;
 use super::run_metadata::RunMetadata;
 use super::tool_exceptions::ToolExceptions;
 use crate::bridge::cleanup::{CleanupScope, Waits};
@@ -31,6 +31,8 @@ pub(super) struct PreparedRun {
     pub(super) cleanup: CleanupScope,
     /// The cancelled calls of all runs of the session.
     session_calls: Option<CleanupScope>,
+    /// The dependencies of the run.
+    deps: Option<Py<PyAny>>,
     /// The name that the ids of the run are computed from; `None`: random ids.
     seed: Option<String>,
 }
@@ -44,13 +46,26 @@ impl PreparedRun {
         let cleanup = CleanupScope::new(lock(functions).cleanup_timeout());
         let roots = GcRoots::new(owners);
         let exceptions = ToolExceptions::new(&roots);
-        Self { roots, functions: Arc::clone(functions), exceptions, cleanup, session_calls: None, seed: None }
+        Self {
+            roots,
+            functions: Arc::clone(functions),
+            exceptions,
+            cleanup,
+            session_calls: None,
+            deps: None,
+            seed: None,
+        }
     }
 
     /// The same run as a part of a session, which counts the cancelled calls of its runs in `session_calls`.
     pub(super) fn in_session(self, session_calls: &CleanupScope) -> Self {
         let cleanup = session_calls.nested(lock(&self.functions).cleanup_timeout());
         Self { cleanup, session_calls: Some(session_calls.clone()), ..self }
+    }
+
+    /// The same run with the dependencies of its functions.
+    pub(super) fn with_deps(self, deps: Option<Py<PyAny>>) -> Self {
+        Self { deps, ..self }
     }
 
     /// The same run with ids that are computed from this name, if there is one.
@@ -68,8 +83,12 @@ impl PreparedRun {
         site: &CallSite,
         metadata: Arc<RawObject>,
     ) -> PyResult<RunContext> {
-        let host = self.host(py, site, &metadata)?;
-        Ok(RunContext { metadata, ..run_context(py, Arc::new(host), !site.is_on_loop())? })
+        let parent = parent_run::current(py)?;
+        let of_parent = parent.as_ref().and_then(|parent| parent.deps.as_ref());
+        let deps = self.deps.as_ref().or(of_parent).map(|deps| self.roots.add(deps.clone_ref(py)));
+        let host = self.host(py, site, &metadata)?.with_deps(deps);
+        let context = parent_run::run_context(Arc::new(host), parent, !site.is_on_loop());
+        Ok(RunContext { metadata, ..context })
     }
 
     /// As [`Self::context`], for a run that no other run contains, whatever runs here.

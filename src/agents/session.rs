@@ -15,6 +15,7 @@ use super::checkpoint::sub_agents;
 use super::inputs::input_from;
 use super::persistence::{PyPersistence, native_store};
 use super::run::PreparedRun;
+use super::run_options::RunOptions;
 use super::stream::AgentStream;
 use super::tree::wrap_tree;
 use crate::bridge::cleanup::{CleanupScope, DEFAULT_TIMEOUT};
@@ -133,13 +134,15 @@ impl SessionCore {
         restored.map(|restored| restored.messages()).unwrap_or_default()
     }
 
-    /// Prepares a run that starts with `metadata`. `inside`: the call comes from inside a run of this session.
+    /// Prepares a run that starts with `metadata` and that of the options. `inside`: the call comes from inside a run of this
+    /// session.
     fn prepare(
         slf: &Bound<'_, Self>,
         mode: RunMode,
         ticket: u64,
         inside: bool,
         metadata: Arc<RawObject>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<(PreparedRun, CoreSession, RunContext)> {
         let (py, Self { session, objects, saves, calls }) = (slf.py(), slf.get());
         let site = CallSite::new(py, mode)?;
@@ -150,8 +153,11 @@ impl SessionCore {
         let (agent, store) =
             objects.get(|objects| (objects.agent.clone_ref(py), objects.store.clone_ref(py)))?;
         let owners = [agent.clone_ref(py).into_any(), slf.clone().into_any().unbind()];
+        let mut options = RunOptions::read(options)?;
         let run = PreparedRun::new(owners, agent.get().functions()).in_session(calls);
-        let mut context = run.context(py, &site, metadata)?;
+        let run = run.with_deps(options.deps.take());
+        let context = run.context(py, &site, options.metadata(metadata))?;
+        let mut context = options.apply(&run.roots, context);
         context.session_id = inside.then(|| Arc::clone(session.id()));
         let session = session.with_ticket(ticket, site.is_on_loop());
         let persistence =
@@ -165,10 +171,11 @@ impl SessionCore {
         mode: RunMode,
         ticket: u64,
         inside: bool,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<(PreparedRun, CoreSession, RunContext)> {
         let state = slf.get().session.unfinished().and_then(|unfinished| unfinished.state());
         let metadata = state.map(|state| state.metadata).unwrap_or_default();
-        Self::prepare(slf, mode, ticket, inside, metadata)
+        Self::prepare(slf, mode, ticket, inside, metadata, options)
     }
 }
 
@@ -387,30 +394,38 @@ impl SessionCore {
     ///     input: The new input.
     ///     ticket: From `ticket`.
     ///     inside: Whether the call comes from inside a run of this session, which is rejected.
+    ///     options: The options of this run, or None.
+    #[pyo3(signature = (input, ticket, inside, options = None))]
     fn run(
         slf: &Bound<'_, Self>,
         input: &Bound<'_, PyAny>,
         ticket: u64,
         inside: bool,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Coroutine> {
         let input = input_from(input)?;
-        let (run, session, context) = Self::prepare(slf, RunMode::Awaited, ticket, inside, Arc::default())?;
+        let (run, session, context) =
+            Self::prepare(slf, RunMode::Awaited, ticket, inside, Arc::default(), options)?;
         Ok(run.coroutine("run", async move { session.run(input, context).await }))
     }
 
     /// Run on this thread, without an event loop, and return the turn.
+    #[pyo3(signature = (input, ticket, inside, options = None))]
     fn run_sync(
         slf: &Bound<'_, Self>,
         input: &Bound<'_, PyAny>,
         ticket: u64,
         inside: bool,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
         let input = input_from(input)?;
-        let (run, session, context) = Self::prepare(slf, RunMode::Blocking, ticket, inside, Arc::default())?;
+        let (run, session, context) =
+            Self::prepare(slf, RunMode::Blocking, ticket, inside, Arc::default(), options)?;
         run.block(slf.py(), session.run(input, context))
     }
 
     /// Start a streamed run.
+    #[pyo3(signature = (input, ticket, inside, on_loop, sub_agent_events, options = None))]
     fn stream(
         slf: &Bound<'_, Self>,
         input: &Bound<'_, PyAny>,
@@ -418,37 +433,52 @@ impl SessionCore {
         inside: bool,
         on_loop: bool,
         sub_agent_events: bool,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<AgentStream> {
         let input = input_from(input)?;
         let mode = RunMode::Streamed { on_loop };
-        let (run, session, context) = Self::prepare(slf, mode, ticket, inside, Arc::default())?;
+        let (run, session, context) = Self::prepare(slf, mode, ticket, inside, Arc::default(), options)?;
         let context = RunContext { sub_agent_events, ..context };
         let stream = gil::mark_held(slf.py(), || session.stream(input, context));
         AgentStream::new(slf.py(), stream.or_raise(slf.py())?, run)
     }
 
     /// Resume the unfinished run as a stream.
+    #[pyo3(signature = (ticket, inside, on_loop, options = None))]
     fn resume_stream(
         slf: &Bound<'_, Self>,
         ticket: u64,
         inside: bool,
         on_loop: bool,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<AgentStream> {
         let mode = RunMode::Streamed { on_loop };
-        let (run, session, context) = Self::prepare_resume(slf, mode, ticket, inside)?;
+        let (run, session, context) = Self::prepare_resume(slf, mode, ticket, inside, options)?;
         let stream = gil::mark_held(slf.py(), || session.resume_stream(context));
         AgentStream::new(slf.py(), stream.or_raise(slf.py())?, run)
     }
 
     /// Resume the unfinished run and return a coroutine that returns the turn.
-    fn resume(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Coroutine> {
-        let (run, session, context) = Self::prepare_resume(slf, RunMode::Awaited, ticket, inside)?;
+    #[pyo3(signature = (ticket, inside, options = None))]
+    fn resume(
+        slf: &Bound<'_, Self>,
+        ticket: u64,
+        inside: bool,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Coroutine> {
+        let (run, session, context) = Self::prepare_resume(slf, RunMode::Awaited, ticket, inside, options)?;
         Ok(run.coroutine("resume", async move { session.resume(context).await }))
     }
 
     /// Resume the unfinished run on this thread and return the turn.
-    fn resume_sync(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Py<PyAny>> {
-        let (run, session, context) = Self::prepare_resume(slf, RunMode::Blocking, ticket, inside)?;
+    #[pyo3(signature = (ticket, inside, options = None))]
+    fn resume_sync(
+        slf: &Bound<'_, Self>,
+        ticket: u64,
+        inside: bool,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (run, session, context) = Self::prepare_resume(slf, RunMode::Blocking, ticket, inside, options)?;
         run.block(slf.py(), session.resume(context))
     }
 

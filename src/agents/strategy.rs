@@ -146,11 +146,17 @@ pub(crate) struct StrategyContext {
     lease: Lease,
     agent: Py<AgentCore>,
     metadata: Py<PyDict>,
+    deps: Option<Py<PyAny>>,
 }
 
 impl StrategyContext {
-    pub(super) const fn new(lease: Lease, agent: Py<AgentCore>, metadata: Py<PyDict>) -> Self {
-        Self { lease, agent, metadata }
+    pub(super) const fn new(
+        lease: Lease,
+        agent: Py<AgentCore>,
+        metadata: Py<PyDict>,
+        deps: Option<Py<PyAny>>,
+    ) -> Self {
+        Self { lease, agent, metadata, deps }
     }
 
     fn push(slf: &Bound<'_, Self>, event: CoreEvent) -> PyResult<Coroutine> {
@@ -187,9 +193,15 @@ impl StrategyContext {
         self.metadata.clone_ref(py)
     }
 
+    /// The dependencies of the run.
+    #[getter]
+    fn deps(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.deps.as_ref().map(|deps| deps.clone_ref(py))
+    }
+
     /// Return the agent's model with the agent's tools, without the hooks of steps.
     fn llm(&self, py: Python<'_>) -> PyResult<LlmCore> {
-        LlmCore::of_run(py, &*self.lease.get()?, &self.agent)
+        LlmCore::of_run(py, &*self.lease.get()?, &self.agent, self.deps(py))
     }
 
     /// Run a built-in strategy as part of this run and return a coroutine that returns the turn.
@@ -238,4 +250,4 @@ impl StrategyContext {
     }
 }
 
-garbage_collected!(StrategyContext: agent, metadata);
+garbage_collected!(StrategyContext: agent, metadata, deps);

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyType};
 
 use crate::bridge::gc::garbage_collected;
 use crate::convert::json::to_raw;
-use crate::to_python::attributes;
+use crate::to_python::{attributes, generic_alias};
 use turntree_agents::host::ToolInvocation;
 use turntree_core::json::RawJson;
 use turntree_core::time::{Clock, SystemClock};
@@ -25,6 +25,7 @@ use turntree_core::time::{Clock, SystemClock};
 pub(crate) struct ToolContext {
     call: ContextOf,
     metadata: Py<PyDict>,
+    deps: Option<Py<PyAny>>,
 }
 
 /// What is called.
@@ -52,14 +53,18 @@ pub(crate) struct RequestedTask {
 }
 
 impl ToolContext {
-    /// Creates the context of a call. `metadata` is that of the run.
-    pub(crate) const fn new(invocation: Arc<ToolInvocation>, metadata: Py<PyDict>) -> Self {
-        Self { call: ContextOf::Run(invocation), metadata }
+    /// Creates the context of a call. `metadata` and `deps` are those of the run.
+    pub(crate) const fn new(
+        invocation: Arc<ToolInvocation>,
+        metadata: Py<PyDict>,
+        deps: Option<Py<PyAny>>,
+    ) -> Self {
+        Self { call: ContextOf::Run(invocation), metadata, deps }
     }
 
     /// Creates the context of a task. `metadata` has the workflow and the stage.
     pub(crate) const fn of_request(task: RequestedTask, metadata: Py<PyDict>) -> Self {
-        Self { call: ContextOf::Request(task), metadata }
+        Self { call: ContextOf::Request(task), metadata, deps: None }
     }
 
     /// Reads one of two values: of the run of an agent, or of a request.
@@ -118,6 +123,23 @@ attributes! { ToolContext(slf) {
 
 #[pymethods]
 impl ToolContext {
+    /// Return an annotation with the type of `deps`, for type checkers.
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        cls: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        generic_alias(cls, item)
+    }
+
+    /// The dependencies: the object that the application passed to the run as ``deps``, or None.
+    ///
+    /// A run inside a tool, and a sub-agent, has those of the run that contains it, unless it has its own.
+    #[getter]
+    fn deps(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.deps.as_ref().map(|deps| deps.clone_ref(py))
+    }
+
     /// Report the progress of the tool to the run's stream.
     ///
     /// The stream yields a ``tool_execution_progress`` event between the start and the end of the call. Its `delta`
@@ -151,4 +173,4 @@ impl ToolContext {
     }
 }
 
-garbage_collected!(ToolContext: metadata);
+garbage_collected!(ToolContext: metadata, deps);

@@ -29,15 +29,18 @@ impl ToolExceptions {
         Self { roots: roots.clone(), index: Arc::default() }
     }
 
-    /// Stores and logs the exception of a call. Returns the error with the text for the model.
+    /// Stores and logs the exception of a call; a tool that asks for another call has not failed, so that is not logged.
+    /// Returns the error with the text for the model.
     pub(super) fn record(&self, tool: &str, call_id: &str, error: HostError) -> HostError {
-        if error.kind != HostErrorKind::Raised {
+        let is_failure = error.kind == HostErrorKind::Raised;
+        if !is_failure && error.kind != HostErrorKind::Retry {
             return error;
         }
         let message = gil::if_held(|py| {
             let exception = exception_of(py, &error).into_bound(py);
             // Neither a failure of the log nor of the dict may replace the result of the tool.
-            for failed in [log(tool, &exception), self.store(call_id, &exception)] {
+            let logged = if is_failure { log(tool, &exception) } else { Ok(()) };
+            for failed in [logged, self.store(call_id, &exception)] {
                 failed.unwrap_or_else(|failure| failure.write_unraisable(py, None));
             }
             is_key_error(&exception).then(|| format!("{}: {}", error.type_name, error.message))

@@ -13,7 +13,6 @@ use super::functions::ToolFunction;
 use super::host::PyHost;
 use super::host_conversions::{exception_of, is_cancellation, value_of};
 use super::inputs::core_tool;
-use super::toolset_context::ToolsetContext;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::{GcRoots, WeakGcRoots};
 use crate::bridge::gil;
@@ -57,7 +56,7 @@ impl Toolset for PyToolset {
     fn tools<'a>(&'a self, context: &'a Arc<CoreContext>) -> BoxFuture<'a, Result<Vec<CoreTool>, HostError>> {
         let started = gil::require_held(|py| {
             let host = host_of(context)?;
-            let argument = Py::new(py, ToolsetContext::new(context, host.metadata(py)?))?;
+            let argument = host.run_context(py, context)?;
             let arguments = PyTuple::new(py, [argument])?.unbind();
             let call = self.tools.call_from(py, arguments, &host.call_site().caller(py)?)?;
             Ok(call.named(format!("toolset '{}'", self.name)))

@@ -156,7 +156,8 @@ impl Agent {
         inputs: impl IntoIterator<Item = Input>,
         context: RunContext,
     ) -> Result<(Machine, Driver), UppError> {
-        let model = self.spec.resolve_model(context.inherited_model.as_ref())?;
+        let model =
+            self.spec.resolve_model(context.inherited_model.as_ref(), context.overrides.as_deref())?;
         let (ids, clock) = (context.host.ids(), context.host.clock());
         let inputs = into_messages(inputs, model.model.provider(), ids, clock)?;
         let state = RunState::of_messages(self.spec.strategy(), inputs, Arc::clone(&context.metadata));
@@ -174,7 +175,12 @@ impl Agent {
         mut state: RunState,
         context: RunContext,
     ) -> Result<(Machine, Driver), UppError> {
-        let model = self.spec.resolve_model(context.inherited_model.as_ref())?;
+        let model =
+            self.spec.resolve_model(context.inherited_model.as_ref(), context.overrides.as_deref())?;
+        if let Some(meter) = &context.meter {
+            let collected = &state.collected;
+            meter.restore(collected.usage.iter().map(AsRef::as_ref), collected.executions.len());
+        }
         self.spec.strategy().set_limits(&mut state);
         let (mut machine, driver) = self.assemble(model, history, state, context)?;
         machine.retry_limit();
@@ -231,11 +237,14 @@ impl Agent {
             agent_name: options.name.clone(),
             sub_agent_events: context.sub_agent_events,
             max_depth,
+            timeout: context.overrides.and_then(|overrides| overrides.timeout),
             ..driver.config
         };
         let toolsets = Toolsets::new(&driver.tools, spec.toolsets(), &spec.strategy_of_run(makes_plans));
-        let events = context.events;
-        let ports = DriverPorts { agent_middleware, events, custom_strategy, toolsets, ..driver.ports };
+        let (events, meter) = (context.events, context.meter);
+        let usage = context.parent_run.map(|parent| Arc::clone(&parent.usage));
+        let ports =
+            DriverPorts { agent_middleware, events, custom_strategy, toolsets, meter, usage, ..driver.ports };
         let structure = spec.structure().cloned();
         Driver { structure, cancellation: context.cancellation, config, ports, ..driver }
     }

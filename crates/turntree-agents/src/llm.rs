@@ -24,6 +24,7 @@ use crate::machine::machine::Machine;
 use crate::options::{AgentOptions, ToolUseStrategy};
 use crate::types::event::AgentStreamEvent;
 use crate::types::failure;
+use crate::types::limits::UsageMeter;
 use crate::types::partial_output::PartialOutput;
 use turntree_core::ids::IdSource;
 use turntree_core::json::{RawJson, RawObject};
@@ -82,6 +83,8 @@ pub struct Llm {
     model: Arc<dyn Model>,
     agent: Agent,
     middleware: MiddlewareStack,
+    /// Counts the usage of the run that the calls belong to.
+    meter: Option<Arc<UsageMeter>>,
 }
 
 impl Llm {
@@ -130,10 +133,13 @@ impl Llm {
             toolsets: agent.toolsets.clone(),
             structure: agent.structure.clone(),
             structure_repair: agent.structure_repair,
+            output_retries: agent.output_retries,
+            validates_output: agent.validates_output,
             tool_strategy: agent.tool_strategy,
             ..AgentOptions::default()
         };
-        Self::of_options(Arc::clone(run.model()), options, MiddlewareStack::default(), ids)
+        let llm = Self::of_options(Arc::clone(run.model()), options, MiddlewareStack::default(), ids)?;
+        Ok(Self { meter: run.meter().cloned(), ..llm })
     }
 
     fn of_options(
@@ -146,7 +152,7 @@ impl Llm {
         capability_check::check_features(&*model, options.structure.is_some(), has_tools)?;
         let agent = Agent::new(AgentOptions { model: Some(Arc::clone(&model)), ..options }, ids);
         agent.spec().check_tool_names(model.provider())?;
-        Ok(Self { model, agent, middleware })
+        Ok(Self { model, agent, middleware, meter: None })
     }
 
     /// The model.
@@ -235,6 +241,10 @@ impl Llm {
         let middleware = context.middleware.clone();
         // A bare model is not an agent, so it does not add a level of depth.
         let parent = context.parent_run.take();
+        if context.meter.is_none() {
+            let of_parent = parent.as_ref().and_then(|parent| parent.meter.clone());
+            context.meter = self.meter.clone().or(of_parent);
+        }
         let is_first_turn = history.is_empty();
         let (machine, driver) = self.agent.prepare_all(history, inputs, context)?;
         if is_first_turn && machine.state().messages().is_empty() {

@@ -29,6 +29,11 @@ pub struct AgentOptions {
     pub structure: Option<Arc<RawJson>>,
     /// True if the model is asked once to repair output that does not match the structure.
     pub structure_repair: bool,
+    /// How often the model is asked again for output that was refused. Default: once for output that the host's validators
+    /// refuse; once for output that does not match the structure, with `structure_repair`.
+    pub output_retries: Option<u32>,
+    /// True if the host validates the output ([`Host::validate_output`](crate::host::Host::validate_output)).
+    pub validates_output: bool,
     /// The strategy. Default: `loop`.
     pub strategy: Option<Strategy>,
     /// Middleware around each run.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::host::run_context::RunOverrides;
 use crate::host::strategy::Strategy;
 use crate::host::tool::Tool;
 use crate::host::toolset::Toolset;
@@ -14,6 +15,7 @@ use crate::types::identity::AgentInfo;
 use crate::types::parent_run::InheritedModel;
 use crate::types::structure::Structure;
 use turntree_core::ids::IdSource;
+use turntree_core::json::RawObject;
 use turntree_core::message::ToolDefinition;
 use turntree_core::message::message::History;
 use turntree_upp::UppError;
@@ -109,11 +111,29 @@ impl AgentSpec {
         self.structure.as_ref()
     }
 
-    /// The model and the parameters of a run: the agent's own, or those of the caller.
+    /// The model and the parameters of a run: those of the run, else the agent's own, else those of the caller. Parameters of
+    /// the run are added to the others.
     pub(crate) fn resolve_model(
         &self,
         inherited: Option<&InheritedModel>,
+        of_run: Option<&RunOverrides>,
     ) -> Result<InheritedModel, UppError> {
+        let Some(of_run) = of_run else { return self.model_without_run(inherited) };
+        let resolved = match &of_run.model {
+            Some(model) => {
+                InheritedModel { model: Arc::clone(model), params: Arc::clone(&self.options.params) }
+            }
+            None => self.model_without_run(inherited)?,
+        };
+        let Some(params) = &of_run.params else { return Ok(resolved) };
+        let mut merged = RawObject::clone(&resolved.params);
+        for (name, value) in params.iter() {
+            merged.insert(name, value.clone());
+        }
+        Ok(InheritedModel { params: Arc::new(merged), ..resolved })
+    }
+
+    fn model_without_run(&self, inherited: Option<&InheritedModel>) -> Result<InheritedModel, UppError> {
         let options = &self.options;
         if let Some(model) = &options.model {
             return Ok(InheritedModel { model: Arc::clone(model), params: Arc::clone(&options.params) });
@@ -173,6 +193,8 @@ impl AgentSpec {
             plan_rules: schemas.rules,
             is_wrapped: self.info.wraps_output,
             structure_repair: self.options.structure_repair,
+            output_retries: self.options.output_retries,
+            validates_output: self.options.validates_output,
             provider: Arc::from(provider),
         })
     }

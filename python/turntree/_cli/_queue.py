@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from turntree._cli._objects import load_object, load_store
 from turntree._cli._terminal import CliError
@@ -124,7 +124,7 @@ def load_agent(place: str) -> Agent:
     if not isinstance(found, Agent):
         message = f"{place!r} is not an agent but {type(found).__name__}; give the name of an object made by agent(…)"
         raise CliError(message, 2)
-    return found
+    return cast("Agent[Any, Any]", found)
 
 
 def _time(text: str) -> datetime:

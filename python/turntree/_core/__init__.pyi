@@ -11,9 +11,10 @@ from turntree._core._agents import (
     AgentCore,
     AgentMiddleware,
     MiddlewareContext,
+    RunContext,
     StrategyContext,
     ToolContext,
-    ToolsetContext,
+    UsageMeter,
 )
 from turntree._core._async import ResultStreamCore
 from turntree._core._bulk import (
@@ -146,7 +147,8 @@ __all__ = [
     "uamp_server",
     "uamp_verify",
     "ToolContext",
-    "ToolsetContext",
+    "RunContext",
+    "UsageMeter",
     "Checkpoint",
     "ExecutionState",
     "PlanStep",

@@ -1,9 +1,9 @@
 """Agents, their strategies and middleware, and the context of tools."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, final
+from typing import Any, Generic, TypeAlias, final
 
-from typing_extensions import Self
+from typing_extensions import Self, TypeVar
 
 from turntree._agent import Agent
 from turntree._core._agent_events import AgentStreamEvent
@@ -18,8 +18,10 @@ from turntree.upp._structure import AnswerType
 from turntree.upp._tools import Tool
 from turntree.upp.native import NativeTool
 
+_DepsT_co = TypeVar("_DepsT_co", default=Any, covariant=True)
+
 @final
-class ToolContext:
+class ToolContext(Generic[_DepsT_co]):
     """The context of one tool call.
 
     A parameter of a tool that is annotated ``ToolContext`` receives it and is not part of the tool's schema.
@@ -27,6 +29,13 @@ class ToolContext:
 
     Spec: UAP-1.0 §8.4.
     """
+
+    @property
+    def deps(self) -> _DepsT_co:
+        """The dependencies: the object that the application passed to the run as ``deps``, or None.
+
+        A run inside a tool, and a sub-agent, has those of the run that contains it, unless it has its own.
+        """
 
     @property
     def agent_id(self) -> str:
@@ -88,11 +97,15 @@ class ToolContext:
         """The metadata of the run: a dict that hooks see as ``state.metadata``. May be changed."""
 
 @final
-class ToolsetContext:
-    """The run that asks a toolset for its tools.
+class RunContext(Generic[_DepsT_co]):
+    """A run, for the functions that it asks: toolsets, the function of the system prompt, and validators of the output.
 
-    Created by the run before each model call.
+    Created by the run for each call. ``ToolsetContext`` is the same class.
     """
+
+    @property
+    def deps(self) -> _DepsT_co:
+        """The dependencies: the object that the application passed to the run as ``deps``, or None."""
 
     @property
     def agent_id(self) -> str:
@@ -160,6 +173,7 @@ class AgentCore:
         system: str | Sequence[Mapping[str, Any]] | None,
         structure: Any,
         structure_repair: bool,
+        output_retries: int | None,
         answer: AnswerType | None,
         middleware: Iterable[object],
         hooks: dict[str, Callable[..., Any] | None],
@@ -196,20 +210,29 @@ class AgentCore:
     def set_owner(self, owner: Callable[[], Agent]) -> None:
         """Set the function that returns the Python agent, for middleware."""
 
-    def run(self, history: HistoryInput | None, input: MessageInput, seed: str | None = None) -> Coroutine[Turn]:
+    def run(
+        self,
+        history: HistoryInput | None,
+        input: MessageInput,
+        seed: str | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> Coroutine[Turn]:
         """Start a run on the caller's event loop and return a coroutine that returns the turn.
 
         Args:
             history: The earlier messages.
             input: The new input.
             seed: If given, the ids of the run are computed from this text: a repeated run has the same ids.
+            options: The options of this run, or None.
 
         Raises:
             UPPError: The model does not support a requested feature. Raised immediately.
             TypeError: An argument has the wrong type; the message names it.
         """
 
-    def run_sync(self, history: HistoryInput | None, input: MessageInput) -> Turn:
+    def run_sync(
+        self, history: HistoryInput | None, input: MessageInput, options: dict[str, Any] | None = None
+    ) -> Turn:
         """Run on this thread, without an event loop, and return the turn.
 
         Raises:
@@ -217,7 +240,12 @@ class AgentCore:
         """
 
     def stream(
-        self, history: HistoryInput | None, input: MessageInput, on_loop: bool, sub_agent_events: bool
+        self,
+        history: HistoryInput | None,
+        input: MessageInput,
+        on_loop: bool,
+        sub_agent_events: bool,
+        options: dict[str, Any] | None = None,
     ) -> AgentStreamCore[AgentStreamEvent]:
         """Start a streamed run.
 
@@ -227,6 +255,7 @@ class AgentCore:
             on_loop: Whether tools run on the caller's event loop. Otherwise they run on a loop in a background
                 thread.
             sub_agent_events: Whether the stream includes the events of sub-agents.
+            options: The options of this run, or None.
 
         Raises:
             UPPError: As `run`.
@@ -253,6 +282,10 @@ class StrategyContext:
         """The metadata of the run."""
 
     @property
+    def deps(self) -> Any:
+        """The dependencies of the run."""
+
+    @property
     def is_streamed(self) -> bool:
         """True if the run is streamed."""
 
@@ -277,6 +310,22 @@ class StrategyContext:
         Raises:
             ValueError: The event does not have this data.
         """
+
+@final
+class UsageMeter:
+    """Counts what one or more runs use together, and ends them at a limit."""
+
+    def __new__(
+        cls,
+        *,
+        requests: int | None,
+        input_tokens: int | None,
+        output_tokens: int | None,
+        total_tokens: int | None,
+        tool_calls: int | None,
+        cost: float | None,
+        seconds: float | None,
+    ) -> Self: ...
 
 GuardrailRule: TypeAlias = tuple[str, Callable[[str], Any] | None, Any]
 

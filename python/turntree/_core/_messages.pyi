@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Literal, TypeAlias, final
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, final
 
-from typing_extensions import Self
+from typing_extensions import Self, TypeVar
 
 from turntree._core._data import Data, Json, Metadata
 from turntree._core._media import Audio, Binary, Document, Image, Video
@@ -360,8 +360,14 @@ class TokenUsage(Data):
     def cost(self) -> float | None:
         """Cost in US dollars; None if the cost of any call is not certain."""
 
+    @property
+    def by_agent(self) -> dict[str, TokenUsage]:
+        """Usage of the other agents that worked in the turn, by name or id: sub-agents, and runs inside tools."""
+
+_DataT_co = TypeVar("_DataT_co", default=Any, covariant=True)
+
 @final
-class Turn(Data):
+class Turn(Data, Generic[_DataT_co]):
     """The messages and records of one run.
 
     Spec: UPP-1.2 §6.
@@ -385,14 +391,14 @@ class Turn(Data):
 
     @property
     def usage(self) -> TokenUsage:
-        """Tokens of all model calls."""
+        """Tokens of the agent's own model calls. Those of agents that it called are in ``usage.by_agent``."""
 
     @property
     def cycles(self) -> int:
         """Number of model calls."""
 
     @property
-    def data(self) -> Any:
+    def data(self) -> _DataT_co:
         """The structured answer: an instance of the requested type, or plain data; None if none was requested."""
 
 @final

@@ -128,30 +128,41 @@ class SessionCore:
     def is_running(self, ticket: int) -> bool:
         """Return whether the run with this ticket is active."""
 
-    def run(self, input: MessageInput, ticket: int, inside: bool) -> Coroutine[Turn]:
+    def run(
+        self, input: MessageInput, ticket: int, inside: bool, options: dict[str, Any] | None = None
+    ) -> Coroutine[Turn]:
         """Start a run on the caller's event loop and return a coroutine that returns the turn.
 
         Args:
             input: The new input.
             ticket: From `ticket`.
             inside: Whether the call comes from inside a run of this session, which is rejected.
+            options: The options of this run, or None.
         """
 
-    def run_sync(self, input: MessageInput, ticket: int, inside: bool) -> Turn:
+    def run_sync(self, input: MessageInput, ticket: int, inside: bool, options: dict[str, Any] | None = None) -> Turn:
         """Run on this thread, without an event loop, and return the turn."""
 
     def stream(
-        self, input: MessageInput, ticket: int, inside: bool, on_loop: bool, sub_agent_events: bool
+        self,
+        input: MessageInput,
+        ticket: int,
+        inside: bool,
+        on_loop: bool,
+        sub_agent_events: bool,
+        options: dict[str, Any] | None = None,
     ) -> AgentStreamCore[AgentStreamEvent]:
         """Start a streamed run."""
 
-    def resume(self, ticket: int, inside: bool) -> Coroutine[Turn]:
+    def resume(self, ticket: int, inside: bool, options: dict[str, Any] | None = None) -> Coroutine[Turn]:
         """Resume the unfinished run and return a coroutine that returns the turn."""
 
-    def resume_sync(self, ticket: int, inside: bool) -> Turn:
+    def resume_sync(self, ticket: int, inside: bool, options: dict[str, Any] | None = None) -> Turn:
         """Resume the unfinished run on this thread and return the turn."""
 
-    def resume_stream(self, ticket: int, inside: bool, on_loop: bool) -> AgentStreamCore[AgentStreamEvent]:
+    def resume_stream(
+        self, ticket: int, inside: bool, on_loop: bool, options: dict[str, Any] | None = None
+    ) -> AgentStreamCore[AgentStreamEvent]:
         """Resume the unfinished run as a stream."""
 
     def restore(self, checkpoint_id: str) -> Coroutine[None]:

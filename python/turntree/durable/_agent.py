@@ -35,6 +35,7 @@ class _DurableTool(Tool[..., Any]):
             original.metadata,
             inline=original.inline,
             idempotent=original.idempotent,
+            retries=original.retries,
         )
         self._original = original
         self.path: str = path
@@ -144,7 +145,7 @@ class _RecordedToolset:
         self._original = original
         self._path = path
 
-    async def tools(self, context: _core.ToolsetContext, /) -> list[Any]:
+    async def tools(self, context: _core.RunContext[Any], /) -> list[Any]:
         """Return the tools that the run has now."""
         returned = self._original.tools(context)
         found = await returned if inspect.isawaitable(returned) else returned

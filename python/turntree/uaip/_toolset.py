@@ -15,7 +15,7 @@ from turntree.upp._signature import ArgumentError
 from turntree.upp._tools import Tool
 
 if TYPE_CHECKING:
-    from turntree._core import ToolsetContext
+    from turntree._core import RunContext
     from turntree.store import Store
     from turntree.uaip._client import ToolInfo
     from turntree.uaip._workflow import Workflow
@@ -58,7 +58,7 @@ class WorkflowToolset:
         """The session that was used last; None before the first run."""
         return self._given or next(reversed(self._sessions.values()), None)
 
-    async def tools(self, context: ToolsetContext, /) -> list[Tool[..., Any]]:
+    async def tools(self, context: RunContext[Any], /) -> list[Tool[..., Any]]:
         """Return the tasks of the current stage, ``transition_stage``, and ``provide_state`` if the server asks for it.
 
         They are those of the last answer: after the first call, nothing is requested.

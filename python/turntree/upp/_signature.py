@@ -80,7 +80,7 @@ class Signature:
         parameters: dict[str, tuple[Any, Any]] = {}
         for name, parameter in signature.parameters.items():
             annotation = hints.get(name, parameter.annotation)
-            if getattr(annotation, "__name__", annotation) == "ToolContext":
+            if _is_context(annotation):
                 self.context_parameter = name
                 continue
             if self._takes_state and _is_state(name, annotation):
@@ -137,6 +137,12 @@ def _store_derived(
 ) -> None:
     with contextlib.suppress(TypeError):
         _derived[function] = derived
+
+
+def _is_context(annotation: Any) -> bool:
+    """True for ``ToolContext`` and ``ToolContext[Deps]``, also as text that exists for type checkers only."""
+    name = getattr(annotation, "__name__", annotation)
+    return isinstance(name, str) and name.partition("[")[0].rpartition(".")[2] == "ToolContext"
 
 
 def _is_state(name: str, annotation: Any) -> bool:

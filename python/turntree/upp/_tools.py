@@ -5,8 +5,11 @@ Spec: UPP-1.2 §5.
 
 from __future__ import annotations
 
+import functools
+import sys
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
+from turntree.upp._foreign_tools import tool_of_other_library
 from turntree.upp.native._tool import NativeTool
 
 if TYPE_CHECKING:
@@ -16,6 +19,12 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+# More retries than this are a typing error.
+_MAX_RETRIES = 1000
+# A flag of code objects, as `inspect.CO_COROUTINE`. Importing `inspect` would slow down `import turntree`.
+_IS_COROUTINE = 0x80
 
 
 class Tool(Generic[P, R]):
@@ -36,11 +45,17 @@ class Tool(Generic[P, R]):
         idempotent: Whether a call can be repeated without a further effect. A session that is resumed after its process
             died then repeats calls that had started, with the same `ToolContext.idempotency_key`. Calls of other tools
             are in doubt: see `Session.in_doubt`.
+        retries: How often in succession the function may raise `ModelRetry` before the run fails with `UPPError`
+            INVALID_RESPONSE. Several refused calls of one response count once; a call that succeeds starts anew.
 
-    A parameter with the annotation ``ToolContext`` receives the context of the call and is not part of the schema.
+    The tool has the name, docstring, signature and ``__wrapped__`` of its function, so that libraries which take
+    functions take it too. A parameter with the annotation ``ToolContext`` or ``ToolContext[Deps]`` receives the context
+    of the call and is not part of the schema.
     """
 
     __slots__ = (
+        "__dict__",
+        "__weakref__",
         "_agent",
         "_function",
         "_parameters",
@@ -52,6 +67,7 @@ class Tool(Generic[P, R]):
         "inline",
         "metadata",
         "name",
+        "retries",
     )
 
     def __init__(
@@ -65,6 +81,7 @@ class Tool(Generic[P, R]):
         *,
         inline: bool = False,
         idempotent: bool = False,
+        retries: int = 1,
     ) -> None:
         if not callable(run):
             message = f"run must be callable, not {type(run).__name__}"
@@ -78,12 +95,19 @@ class Tool(Generic[P, R]):
         if not isinstance(idempotent, bool):
             message = f"idempotent must be a bool, not {type(idempotent).__name__}"
             raise TypeError(message)
+        if isinstance(retries, bool) or not isinstance(retries, int):
+            message = f"retries must be an int, not {type(retries).__name__}"
+            raise TypeError(message)
+        if not 0 <= retries <= _MAX_RETRIES:
+            message = f"retries must be from 0 to {_MAX_RETRIES}, not {retries}"
+            raise ValueError(message)
         self.name: str = name
         self.description: str = description
         self.approval: Approval | None = approval
         self.metadata: dict[str, Mapping[str, Any]] | None = dict(metadata) if metadata is not None else None
         self.inline: bool = inline
         self.idempotent: bool = idempotent
+        self.retries: int = retries
         self._function = run
         self._parameters = dict(parameters) if parameters is not None else None
         self._signature: Any = None
@@ -91,6 +115,7 @@ class Tool(Generic[P, R]):
         self._agent: Any = None
         # The native half of an agent that was converted to this tool: the native core runs it instead of the function.
         self._sub_agent: Any = None
+        _present_as(self, run)
 
     @property
     def run(self) -> Callable[P, R]:
@@ -154,6 +179,7 @@ def tool(
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     inline: bool = False,
     idempotent: bool = False,
+    retries: int = 1,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -167,6 +193,7 @@ def tool(
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     inline: bool = False,
     idempotent: bool = False,
+    retries: int = 1,
 ) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
     """Convert a function to a tool: the schema is derived from its signature, the description from its docstring.
 
@@ -181,6 +208,7 @@ def tool(
         metadata: Metadata by provider name.
         inline: Call a sync function on the thread of the event loop.
         idempotent: Whether a call can be repeated without a further effect; see `Tool`.
+        retries: How often in succession the function may raise `ModelRetry`; see `Tool`.
 
     Returns:
         The tool. Calling it calls the function.
@@ -202,13 +230,14 @@ def tool(
             metadata,
             inline=inline,
             idempotent=idempotent,
+            retries=retries,
         )
 
     return decorate if function is None else decorate(function)
 
 
 def as_tool(value: Any) -> Tool[..., Any]:
-    """Return a tool for a tool, a plain function or an agent.
+    """Return a tool for a tool, a plain function, an agent, or a tool of another library.
 
     Raises:
         TypeError: `value` is none of these.
@@ -223,6 +252,9 @@ def as_tool(value: Any) -> Tool[..., Any]:
             "methods of one"
         )
         raise TypeError(message)
+    foreign = tool_of_other_library(value)
+    if foreign is not None:
+        return foreign
     if callable(value):
         return tool(value)
     to_tool = getattr(value, "to_tool", None)
@@ -232,6 +264,19 @@ def as_tool(value: Any) -> Tool[..., Any]:
     if callable(getattr(value, "tools", None)):
         message += "; only agents have toolsets"
     raise TypeError(message)
+
+
+def _present_as(tool: Tool[..., Any], function: Callable[..., Any]) -> None:
+    """Give the tool what describes its function: libraries that take functions read it."""
+    functools.update_wrapper(tool, function)
+    if hasattr(function, "__annotations__"):
+        # Newer versions of Python do not copy them.
+        vars(tool)["__annotations__"] = function.__annotations__
+    code = getattr(function, "__code__", None)
+    if sys.version_info >= (3, 12) and code is not None and code.co_flags & _IS_COROUTINE:
+        import inspect
+
+        inspect.markcoroutinefunction(tool)
 
 
 def _summary(function: Callable[..., Any]) -> str:

@@ -135,7 +135,7 @@ def test_context_describes_the_run(run):
     assert (first.step, second.step) == (1, 2)
     assert first.messages == list(turn.messages[:1])
     assert second.messages == list(turn.messages[:3])
-    assert repr(first) == f'ToolsetContext(agent_id="{shopper.id}", step=1)'
+    assert repr(first) == f'RunContext(agent_id="{shopper.id}", step=1)'
 
 
 def test_context_has_the_history_and_the_metadata_of_the_run(run):

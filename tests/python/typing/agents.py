@@ -11,6 +11,7 @@ from turntree import (
     AgentStream,
     AgentStreamEvent,
     ExecutionState,
+    RunContext,
     SubAgentRun,
     ToolContext,
     UapEvent,
@@ -121,7 +122,7 @@ def options(look: Callable[[str], dict[str, float]]) -> None:
     assert_type(helper.name, str | None)
     assert_type(helper.model, ModelReference | None)
     assert_type(helper.tools, tuple[Tool[..., Any], ...])
-    assert_type(helper.system, str | Sequence[Mapping[str, Any]] | None)
+    assert_type(helper.system, str | Sequence[Mapping[str, Any]] | Callable[[RunContext[Any]], Any] | None)
     assert_type(loop(), LoopStrategy)
     assert_type(helper.with_(system="Be long."), Agent)
     helper.with_(sytem="?")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -19,6 +19,7 @@ use crate::machine::state::RunState;
 use crate::types::action::ActionResult;
 use crate::types::execution_state::ExecutionState;
 use crate::types::identity::RunIdentity;
+use crate::types::limits::UsageMeter;
 use turntree_core::message::Turn;
 use turntree_core::message::message::History;
 use turntree_upp::{Model, UppError};
@@ -40,7 +41,8 @@ impl CustomScope {
             | HookSet::METADATA
             | HookSet::CHECKPOINT_STEPS
             | HookSet::CHECKPOINT_WITHIN_STEPS;
-        let config = DriverConfig { suppressed_hooks, is_nested: true, ..driver.config.clone() };
+        let config =
+            DriverConfig { suppressed_hooks, is_nested: true, timeout: None, ..driver.config.clone() };
         let ports =
             DriverPorts { events: None, recorder: None, custom_strategy: None, ..driver.ports.clone() };
         let driver = Driver { config, ports, ..driver.clone() };
@@ -99,6 +101,10 @@ impl StrategyScope for CustomScope {
 
     fn model(&self) -> &Arc<dyn Model> {
         &self.driver.model
+    }
+
+    fn meter(&self) -> Option<&Arc<UsageMeter>> {
+        self.driver.ports.meter.as_ref()
     }
 
     fn identity(&self) -> &Arc<RunIdentity> {

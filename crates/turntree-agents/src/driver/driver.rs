@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +17,10 @@ use crate::host::strategy::CustomHandle;
 use crate::host::tool::Tool;
 use crate::machine::machine::Machine;
 use crate::types::identity::RunIdentity;
+use crate::types::limits::UsageMeter;
 use crate::types::parent_run::{DEFAULT_DEPTH, InheritedModel, ParentRun};
 use crate::types::structure::Structure;
+use crate::types::usage_by_agent::UsageByAgent;
 use turntree_core::message::Turn;
 use turntree_upp::{Model, UppError};
 
@@ -82,6 +85,8 @@ pub(crate) struct DriverConfig {
     pub(crate) is_nested: bool,
     /// True if the tools include those of the toolsets, which were asked just now.
     pub(crate) has_current_tools: bool,
+    /// The maximum duration of the run.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// The optional collaborators of a driver.
@@ -101,6 +106,10 @@ pub(crate) struct DriverPorts {
     pub(crate) custom_strategy: Option<CustomHandle>,
     /// The toolsets of the agent, if it has some.
     pub(crate) toolsets: Option<Arc<Toolsets>>,
+    /// Counts the usage of the run, if it has limits.
+    pub(crate) meter: Option<Arc<UsageMeter>>,
+    /// Receives the usage of the run: it belongs to the run that contains this one.
+    pub(crate) usage: Option<Arc<UsageByAgent>>,
 }
 
 impl fmt::Debug for Driver {
@@ -125,6 +134,7 @@ impl Driver {
             suppressed_hooks: HookSet::empty(),
             is_nested: false,
             has_current_tools: false,
+            timeout: None,
         };
         let (structure, cancellation) = (None, None);
         Self { model, host, tools, identity, structure, cancellation, config, ports: DriverPorts::default() }
@@ -155,6 +165,8 @@ impl Driver {
             inherited_model: inherited_model.clone(),
             cancellation: cancellation.clone(),
             max_depth: self.config.max_depth,
+            meter: self.ports.meter.clone(),
+            usage: Arc::default(),
         }))
     }
 }

@@ -7,12 +7,14 @@
 //! ```
 
 pub(crate) mod agent_layer;
+mod checked_call;
 mod custom_strategy;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod driver;
 pub(crate) mod model_layer;
 mod run_loop;
 mod run_trace;
+mod stop;
 pub mod stream;
 mod telemetry;
 mod tool_call;

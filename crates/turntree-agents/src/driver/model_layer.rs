@@ -115,6 +115,8 @@ impl ModelMiddlewareLayer {
             plan_rules: before.plan_rules.clone(),
             is_wrapped: driver.structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
             structure_repair: before.structure_repair,
+            output_retries: before.output_retries,
+            validates_output: before.validates_output,
             provider: Arc::clone(&before.provider),
         };
         machine.rewrite(setup, request.messages.skip(start));

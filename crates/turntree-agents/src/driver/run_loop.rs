@@ -3,7 +3,6 @@
 //! Independent of executors: no timers, no spawned tasks, no runtime. The futures that it awaits belong to the model and
 //! to the host.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::driver::agent_layer::hook_failure;
 use crate::driver::driver::{Driver, Next, Protocol};
 use crate::driver::run_trace::RunTrace;
+use crate::driver::stop::{Stop, stop};
 use crate::driver::tools_in_force::{ToolsError, ToolsInForce};
 use crate::host::error::{HostError, HostErrorKind};
 use crate::host::event_queue::EventQueue;
@@ -28,10 +28,9 @@ use crate::types::event::{
 };
 use crate::types::failure;
 use crate::types::parent_run::{InheritedModel, ParentRun};
-use crate::types::structure::unwrapped;
-use turntree_core::json::{Extra, RawJson};
+use turntree_core::json::Extra;
 use turntree_core::message::fold::Fold;
-use turntree_core::message::{StreamEvent, ToolCall, Turn};
+use turntree_core::message::{StreamEvent, TokenUsage, ToolCall, Turn};
 use turntree_core::telemetry::SpanGuard;
 use turntree_upp::telemetry::{ErrorOutcome, ModelOutcome};
 use turntree_upp::{ModelEvent, ModelRequest, ModelResponse, UppError};
@@ -62,6 +61,12 @@ impl Driver {
             (None, _) => run_inner(machine, self, &trace).await,
         };
         trace.end(&outcome);
+        if let Some(usage) = self.ports.usage.as_ref().filter(|_| !self.config.is_nested) {
+            let collected = &machine.state().collected;
+            let own = TokenUsage::aggregate(collected.usage.iter().map(AsRef::as_ref));
+            let name = self.config.agent_name.as_ref().unwrap_or(&self.identity.agent_id);
+            usage.add(name, own, collected.executions.iter().map(AsRef::as_ref));
+        }
         outcome
     }
 
@@ -103,23 +108,26 @@ async fn run_inner(machine: &mut Machine, driver: &Driver, trace: &RunTrace) -> 
     let closing = AtomicBool::new(false);
     let run = RunLoop { driver, trace, hooks, inherited_model, cancellation: tools, parent_run, closing };
     let mut fold = Fold::default();
-    let outcome = match &driver.cancellation {
-        // Boxed, so that nested agents use little of the stack.
-        None => Some(Box::pin(run.work(machine, &mut fold)).await),
-        Some(cancellation) => {
-            let cancelled = pin!(cancellation.cancelled());
-            let work = Box::pin(run.work(machine, &mut fold));
-            match select(cancelled, work).await {
-                Either::Left(((), _)) => None,
-                Either::Right((outcome, _)) => Some(outcome),
+    // Boxed, so that nested agents use little of the stack.
+    let work = Box::pin(run.work(machine, &mut fold));
+    let stopped = match (&driver.cancellation, driver.config.timeout) {
+        (None, None) => Err(work.await),
+        (cancellation, timeout) => {
+            let timer = timeout.map(|timeout| driver.host.timer(timeout));
+            match select(stop(cancellation.as_ref(), timer), work).await {
+                Either::Left((stop, _)) => Ok(stop),
+                Either::Right((outcome, _)) => Err(outcome),
             }
         }
     };
-    if let Some(outcome) = outcome {
-        guard.disarm();
-        return outcome;
+    match stopped {
+        Err(outcome) => {
+            guard.disarm();
+            outcome
+        }
+        Ok(Stop::Aborted) => run.abort(machine, fold),
+        Ok(Stop::TimedOut) => Err(run.timed_out(machine, fold)),
     }
-    run.abort(machine, fold)
 }
 
 /// One execution of a machine.
@@ -151,7 +159,11 @@ impl RunLoop<'_> {
                 Action::Stamp => ActionResult::Stamp(self.stamp()),
                 Action::CallModel(request) => {
                     tools.expire();
-                    ActionResult::Answer(self.call_model(machine.state().step(), request, fold).await)
+                    if self.driver.ports.meter.is_some() || self.has(HookSet::SYSTEM_PROMPT) {
+                        self.call_checked(machine, request, fold).await?
+                    } else {
+                        ActionResult::Answer(self.call_model(machine.state().step(), request, fold).await)
+                    }
                 }
                 Action::RunTools(round) => {
                     self.run_tools(machine, &round, &tools.tools).await?;
@@ -165,7 +177,7 @@ impl RunLoop<'_> {
                     reply
                 }
                 Action::EvaluateStopCondition => self.evaluate_stop_condition(machine).await?,
-                Action::CheckAnswer(answer) => self.check_answer(answer).await?,
+                Action::CheckAnswer(answer) => self.check_answer(machine, answer).await?,
                 Action::Checkpoint(boundary) => self.checkpoint(machine, boundary).await?,
                 Action::AwaitApproval(calls) => return Err(self.approval_required(machine, calls)),
                 Action::RequestRecovery(error) => self.request_recovery(machine, error).await?,
@@ -221,7 +233,7 @@ impl RunLoop<'_> {
         }
     }
 
-    async fn call_model(
+    pub(super) async fn call_model(
         &self,
         step: u32,
         request: ModelRequest,
@@ -413,18 +425,6 @@ impl RunLoop<'_> {
         self.result("stop_condition", outcome, ActionResult::Stop)
     }
 
-    /// Validates structured output: first against the schema, then, if it is valid, by the application.
-    async fn check_answer(&self, answer: RawJson) -> Result<ActionResult, UppError> {
-        let Some(structure) = &self.driver.structure else { return Ok(ActionResult::Checked(Vec::new())) };
-        let violations = structure.violations(&answer);
-        if !violations.is_empty() || !self.has(HookSet::CHECK_ANSWER) {
-            return Ok(ActionResult::Checked(violations));
-        }
-        let answer = if structure.is_wrapped() { unwrapped(&answer).unwrap_or_default() } else { answer };
-        let outcome = self.driver.host.check_answer(answer).await;
-        self.result("the type of the structured answer", outcome, ActionResult::Checked)
-    }
-
     pub(super) async fn checkpoint(
         &self,
         machine: &Machine,
@@ -515,7 +515,7 @@ impl RunLoop<'_> {
         self.driver.model.provider()
     }
 
-    fn stamp(&self) -> Stamp {
+    pub(super) fn stamp(&self) -> Stamp {
         Stamp { id: self.driver.host.ids().string(), at: self.driver.host.clock().now() }
     }
 }

@@ -19,6 +19,7 @@ use crate::host::host::{Approval, BeforeCall};
 use crate::host::progress::Progress;
 use crate::host::tool::Tool;
 use crate::host::tool_invocation::ToolInvocation;
+use crate::machine::tool_retries;
 use crate::types::action::{CallState, ToolOutcome, ToolReturn, ToolRound};
 use crate::types::approval::{ApprovalDecision, Verdict};
 use crate::types::resolution::{Resolution, ResolvedCall};
@@ -131,7 +132,10 @@ impl RunLoop<'_> {
         }
         let tool = || calls.tool(position).map(|(_, tool)| tool);
         let span = rest.take_span().unwrap_or_else(|| self.trace.tool(self.driver, call, tool()));
-        let outcome = self.continue_call(calls, position, call, rest, span.span()).await;
+        let mut outcome = self.continue_call(calls, position, call, rest, span.span()).await;
+        if let (Ok(outcome), Some(parent)) = (&mut outcome, &self.parent_run) {
+            parent.usage.move_to(&mut outcome.execution);
+        }
         match outcome {
             // The call continues after its approval or its return value is stored.
             Err(CallStop::Approved(mut approved)) => {
@@ -230,7 +234,7 @@ impl RunLoop<'_> {
             Ok(Before::Go(invocation)) => invocation,
             Ok(Before::Skip(invocation)) => return Ok(rejected(&invocation.call, "Tool execution skipped")),
             Err((invocation, error)) => {
-                return self.failed(&invocation, error, ApprovalAndDuration::default()).await;
+                return self.failed(tool, &invocation, error, ApprovalAndDuration::default()).await;
             }
         };
         let call = || Arc::clone(&invocation.call);
@@ -265,7 +269,7 @@ impl RunLoop<'_> {
                 let message = RawJson::from_str_value(&error.message);
                 Err(CallStop::Returned(Box::new(record.returned(&invocation.call, message, Some(error)))))
             }
-            Err(error) => self.failed(&invocation, error, record).await,
+            Err(error) => self.failed(tool, &invocation, error, record).await,
         }
     }
 
@@ -284,7 +288,7 @@ impl RunLoop<'_> {
         };
         match result {
             Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
-            Err(error) => self.failed(&invocation, error, record).await,
+            Err(error) => self.failed(tool, &invocation, error, record).await,
         }
     }
 
@@ -414,6 +418,7 @@ impl RunLoop<'_> {
     /// Converts a failure to an error result for the model.
     async fn failed(
         &self,
+        tool: &Tool,
         invocation: &Arc<ToolInvocation>,
         error: HostError,
         record: ApprovalAndDuration,
@@ -428,7 +433,11 @@ impl RunLoop<'_> {
         if error.kind == HostErrorKind::Fatal {
             return Err(self.stopped(error, "the tool", &invocation.call));
         }
-        let outcome = record.outcome(&invocation.call, RawJson::from_str_value(&error.message), true);
+        let mut outcome = record.outcome(&invocation.call, RawJson::from_str_value(&error.message), true);
+        if error.kind == HostErrorKind::Retry {
+            tool_retries::mark(&mut outcome.execution, invocation.step);
+            outcome.retries = Some(tool.retries);
+        }
         if self.has(HookSet::TOOL_ERROR) {
             self.suspend_if_closing().await;
         }
@@ -546,7 +555,7 @@ impl ApprovalAndDuration {
             approved: self.approved,
             extra: Extra::new(),
         };
-        ToolOutcome { execution, model_result: None }
+        ToolOutcome { execution, model_result: None, retries: None }
     }
 }
 

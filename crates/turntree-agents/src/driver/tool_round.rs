@@ -11,6 +11,7 @@ use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 
 use crate::driver::run_loop::RunLoop;
+use crate::driver::stop::limit_error;
 use crate::driver::tool_call::{CallResult, CallStop, CallsOfRound, Rest};
 use crate::host::tool::Tool;
 use crate::machine::machine::Machine;
@@ -25,6 +26,15 @@ impl RunLoop<'_> {
         round: &ToolRound,
         tools: &Arc<[Tool]>,
     ) -> Result<(), UppError> {
+        if let Some(meter) = &self.driver.ports.meter
+            && let Err(error) = meter.begin_calls(round.waiting.len(), self.driver.host.clock().now())
+        {
+            let error = limit_error(error, self.provider());
+            for position in round.waiting.iter().copied() {
+                self.feed(machine, ActionResult::Tool { position, outcome: Err(error.clone()) })?;
+            }
+            return Ok(());
+        }
         let calls = CallsOfRound { round, tools, step: machine.state().step() };
         let start = |position, rest| self.run_call(calls, position, rest);
         let calls = round.waiting.iter().map(|position| start(*position, Rest::All)).collect();

@@ -13,6 +13,7 @@ use crate::host::tool::Tool;
 use crate::host::toolset::{Toolset, ToolsetContext};
 use crate::machine::machine::{Machine, ToolUse};
 use crate::machine::strategies::plan::PlanOptions;
+use crate::types::run_view::RunView;
 use turntree_core::message::ToolDefinition;
 use turntree_upp::UppError;
 
@@ -152,6 +153,17 @@ impl ToolsInForce {
 }
 
 impl Driver {
+    /// Describes the run to functions of the application.
+    pub(super) fn describe(&self, machine: &Machine, cancellation: &CancellationToken) -> RunView {
+        RunView {
+            identity: Arc::clone(&self.identity),
+            agent_name: self.config.agent_name.clone(),
+            step: machine.state().step(),
+            messages: machine.transcript().clone(),
+            cancellation: cancellation.clone(),
+        }
+    }
+
     /// Asks the toolsets of the agent, and gives the machine all tools that the run has now. Returns them.
     ///
     /// # Cancel safety
@@ -162,14 +174,8 @@ impl Driver {
         cancellation: &CancellationToken,
     ) -> Result<Arc<[Tool]>, ToolsError> {
         let Some(toolsets) = &self.ports.toolsets else { return Ok(Arc::clone(&self.tools)) };
-        let context = Arc::new(ToolsetContext {
-            host: Arc::clone(&self.host),
-            identity: Arc::clone(&self.identity),
-            agent_name: self.config.agent_name.clone(),
-            step: machine.state().step(),
-            messages: machine.transcript().clone(),
-            cancellation: cancellation.clone(),
-        });
+        let run = self.describe(machine, cancellation);
+        let context = Arc::new(ToolsetContext { host: Arc::clone(&self.host), run });
         let provider = self.model.provider();
         let asked = toolsets.ask(&context).await.map_err(|(name, error)| {
             let is_fatal = error.kind == HostErrorKind::Fatal;

@@ -14,6 +14,9 @@ pub enum HostErrorKind {
     Raised,
     /// The arguments do not match the tool's schema; the tool was not called.
     InvalidArguments,
+    /// The tool asks the model to call it again in another way, for the reason in the message. A run allows this as often as
+    /// [`Tool::retries`](crate::host::Tool::retries) says.
+    Retry,
     /// The process stops (for example on `KeyboardInterrupt`): the run ends at once and no hook is called.
     Fatal,
 }

@@ -40,6 +40,10 @@ bitflags! {
         const REASON = 1 << 15;
         /// [`Host::check_answer`](crate::host::Host::check_answer).
         const CHECK_ANSWER = 1 << 16;
+        /// [`Host::system_prompt`](crate::host::Host::system_prompt).
+        const SYSTEM_PROMPT = 1 << 17;
+        /// [`Host::validate_output`](crate::host::Host::validate_output).
+        const VALIDATE_OUTPUT = 1 << 18;
         /// The hooks of tool use. Models without an agent have these.
         const TOOL_USE = Self::TOOL_CALL.bits() | Self::BEFORE_CALL.bits() | Self::AFTER_CALL.bits()
             | Self::TOOL_ERROR.bits() | Self::MAX_ITERATIONS.bits();

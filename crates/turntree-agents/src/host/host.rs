@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
 
@@ -16,14 +17,16 @@ use crate::host::tool_invocation::ToolInvocation;
 use crate::machine::state::RunState;
 use crate::types::action::Boundary;
 use crate::types::execution_state::ExecutionState;
+use crate::types::run_view::RunView;
 use crate::types::strategy_outcome::StrategyOutcome;
 use crate::types::structure::Violation;
 use turntree_core::ids::IdSource;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{ToolCall, ToolResult, Turn};
+use turntree_core::runtime::sleep;
 use turntree_core::telemetry::Tracer;
 use turntree_core::time::Clock;
-use turntree_upp::UppError;
+use turntree_upp::{System, UppError};
 
 /// The result of `on_before_call`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -199,6 +202,28 @@ pub trait Host: Send + Sync {
     /// Validates structured output that matches its schema, and returns the violated rules. The output is unwrapped.
     fn check_answer(&self, _answer: RawJson) -> HostFuture<'_, Vec<Violation>> {
         Box::pin(ready(Ok(Vec::new())))
+    }
+
+    /// Validates the output of the run: structured output that matches its schema, unwrapped, or the text of the response as
+    /// a JSON string. Returns why the model is asked again; `None` for valid output.
+    ///
+    /// # Errors
+    /// The run fails.
+    fn validate_output(&self, _run: Arc<RunView>, _output: RawJson) -> HostFuture<'_, Option<String>> {
+        Box::pin(ready(Ok(None)))
+    }
+
+    /// Returns the system prompt of the next model call.
+    ///
+    /// # Errors
+    /// The run fails.
+    fn system_prompt(&self, _run: Arc<RunView>) -> HostFuture<'_, Option<Arc<System>>> {
+        Box::pin(ready(Ok(None)))
+    }
+
+    /// A timer that ends after the duration, for the maximum duration of a run.
+    fn timer(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(sleep(duration))
     }
 
     /// The turn is complete.

@@ -35,7 +35,7 @@ pub use hook_set::HookSet;
 pub use host::{Approval, BeforeCall, Host, HostFuture, StepResult};
 pub use progress::TOOL_EXECUTION_PROGRESS;
 pub use recorder::{RunRecorder, SubAgentSession};
-pub use run_context::RunContext;
+pub use run_context::{RunContext, RunOverrides};
 pub use strategy::{CustomHandle, CustomStrategy, Strategy, StrategyEvents, StrategyScope};
 pub use tool::{Tool, ToolFunction};
 pub use tool_invocation::{ToolBinding, ToolInvocation};

@@ -2,16 +2,30 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::host::event_queue::EventQueue;
 use crate::host::host::Host;
 use crate::types::identity::{ParentIds, RunIdentity};
+use crate::types::limits::UsageMeter;
 use crate::types::middleware_state::MiddlewareState;
 use crate::types::parent_run::{DEFAULT_DEPTH, InheritedModel, ParentRun};
 use turntree_core::json::RawObject;
+use turntree_upp::Model;
 use turntree_upp::middleware::MiddlewareStack;
+
+/// What one run has instead of the agent's own.
+#[derive(Debug, Clone, Default)]
+pub struct RunOverrides {
+    /// The model. Agents without a model that the run calls use it too.
+    pub model: Option<Arc<dyn Model>>,
+    /// Parameters of the model. They are added to those of the agent; those of the run take precedence.
+    pub params: Option<Arc<RawObject>>,
+    /// The maximum duration of the run. It then fails with [`turntree_upp::ErrorCode::Timeout`].
+    pub timeout: Option<Duration>,
+}
 
 /// Where a run starts.
 #[derive(Clone)]
@@ -40,6 +54,10 @@ pub struct RunContext {
     pub sub_agent_events: bool,
     /// The queue of the calling run, for the events of this one.
     pub events: Option<Arc<EventQueue>>,
+    /// What the run has instead of the agent's own.
+    pub overrides: Option<Box<RunOverrides>>,
+    /// Counts the usage of the run and of the runs inside it, if it has limits.
+    pub meter: Option<Arc<UsageMeter>>,
 }
 
 impl RunContext {
@@ -58,6 +76,8 @@ impl RunContext {
             turn_id: None,
             sub_agent_events: false,
             events: None,
+            overrides: None,
+            meter: None,
         }
     }
 
@@ -69,6 +89,7 @@ impl RunContext {
             cancellation: Some(parent_run.cancellation.clone()),
             parent: Some(ParentIds { agent_id: Arc::clone(agent_id), turn_id: Arc::clone(turn_id) }),
             session_id: session_id.clone(),
+            meter: parent_run.meter.clone(),
             parent_run: Some(Arc::clone(parent_run)),
             ..Self::new(host)
         }

@@ -19,6 +19,7 @@ use crate::machine::strategies::state::StrategyState;
 use crate::types::event::AgentStreamEvent;
 use crate::types::execution_state::ExecutionState;
 use crate::types::identity::RunIdentity;
+use crate::types::limits::UsageMeter;
 use crate::types::strategy_outcome::StrategyOutcome;
 use turntree_core::json::RawObject;
 use turntree_core::message::message::History;
@@ -172,6 +173,11 @@ pub trait StrategyScope: fmt::Debug + Send + Sync {
 
     /// The agent and the run.
     fn identity(&self) -> &Arc<RunIdentity>;
+
+    /// Counts the usage of the run, if it has limits.
+    fn meter(&self) -> Option<&Arc<UsageMeter>> {
+        None
+    }
 
     /// Sends events to the consumer of the stream; `None` if the run is not streamed.
     fn events(&self) -> Option<&StrategyEvents>;

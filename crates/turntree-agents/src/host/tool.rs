@@ -9,6 +9,8 @@ use futures_util::future::BoxFuture;
 
 use crate::host::agent_tool::AgentTool;
 use crate::host::error::HostError;
+#[expect(unused_imports, reason = "for the documentation")]
+use crate::host::error::HostErrorKind;
 use crate::host::tool_invocation::{ToolBinding, ToolInvocation};
 use crate::types::structure::Structure;
 use turntree_core::json::RawJson;
@@ -17,6 +19,9 @@ use turntree_core::message::ToolDefinition;
 /// A tool's implementation in Rust.
 pub type ToolFunction =
     Arc<dyn Fn(Arc<ToolInvocation>) -> BoxFuture<'static, Result<RawJson, HostError>> + Send + Sync>;
+
+/// How often in succession a tool may ask the model to call it again.
+pub const DEFAULT_RETRIES: u32 = 1;
 
 /// A tool of an agent.
 #[derive(Clone)]
@@ -27,6 +32,8 @@ pub struct Tool {
     pub requires_approval: bool,
     /// True if a call can be repeated without a further effect. After a crash, a resumed run repeats such calls.
     pub idempotent: bool,
+    /// How often in succession the tool may ask the model to call it again ([`HostErrorKind::Retry`]) before the run fails.
+    pub retries: u32,
     /// The implementation in Rust; `None` if the host calls the tool another way, for example a Python function.
     pub function: Option<ToolFunction>,
     /// The agent behind the tool, if it is one. The driver runs it.
@@ -44,6 +51,7 @@ impl Tool {
             definition,
             requires_approval: false,
             idempotent: false,
+            retries: DEFAULT_RETRIES,
             function: None,
             agent: None,
             arguments: None,
@@ -79,6 +87,12 @@ impl Tool {
     #[must_use]
     pub fn with_approval(self) -> Self {
         Self { requires_approval: true, ..self }
+    }
+
+    /// Sets how often in succession the tool may ask the model to call it again.
+    #[must_use]
+    pub fn with_retries(self, retries: u32) -> Self {
+        Self { retries, ..self }
     }
 
     /// Declares that a call can be repeated without a further effect, for example because the tool only reads, or because

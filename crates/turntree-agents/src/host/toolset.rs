@@ -1,16 +1,15 @@
 //! Toolsets: tools that can change between the steps of a run.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tokio_util::sync::CancellationToken;
 
 use crate::host::error::HostError;
 use crate::host::host::Host;
 use crate::host::tool::Tool;
-use crate::types::identity::RunIdentity;
-use turntree_core::message::message::History;
+use crate::types::run_view::RunView;
 
 /// A source of tools that can change between the steps of a run.
 ///
@@ -38,24 +37,20 @@ pub trait Toolset: fmt::Debug + Send + Sync {
 pub struct ToolsetContext {
     /// The application behind the run.
     pub host: Arc<dyn Host>,
-    /// The agent and the run.
-    pub identity: Arc<RunIdentity>,
-    /// The agent's name, if it has one.
-    pub agent_name: Option<Arc<str>>,
-    /// The step of the run; 0 before the first step, for the call that makes a plan.
-    pub step: u32,
-    /// The history and the messages of the run, as the model receives them.
-    pub messages: History,
-    /// Cancelled when the run is aborted or dropped.
-    pub cancellation: CancellationToken,
+    /// The run.
+    pub run: RunView,
+}
+
+impl Deref for ToolsetContext {
+    type Target = RunView;
+
+    fn deref(&self) -> &RunView {
+        &self.run
+    }
 }
 
 impl fmt::Debug for ToolsetContext {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("ToolsetContext")
-            .field("identity", &self.identity)
-            .field("step", &self.step)
-            .finish_non_exhaustive()
+        formatter.debug_struct("ToolsetContext").field("run", &self.run).finish_non_exhaustive()
     }
 }

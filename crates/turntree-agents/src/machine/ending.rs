@@ -16,11 +16,17 @@ use turntree_core::message::fold::Folded;
 use turntree_core::message::{Body, ContentBlock, Message, MessageKind, Turn, TurnError};
 use turntree_upp::{ErrorCode, UppError};
 
+/// How often the model is asked again for output that the host refuses.
+const DEFAULT_OUTPUT_RETRIES: u32 = 1;
+
+/// The mark of what was refused, in the namespace `turntree` of a message's metadata.
+pub(super) const REFUSED: &str = "refused";
+
 impl Machine {
     /// Ends the run when the strategy has finished. Structured output is validated first. A turn without a final response
     /// completes without output: its tool calls are left to the caller, or the model refused.
     pub(super) fn finish(&mut self) -> Phase {
-        if self.setup.structure.is_none() {
+        if self.setup.structure.is_none() && !self.setup.validates_output {
             return self.complete();
         }
         let collected = &mut self.state.collected;
@@ -33,6 +39,7 @@ impl Machine {
                 self.complete()
             }
             (false, Some(_), _) => Phase::Checking,
+            (false, None, _) if self.setup.structure.is_none() => Phase::Checking,
             (false, None, ResponseStatus::Truncated) => {
                 let message = "it was cut off at the token limit; raise the limit";
                 self.take_check(vec![Violation::new("", "json", message)])
@@ -50,24 +57,79 @@ impl Machine {
             }
             return self.complete();
         }
-        if self.setup.structure_repair && !std::mem::replace(&mut self.state.repair_requested, true) {
+        let allowed = self.setup.output_retries.unwrap_or_else(|| u32::from(self.setup.structure_repair));
+        if self.take_retry(allowed) {
+            self.state.repair_requested = true;
             return Phase::Repair(violations);
         }
-        let remedy = if self.setup.structure_repair {
-            "relax the schema"
-        } else {
-            "relax the schema, or allow a repair"
-        };
+        let remedy = if allowed > 0 { "relax the schema" } else { "relax the schema, or allow a repair" };
         self.resumable = Some(Box::new(self.state.without_invalid_response()));
         let list = Violation::list(&violations, "; ");
         let message = format!("the answer does not fit the structure: {list}; {remedy}");
         self.fail(UppError::invalid_response(&*self.setup.provider, message))
     }
 
+    /// The output that the host validates: structured output, or the text of the response as a JSON string.
+    pub(super) fn output(&self) -> RawJson {
+        let collected = &self.state.collected;
+        match (&collected.data, &self.setup.structure) {
+            (Some(data), _) => data.clone(),
+            (None, Some(_)) => RawJson::default(),
+            (None, None) => {
+                RawJson::from_str_value(&collected.last().map(|message| message.text()).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Counts one more retry. Returns false if there were as many as allowed.
+    fn take_retry(&mut self, allowed: u32) -> bool {
+        let used = self.state.used_retries();
+        if used >= allowed {
+            return false;
+        }
+        self.state.output_retries = used.saturating_add(1);
+        true
+    }
+
+    /// The host refuses the output: asks the model again, or fails the run.
+    pub(super) fn take_refusal(&mut self, reason: String) -> Phase {
+        let allowed = self.setup.output_retries.unwrap_or(DEFAULT_OUTPUT_RETRIES);
+        if self.take_retry(allowed) {
+            return Phase::Refused(reason);
+        }
+        self.resumable = Some(Box::new(self.state.without_invalid_response()));
+        let message = format!(
+            "an output validator refused the answer, and the model was asked again {} times, which is the most: {reason}; \
+             raise output_retries, or change the validator",
+            self.state.used_retries()
+        );
+        self.fail(UppError::invalid_response(&*self.setup.provider, message))
+    }
+
+    /// Marks the refused response, and adds a step in which the model receives the reason.
+    pub(super) fn ask_again(&mut self, reason: String, stamp: Stamp) -> Phase {
+        self.mark_refused(&reason);
+        self.state.collected.data = None;
+        let message = stamped(stamp, Body::User { content: vec![ContentBlock::text(reason)] });
+        self.push(Arc::new(marked(message, "turntree", "outputRetry")));
+        Phase::StepId
+    }
+
+    /// Marks the last response as refused.
+    fn mark_refused(&mut self, reason: &str) {
+        let response = self.state.collected.last().filter(|last| last.kind() == MessageKind::Assistant);
+        let Some(response) = response.map(|response| Message::clone(response)) else { return };
+        self.state.collected.messages.pop_back();
+        self.transcript.pop_back();
+        let reason = RawJson::from_str_value(reason);
+        self.push(Arc::new(marked_with(response, "turntree", REFUSED, reason)));
+    }
+
     /// Adds a step in which the model receives the violations.
     pub(super) fn request_repair(&mut self, violations: &[Violation], stamp: Stamp) -> Phase {
         self.state.collected.data = None;
         let list = Violation::list(violations, "\n- ");
+        self.mark_refused(&Violation::list(violations, "; "));
         let text = format!(
             "Your answer does not fit the required structure:\n- {list}\nAnswer again, with all of the corrected JSON."
         );
@@ -205,9 +267,14 @@ impl Machine {
 
 /// Adds `{key: true}` to a namespace of a message's metadata.
 fn marked(message: Message, namespace: &str, key: &str) -> Message {
+    marked_with(message, namespace, key, RawJson::from_value(&true).unwrap_or_default())
+}
+
+/// Adds a member to a namespace of a message's metadata.
+pub(super) fn marked_with(message: Message, namespace: &str, key: &str, value: RawJson) -> Message {
     let mut metadata = message.metadata.unwrap_or_default();
-    let value = RawJson::from_value(&true).unwrap_or_default();
-    let mark: RawObject = [(key, value)].into_iter().collect();
-    metadata.insert(namespace, RawJson::from_value(&mark).unwrap_or_default());
+    let mut marks = metadata.get(namespace).and_then(RawObject::from_raw).unwrap_or_default();
+    marks.insert(key, value);
+    metadata.insert(namespace, RawJson::from_value(&marks).unwrap_or_default());
     Message { metadata: Some(metadata), ..message }
 }

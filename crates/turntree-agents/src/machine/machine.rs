@@ -177,9 +177,12 @@ impl Machine {
         let hook = self.state.strategy.policy().calls_phase_hooks();
         match &self.state.phase {
             Phase::Execute => Action::Execute,
-            Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) | Phase::Closing(_) => {
-                Action::Stamp
-            }
+            Phase::StepId
+            | Phase::Prompt
+            | Phase::Results(_)
+            | Phase::Repair(_)
+            | Phase::Refused(_)
+            | Phase::Closing(_) => Action::Stamp,
             Phase::StepStart => Action::Notify(Notification::StepStart),
             Phase::Model => Action::CallModel(self.request()),
             Phase::Answered | Phase::Reasoned => Action::Checkpoint(Boundary::Answered),
@@ -196,7 +199,7 @@ impl Machine {
             Phase::Save | Phase::Executed(_) => Action::Checkpoint(Boundary::StepEnded),
             Phase::Stop => Action::EvaluateStopCondition,
             Phase::Exceeded(limit) => Action::Notify(Notification::MaxIterations(*limit)),
-            Phase::Checking => Action::CheckAnswer(self.state.collected.data.clone().unwrap_or_default()),
+            Phase::Checking => Action::CheckAnswer(self.output()),
             Phase::Completing(_) => Action::Notify(Notification::Complete),
             Phase::Failing(error) => Action::RequestRecovery(error.0.clone()),
             Phase::Done(turn) => Action::Done(Arc::clone(turn)),
@@ -251,6 +254,8 @@ impl Machine {
             (Phase::Stop, ActionResult::Stop(false)) => self.decide(|policy, view| policy.stepped(view)),
             (Phase::Exceeded(limit), ActionResult::Continue) => self.exceed(limit),
             (Phase::Checking, ActionResult::Checked(violations)) => self.take_check(violations),
+            (Phase::Checking, ActionResult::Refused(reason)) => self.take_refusal(reason),
+            (Phase::Refused(reason), ActionResult::Stamp(stamp)) => self.ask_again(reason, stamp),
             (Phase::Repair(violations), ActionResult::Stamp(stamp)) => {
                 self.request_repair(&violations, stamp)
             }
@@ -374,6 +379,8 @@ impl Machine {
                 *slot = CallState::Answered(result);
                 round.unsaved = true;
                 self.state.collected.executions.push_back(Arc::new(outcome.execution));
+                let exceeded = outcome.retries.and_then(|allowed| self.exceeded_retries(allowed));
+                round.failure = round.failure.or(exceeded.map(SavedError));
                 Ok(Phase::Tools(round))
             }
             Err(error) => {
@@ -399,7 +406,8 @@ impl Machine {
     fn take_results(&mut self, round: Round, stamp: Stamp) -> Phase {
         if let Some(message) = self.state.collected.last() {
             let results = round.results(message, ABORTED);
-            self.push(Arc::new(stamped(stamp, Body::ToolResult { results })));
+            let results = self.marked_results(stamped(stamp, Body::ToolResult { results }));
+            self.push(Arc::new(results));
         }
         Phase::Observe
     }
@@ -463,7 +471,10 @@ fn take_approval_request(mut round: Round, position: usize, call: Arc<ToolCall>)
 
 /// True for phases in which a hook, a save or a toolset can fail.
 const fn waits_for_host(phase: &Phase) -> bool {
-    !matches!(phase, Phase::StepId | Phase::Results(_) | Phase::Repair(_) | Phase::Closing(_))
+    !matches!(
+        phase,
+        Phase::StepId | Phase::Results(_) | Phase::Repair(_) | Phase::Refused(_) | Phase::Closing(_)
+    )
 }
 
 pub(super) fn stamped(stamp: Stamp, body: Body) -> Message {

@@ -24,6 +24,7 @@ pub(crate) mod run_totals;
 pub mod setup;
 pub mod state;
 pub mod strategies;
+pub(crate) mod tool_retries;
 
 pub use machine::{Machine, UnexpectedResult};
 pub use setup::Setup;

@@ -6,6 +6,7 @@ use imbl::Vector;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::json::list;
+use crate::types::usage_by_agent;
 use turntree_core::json::RawJson;
 use turntree_core::message::message::History;
 use turntree_core::message::{Message, MessageKind, TokenUsage, ToolExecution, Turn, TurnError};
@@ -154,7 +155,11 @@ impl RunTotals {
         let messages = self.messages.iter().skip(mark.messages).map(Arc::clone).collect();
         let executions = self.executions_since(mark).cloned().collect();
         let cycles = u32::try_from(self.usage.len().saturating_sub(mark.usage)).unwrap_or(u32::MAX);
-        Turn::new(messages, executions, self.usage_since(mark), cycles, self.data.clone())
+        let mut usage = self.usage_since(mark);
+        if let Some(by_agent) = usage_by_agent::sum(self.executions_since(mark)) {
+            usage.extra.insert(usage_by_agent::OF_TURN, by_agent);
+        }
+        Turn::new(messages, executions, usage, cycles, self.data.clone())
     }
 
     /// The records of the tools that finished after a mark.

@@ -29,6 +29,10 @@ pub struct Setup {
     pub is_wrapped: bool,
     /// True if the model is asked once to repair output that does not match the structure.
     pub structure_repair: bool,
+    /// How often the model is asked again for output that was refused; `None` for the defaults.
+    pub output_retries: Option<u32>,
+    /// True if the output is validated also without a structure.
+    pub validates_output: bool,
     /// The model's provider, for errors.
     pub provider: Arc<str>,
 }

@@ -77,6 +77,8 @@ pub(crate) enum Phase {
     Checking,
     /// The output has violations. The message that reports them to the model needs an id.
     Repair(Vec<Violation>),
+    /// The output was refused for this reason. The message that reports it to the model needs an id.
+    Refused(String),
     /// Hooks are notified that the turn is complete.
     Completing(Arc<Turn>),
     /// The run is failing while tool calls have no results. The message with their results in the partial turn needs an
@@ -88,6 +90,11 @@ pub(crate) enum Phase {
     Done(Arc<Turn>),
     /// The run has failed with this error.
     Failed(SavedError),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The tool round of a run that is failing, and the error.
@@ -120,6 +127,9 @@ pub struct RunState {
     /// True if the model was asked to repair its output: the next mismatch is final.
     #[serde(rename = "askedRepair", default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) repair_requested: bool,
+    /// How often the model was asked again for output that was refused.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) output_retries: u32,
 }
 
 impl RunState {
@@ -145,7 +155,13 @@ impl RunState {
             phase,
             recovery_requested: false,
             repair_requested: false,
+            output_retries: 0,
         }
+    }
+
+    /// How often the model was asked again for output that was refused. States of older versions have a flag only.
+    pub(crate) fn used_retries(&self) -> u32 {
+        self.output_retries.max(u32::from(self.repair_requested))
     }
 
     /// True if the run has ended or is failing.

@@ -151,6 +151,8 @@ pub struct ToolOutcome {
     pub execution: ToolExecution,
     /// The result that the model receives, if it differs from the record.
     pub model_result: Option<RawJson>,
+    /// If the tool has asked the model to call it again: how often in succession it may.
+    pub retries: Option<u32>,
 }
 
 impl ToolOutcome {
@@ -204,6 +206,8 @@ pub enum ActionResult {
     Stop(bool),
     /// To [`Action::CheckAnswer`]: the violated rules; empty for valid output.
     Checked(Vec<Violation>),
+    /// To [`Action::CheckAnswer`]: the host refuses the output, for this reason.
+    Refused(String),
     /// To [`Action::RequestRecovery`]: the turn to complete with.
     Recovery(Option<Arc<Turn>>),
     /// A hook or a checkpoint failed.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::types::identity::RunIdentity;
+use crate::types::limits::UsageMeter;
+use crate::types::usage_by_agent::UsageByAgent;
 use turntree_core::json::RawObject;
 use turntree_upp::Model;
 
@@ -30,6 +32,10 @@ pub struct ParentRun {
     pub cancellation: CancellationToken,
     /// The depth of the deepest run that is allowed.
     pub max_depth: u32,
+    /// Counts the usage of the run and of the runs inside it, if it has limits.
+    pub meter: Option<Arc<UsageMeter>>,
+    /// Receives the usage of the runs inside it.
+    pub usage: Arc<UsageByAgent>,
 }
 
 /// The default limit of nested agents (decision A94).

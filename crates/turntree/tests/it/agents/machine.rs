@@ -120,7 +120,10 @@ impl Scenario {
             approved: None,
             extra: Extra::new(),
         };
-        ActionResult::Tool { position, outcome: Ok(ToolOutcome { execution, model_result: None }) }
+        ActionResult::Tool {
+            position,
+            outcome: Ok(ToolOutcome { execution, model_result: None, retries: None }),
+        }
     }
 }
 

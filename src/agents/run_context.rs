@@ -1,22 +1,21 @@
-//! `turntree.ToolsetContext`: the run that asks a toolset for its tools.
+//! `turntree.RunContext`: a run, for toolsets, for the function of the system prompt, and for validators of the output.
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyType};
 use tokio_util::sync::CancellationToken;
 
 use crate::bridge::gc::garbage_collected;
-use crate::to_python::attributes;
-use turntree_agents::host::ToolsetContext as CoreContext;
-use turntree_agents::types::RunIdentity;
+use crate::to_python::{attributes, generic_alias};
+use turntree_agents::types::{RunIdentity, RunView};
 use turntree_core::message::message::History;
 
-/// The run that asks a toolset for its tools.
+/// A run, for the functions that it asks: toolsets, the function of the system prompt, and validators of the output.
 ///
-/// Created by the run before each model call.
+/// Created by the run for each call. ``ToolsetContext`` is the same class.
 #[pyclass(frozen, module = "turntree")]
-pub(crate) struct ToolsetContext {
+pub(crate) struct RunContext {
     // Not the core's context: that keeps the host of the run alive, which the garbage collector cannot see from here.
     identity: Arc<RunIdentity>,
     agent_name: Option<Arc<str>>,
@@ -24,23 +23,25 @@ pub(crate) struct ToolsetContext {
     messages: History,
     cancellation: CancellationToken,
     metadata: Py<PyDict>,
+    deps: Option<Py<PyAny>>,
 }
 
-impl ToolsetContext {
-    /// Creates the context of a request. `metadata` is that of the run.
-    pub(super) fn new(context: &CoreContext, metadata: Py<PyDict>) -> Self {
+impl RunContext {
+    /// Creates the context of a request. `metadata` and `deps` are those of the run.
+    pub(super) fn new(run: &RunView, metadata: Py<PyDict>, deps: Option<Py<PyAny>>) -> Self {
         Self {
-            identity: Arc::clone(&context.identity),
-            agent_name: context.agent_name.clone(),
-            step: context.step,
-            messages: context.messages.clone(),
-            cancellation: context.cancellation.clone(),
+            identity: Arc::clone(&run.identity),
+            agent_name: run.agent_name.clone(),
+            step: run.step,
+            messages: run.messages.clone(),
+            cancellation: run.cancellation.clone(),
             metadata,
+            deps,
         }
     }
 }
 
-attributes! { ToolsetContext(slf) {
+attributes! { RunContext(slf) {
     /// The id of the agent that runs, a UUIDv4.
     agent_id = slf.get().identity.agent_id;
 
@@ -73,7 +74,22 @@ attributes! { ToolsetContext(slf) {
 } }
 
 #[pymethods]
-impl ToolsetContext {
+impl RunContext {
+    /// Return an annotation with the type of `deps`, for type checkers.
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        cls: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        generic_alias(cls, item)
+    }
+
+    /// The dependencies: the object that the application passed to the run as ``deps``, or None.
+    #[getter]
+    fn deps(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.deps.as_ref().map(|deps| deps.clone_ref(py))
+    }
+
     /// The metadata of the run: a dict that hooks see as ``state.metadata``. May be changed.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
@@ -81,8 +97,8 @@ impl ToolsetContext {
     }
 
     fn __repr__(&self) -> String {
-        format!("ToolsetContext(agent_id={:?}, step={})", &*self.identity.agent_id, self.step)
+        format!("RunContext(agent_id={:?}, step={})", &*self.identity.agent_id, self.step)
     }
 }
 
-garbage_collected!(ToolsetContext: metadata);
+garbage_collected!(RunContext: metadata, deps);

@@ -1,0 +1,108 @@
+"""Validators of the output of a run: functions that can ask the model to answer again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from turntree.exceptions import ModelRetry
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from turntree import _core
+
+    Validator = Callable[..., Any]
+    Check = Callable[[_core.RunContext[Any], Any], Any]
+
+
+def validators_of(validators: Any) -> tuple[Validator, ...]:
+    """Return the validators.
+
+    Raises:
+        TypeError: It is not a list of functions.
+    """
+    if callable(validators) or not hasattr(validators, "__iter__"):
+        message = "output_validators must be a list of functions; put a single one into brackets"
+        raise TypeError(message)
+    functions = tuple(cast("Iterable[Validator]", validators))
+    for index, function in enumerate(functions):
+        if not callable(function):
+            message = f"output_validators[{index}]: expected a function, got {type(function).__name__}"
+            raise TypeError(message)
+    return functions
+
+
+def check_of(validators: tuple[Validator, ...]) -> Check | None:
+    """Return the function that the native core calls with the output: it returns why the output is refused, or None."""
+    if not validators:
+        return None
+    prepared = [(function, _takes_context(function)) for function in validators]
+    if any(_is_async(function) for function in validators):
+
+        async def check_async(context: _core.RunContext[Any], value: Any) -> str | None:
+            for function, takes_context in prepared:
+                try:
+                    result = function(context, value) if takes_context else function(value)
+                    _check_result(function, await cast("Awaitable[Any]", result) if _waits(result) else result, value)
+                except ModelRetry as retry:
+                    return _reason(retry)
+            return None
+
+        return check_async
+
+    def check(context: _core.RunContext[Any], value: Any) -> str | None:
+        for function, takes_context in prepared:
+            try:
+                _check_result(function, function(context, value) if takes_context else function(value), value)
+            except ModelRetry as retry:
+                return _reason(retry)
+        return None
+
+    return check
+
+
+def _takes_context(function: Validator) -> bool:
+    """True for ``(context, value)``, False for ``(value)``."""
+    import inspect
+
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    places = [item for item in parameters if item.kind in {item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD}]
+    required = [item for item in places if item.default is item.empty]
+    if len(required) > 2 or (not places and not any(item.kind is item.VAR_POSITIONAL for item in parameters)):
+        name = _name(function)
+        message = f"the output validator {name} must take the value, or the context and the value"
+        raise TypeError(message)
+    return len(required) == 2
+
+
+def _is_async(function: Validator) -> bool:
+    import inspect
+
+    target = inspect.unwrap(function)
+    target = getattr(target, "func", target)
+    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))  # noqa: B004
+
+
+def _waits(result: Any) -> bool:
+    return hasattr(result, "__await__")
+
+
+def _check_result(function: Validator, result: Any, value: Any) -> None:
+    if result is None or result is value or result == value:
+        return
+    message = (
+        f"the output validator {_name(function)} returned another value; a validator cannot replace the output: return "
+        "None or the value, or raise ModelRetry"
+    )
+    raise TypeError(message)
+
+
+def _reason(retry: ModelRetry) -> str:
+    return str(retry) or "The answer was refused."
+
+
+def _name(function: Validator) -> str:
+    return getattr(function, "__name__", type(function).__name__)

@@ -1,0 +1,82 @@
+"""Tools of other libraries, recognized by their attributes: none of these libraries is imported.
+
+Supported: ``pydantic_ai.Tool``, tools of LangChain (``BaseTool``), and ``FunctionTool`` of the OpenAI Agents SDK.
+"""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from turntree.upp._tools import Tool
+
+
+def tool_of_other_library(value: Any) -> Tool[..., Any] | None:
+    """Return a tool that calls the tool of another library; None if `value` is not one.
+
+    Raises:
+        TypeError: It is a tool, but has no JSON Schema of its arguments.
+    """
+    if isinstance(value, type) or not isinstance(getattr(value, "name", None), str):
+        return None
+    if hasattr(value, "function_schema") and hasattr(value, "takes_ctx"):
+        return _of_pydantic_ai(value)
+    if hasattr(value, "on_invoke_tool") and hasattr(value, "params_json_schema"):
+        return _of_openai_agents(value)
+    if callable(getattr(value, "ainvoke", None)) and hasattr(value, "args_schema"):
+        return _of_langchain(value)
+    return None
+
+
+def _made(value: Any, schema: Any, run: Any, **options: Any) -> Tool[..., Any]:
+    from turntree import ToolContext
+    from turntree.upp._tools import Tool
+
+    if not isinstance(schema, dict):
+        message = f"tool {value.name!r} has no JSON Schema of its arguments"
+        raise TypeError(message)
+    run.__annotations__ = {"context": ToolContext}
+    run.__name__ = value.name
+    description = getattr(value, "description", None) or ""
+    return Tool[..., Any](value.name, description, cast("dict[str, Any]", schema), run, **options)
+
+
+def _of_pydantic_ai(value: Any) -> Tool[..., Any]:
+    schema = value.function_schema
+
+    async def run(context: Any, **given: Any) -> Any:
+        checked = schema.validator.validate_python(given)
+        # A function that takes a context receives the `ToolContext`: `deps` has the same name there.
+        return await schema.call(checked, context)
+
+    retries = getattr(value, "max_retries", None)
+    approval = "ask" if getattr(value, "requires_approval", False) is True else None
+    return _made(value, schema.json_schema, run, approval=approval, retries=1 if retries is None else retries)
+
+
+def _of_openai_agents(value: Any) -> Tool[..., Any]:
+    async def run(context: Any, **given: Any) -> Any:
+        text = json.dumps(given)
+        call = SimpleNamespace(
+            context=context.deps,
+            usage=None,
+            tool_name=value.name,
+            tool_call_id=context.tool_call_id,
+            tool_arguments=text,
+        )
+        return await value.on_invoke_tool(call, text)
+
+    return _made(value, value.params_json_schema, run)
+
+
+def _of_langchain(value: Any) -> Tool[..., Any]:
+    async def run(context: Any, **given: Any) -> Any:
+        result = await value.ainvoke(given)
+        is_json = isinstance(result, (str, int, float, bool, list, dict, type(None)))
+        return cast("Any", result) if is_json else str(result)
+
+    source = getattr(value, "tool_call_schema", None) or value.args_schema
+    schema = source.model_json_schema() if hasattr(source, "model_json_schema") else source
+    return _made(value, schema, run)

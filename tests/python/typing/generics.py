@@ -1,0 +1,75 @@
+"""Static types of agents with dependencies and structured output. Checked, never run."""
+
+from dataclasses import dataclass
+
+from typing_extensions import assert_type
+
+from turntree import Agent, AgentStream, Limits, RunContext, Session, ToolContext, agent, ask, session
+from turntree.upp import Tool, Turn, openai, tool
+
+
+@dataclass
+class City:
+    """An answer."""
+
+    name: str
+
+
+@dataclass
+class Database:
+    """What tools need."""
+
+    url: str
+
+
+@tool
+def find(context: ToolContext[Database], name: str) -> str:
+    """Find a city."""
+    assert_type(context.deps, Database)
+    return context.deps.url + name
+
+
+def prompt(context: RunContext[Database]) -> str:
+    assert_type(context.deps, Database)
+    return context.deps.url
+
+
+async def prompt_later(context: RunContext[Database]) -> list[dict[str, str]]:
+    return [{"type": "text", "text": context.deps.url}]
+
+
+def check(context: RunContext[Database], city: City) -> None:
+    assert_type(context.deps, Database)
+
+
+async def typed(database: Database) -> None:
+    cities = agent(model=openai("gpt-5"), structure=City, deps_type=Database, tools=[find], system=prompt)
+    assert_type(cities, Agent[Database, City])
+    assert_type((await cities.run("x", deps=database)).data, City)
+    assert_type(cities.run_sync("x", deps=database).data, City)
+    assert_type(cities.stream("x", deps=database), AgentStream[City])
+    assert_type(await cities.stream("x"), Turn[City])
+    assert_type(await cities.stream("x").turn, Turn[City])
+    assert_type(cities.stream_sync("x").turn.data, City)
+    async for turn in cities.map(["x"], deps=database, limits=Limits(requests=3)):
+        assert_type(turn, Turn[City])
+    await cities.run("x", deps=City("x"))  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    await cities.run("x", dependencies=1)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    assert_type(await ask(cities, "x"), Turn[City])
+
+
+async def sessions(database: Database) -> None:
+    conversation = session(agent(model="openai:gpt-5", structure=City, deps_type=Database))
+    assert_type(conversation, Session[Database, City])
+    assert_type((await conversation.run("x", deps=database, timeout=3)).data, City)
+    assert_type((await conversation.resume(deps=database)).data, City)
+    assert_type(await conversation.stream("x"), Turn[City])
+
+
+def partly(helper: Agent[Database, City]) -> None:
+    assert_type(agent(structure=City), Agent[None, City])
+    assert_type(agent(structure=City, output_validators=[check], output_retries=2), Agent[None, City])
+    assert_type(helper.with_(system=prompt_later), Agent[Database, City])
+    lead: Agent = agent(tools=[helper, find])
+    assert_type(find, Tool[[ToolContext[Database], str], str])
+    assert_type(lead.run_sync("x").usage.by_agent["a"].input_tokens, int)
