@@ -558,13 +558,13 @@ class _Owner:
         if native is None:
             message = "the agent has been collected"
             raise ReferenceError(message)
-        agent = cast("Agent[Any, Any]", Agent.__new__(Agent))
-        agent._native = native
-        agent._options = self._options
-        agent._tools = self._tools
-        agent._toolsets = self._toolsets
-        self._agent = weakref.ref(agent)
-        return agent
+        made: Agent[Any, Any] = Agent.__new__(Agent)
+        made._native = native
+        made._options = self._options
+        made._tools = self._tools
+        made._toolsets = self._toolsets
+        self._agent = weakref.ref(made)
+        return made
 
 
 def _with_strategy(options: AgentOptions) -> AgentOptions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -513,7 +513,7 @@ class StrategyRunner:
         try:
             async for event in events:
                 if isinstance(event, Turn):
-                    turn = event
+                    turn = cast("Any", event)
                 else:
                     await context.emit(event)
             if turn is None and hasattr(events, "turn"):

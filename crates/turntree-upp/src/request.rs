@@ -17,6 +17,25 @@ pub enum System {
     Blocks(RawJson),
 }
 
+impl System {
+    /// The prompt with a text after it.
+    #[must_use]
+    pub fn with_text(&self, added: &str) -> Self {
+        match self {
+            Self::Text(text) => Self::Text(format!("{text}\n\n{added}")),
+            Self::Blocks(blocks) => {
+                let mut list: Vec<RawJson> = blocks.to().unwrap_or_default();
+                let block: RawObject = [("type", "text"), ("text", added)]
+                    .map(|(name, text)| (name, RawJson::from_str_value(text)))
+                    .into_iter()
+                    .collect();
+                list.extend(RawJson::from_value(&block));
+                RawJson::from_value(&list).map_or_else(|_| self.clone(), Self::Blocks)
+            }
+        }
+    }
+}
+
 /// One call of a model. Cheap to clone: large members are shared.
 #[derive(Debug, Clone, Default)]
 pub struct ModelRequest {

@@ -30,6 +30,10 @@ class ToolContext(Generic[_DepsT_co]):
     Spec: UAP-1.0 §8.4.
     """
 
+    @classmethod
+    def __class_getitem__(cls, item: Any) -> Any:
+        """Return an annotation with the type of `deps`, for type checkers."""
+
     @property
     def deps(self) -> _DepsT_co:
         """The dependencies: the object that the application passed to the run as ``deps``, or None.
@@ -102,6 +106,10 @@ class RunContext(Generic[_DepsT_co]):
 
     Created by the run for each call. ``ToolsetContext`` is the same class.
     """
+
+    @classmethod
+    def __class_getitem__(cls, item: Any) -> Any:
+        """Return an annotation with the type of `deps`, for type checkers."""
 
     @property
     def deps(self) -> _DepsT_co:

@@ -373,6 +373,10 @@ class Turn(Data, Generic[_DataT_co]):
     Spec: UPP-1.2 §6.
     """
 
+    @classmethod
+    def __class_getitem__(cls, item: Any) -> Any:
+        """Return an annotation with the type of `data`, for type checkers."""
+
     @property
     def messages(self) -> list[Message]:
         """The new messages in order, the user's message first."""

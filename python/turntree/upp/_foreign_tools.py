@@ -31,7 +31,7 @@ def tool_of_other_library(value: Any) -> Tool[..., Any] | None:
 
 
 def _made(value: Any, schema: Any, run: Any, **options: Any) -> Tool[..., Any]:
-    from turntree import ToolContext
+    from turntree._core import ToolContext
     from turntree.upp._tools import Tool
 
     if not isinstance(schema, dict):

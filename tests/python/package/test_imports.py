@@ -16,12 +16,15 @@ STUBS = PYTHON / "turntree" / "_core"
 # The imports that close these cycles are for type checkers, or inside the function that needs them.
 ALLOWED = {
     "turntree._agent",
+    "turntree._agent_stream",
     "turntree._import.formats",
     "turntree._import.importer",
     "turntree._import.langgraph",
     "turntree._import.openai_agents",
     "turntree._import.pydantic_ai",
     "turntree._import.sqlite_source",
+    "turntree._output_validators",
+    "turntree._run_options",
     "turntree._strategies",
     "turntree._session",
     "turntree._session_id",

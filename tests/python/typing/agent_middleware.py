@@ -81,4 +81,4 @@ def options(helper: Agent) -> None:
     made = agent(model=scripted([]), middleware=[Everything(), logging(), guardrails("x")])
     assert_type(made.middleware, tuple[Middleware, ...])
     made.with_(middleware=[budget(steps=1)])
-    agent(middleware=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    agent(middleware=3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]

@@ -128,7 +128,7 @@ def options(look: Callable[[str], dict[str, float]]) -> None:
     helper.with_(sytem="?")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     agent(model=scripted([]), strategy={"onStepStart": print})
     agent(model="openai:gpt-5")
-    agent(model=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    agent(model=5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 
 async def enough(state: ExecutionState) -> bool:

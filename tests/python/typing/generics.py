@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing_extensions import assert_type
 
 from turntree import Agent, AgentStream, Limits, RunContext, Session, ToolContext, agent, ask, session
-from turntree.upp import Tool, Turn, openai, tool
+from turntree.upp import Turn, openai, tool
 
 
 @dataclass
@@ -71,5 +71,4 @@ def partly(helper: Agent[Database, City]) -> None:
     assert_type(agent(structure=City, output_validators=[check], output_retries=2), Agent[None, City])
     assert_type(helper.with_(system=prompt_later), Agent[Database, City])
     lead: Agent = agent(tools=[helper, find])
-    assert_type(find, Tool[[ToolContext[Database], str], str])
     assert_type(lead.run_sync("x").usage.by_agent["a"].input_tokens, int)

@@ -14,7 +14,7 @@ use crate::types::structure::unwrapped;
 use turntree_core::json::RawJson;
 use turntree_core::message::Turn;
 use turntree_core::message::fold::Fold;
-use turntree_upp::{ErrorCode, ModelRequest, UppError};
+use turntree_upp::{ErrorCode, ModelRequest, System, UppError};
 
 impl RunLoop<'_> {
     /// Calls the model of a run that has limits, or a system prompt that a function returns.
@@ -42,7 +42,7 @@ impl RunLoop<'_> {
         if self.has(HookSet::SYSTEM_PROMPT) {
             let run = Arc::new(self.driver.describe(machine, &self.cancellation));
             match self.driver.host.system_prompt(run).await {
-                Ok(system) => request.system = system,
+                Ok(system) => request.system = joined(system, request.system),
                 Err(error) => return self.result("system", Err(error), |()| ActionResult::Continue),
             }
         }
@@ -106,5 +106,16 @@ impl RunLoop<'_> {
             Action::Done(turn) if aborted => failure::attach(error, Turn::clone(&turn)),
             _ => error,
         }
+    }
+}
+
+/// The system prompt that the application has made, with a text that a server has added to this run.
+fn joined(made: Option<Arc<System>>, added: Option<Arc<System>>) -> Option<Arc<System>> {
+    match (made, added) {
+        (Some(made), Some(added)) => match &*added {
+            System::Text(text) => Some(Arc::new(made.with_text(text))),
+            System::Blocks(_) => Some(made),
+        },
+        (None, only) | (only, None) => only,
     }
 }

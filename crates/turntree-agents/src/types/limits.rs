@@ -138,7 +138,9 @@ impl UsageMeter {
             spent.requests = spent.requests.saturating_add(requests);
             let tool_calls = u64::try_from(tool_calls).unwrap_or(u64::MAX);
             spent.tool_calls = spent.tool_calls.saturating_add(tool_calls);
-            calls.iter().for_each(|usage| spent.add(usage));
+            for usage in &calls {
+                spent.add(usage);
+            }
         }
     }
 

@@ -216,16 +216,7 @@ fn agent_of_run(agent: &Agent, options: &RunOptions, client_tools: &ClientTools)
 
 fn with_instructions(system: Option<&System>, instructions: &[String]) -> System {
     let added = instructions.join("\n\n");
-    match system {
-        None => System::Text(added),
-        Some(System::Text(text)) => System::Text(format!("{text}\n\n{added}")),
-        Some(System::Blocks(blocks)) => {
-            let mut list: Vec<RawJson> = blocks.to().unwrap_or_default();
-            let block = serde_json::json!({ "type": "text", "text": added });
-            list.extend(RawJson::from_value(&block));
-            RawJson::from_value(&list).map_or_else(|_| System::Blocks(blocks.clone()), System::Blocks)
-        }
-    }
+    system.map_or_else(|| System::Text(added.clone()), |system| system.with_text(&added))
 }
 
 /// What the application's host performs.
