@@ -37,11 +37,11 @@ impl RunOptions {
     pub(super) fn read(options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let Some(options) = options else { return Ok(Self::default()) };
         let get = |name: &str| Ok::<_, PyErr>(options.get_item(name)?.filter(|value| !value.is_none()));
-        let model = get("model")?.map(|model| model.cast_into::<ModelReference>()).transpose()?;
+        let model = get("model")?.map(Bound::cast_into::<ModelReference>).transpose()?;
         let params = get("params")?.map(|params| to_raw_object(&params, "params")).transpose()?;
         let timeout = get("timeout")?.map(|seconds| seconds.extract::<f64>()).transpose()?;
         let timeout = timeout.map(Duration::try_from_secs_f64).transpose().map_err(value_error)?;
-        let meter = get("limits")?.map(|meter| meter.cast_into::<UsageMeter>()).transpose()?;
+        let meter = get("limits")?.map(Bound::cast_into::<UsageMeter>).transpose()?;
         Ok(Self {
             deps: get("deps")?.map(Bound::unbind),
             metadata: get("metadata")?.map(|metadata| to_raw_object(&metadata, "metadata")).transpose()?,
