@@ -1,6 +1,7 @@
 //! ACP: messages, updates, and connections without a transport.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -345,6 +346,38 @@ async fn a_prompt_that_waits_for_permission_can_be_cancelled_and_the_next_one_is
 }
 
 #[tokio::test]
+async fn a_call_that_was_not_decided_is_never_executed() {
+    let engine = memory();
+    let (paid, started) = (Arc::new(AtomicUsize::new(0)), "session/request_permission");
+    let paying = |replies: Vec<Reply>| {
+        let paid = Arc::clone(&paid);
+        let mut pay = tool("pay").with_function(move |_| {
+            paid.fetch_add(1, Ordering::SeqCst);
+            async { Ok(RawJson::from_str_value("paid")) }
+        });
+        pay.requires_approval = true;
+        agent_with(replies, vec![pay], Arc::new(Asking))
+    };
+    let mut first = Peer::on(&engine, paying(vec![Reply::tool_call("pay", RawJson::empty_object())]));
+    first.initialize().await;
+    let session = first.session().await;
+    first.start("session/prompt", prompt(&session, "buy")).await;
+    while first.next().await["method"] != started {}
+    // The client has gone without an answer.
+    first.connection.close();
+    first.connection.idle().await;
+
+    let mut second = Peer::on(&engine, paying(vec![Reply::from("hello")]));
+    second.initialize().await;
+    let open = json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] });
+    second.request("session/load", open).await;
+    let (before, answer) = second.prompt(&session, "hi").await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    assert_eq!(text_of(&before, "agent_message_chunk"), "hello");
+    assert_eq!(paid.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
 async fn a_cancelled_prompt_is_answered_after_its_tools_have_ended() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(std::sync::atomic::AtomicBool::new(false)));
     let hang = {
@@ -444,16 +477,28 @@ async fn the_list_of_sessions_has_pages() {
 }
 
 #[tokio::test]
-async fn a_plan_is_shown_and_its_entries_are_completed() {
-    let steps = r#"{"steps":[{"id":"a","description":"look","tool":null,"dependsOn":[]},{"id":"b","description":"act","tool":null,"dependsOn":["a"]}]}"#;
-    let replies = vec![Reply::from(steps), Reply::from("looked"), Reply::from("acted")];
+async fn a_plan_without_steps_is_not_an_answer_and_the_answer_is_shown() {
+    let mut peer =
+        Peer::new(planning(vec![Reply::from(r#"{"steps":[]}"#), Reply::from("nothing to do")])).await;
+    let session = peer.session().await;
+    let (before, _) = peer.prompt(&session, "do it").await;
+    assert_eq!(text_of(&before, "agent_message_chunk"), "nothing to do");
+}
+
+fn planning(replies: Vec<Reply>) -> ServedAgent {
     let options = AgentOptions {
         model: Some(Arc::new(Scripted::new(replies))),
         strategy: Some(RunStrategy::Plan(PlanOptions::default())),
         ..AgentOptions::default()
     };
-    let agent = ServedAgent::new(Agent::new(options, &RandomIds), Arc::new(RustHost));
-    let mut peer = Peer::new(agent).await;
+    ServedAgent::new(Agent::new(options, &RandomIds), Arc::new(RustHost))
+}
+
+#[tokio::test]
+async fn a_plan_is_shown_and_its_entries_are_completed() {
+    let steps = r#"{"steps":[{"id":"a","description":"look","tool":null,"dependsOn":[]},{"id":"b","description":"act","tool":null,"dependsOn":["a"]}]}"#;
+    let replies = vec![Reply::from(steps), Reply::from("looked"), Reply::from("acted")];
+    let mut peer = Peer::new(planning(replies)).await;
     let session = peer.session().await;
 
     let (before, answer) = peer.prompt(&session, "do it").await;

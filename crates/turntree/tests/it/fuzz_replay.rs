@@ -200,6 +200,7 @@ replay_tests! {
     pydantic_ai_import,
     ui_stream,
     uamp_session,
+    acp_messages,
 }
 
 #[test]

@@ -217,8 +217,7 @@ impl Connection {
         params: Value,
         lane: &Lane,
     ) -> Result<Answer, RpcError> {
-        let is_free = matches!(method, "initialize" | "authenticate" | "capabilities" | "_capabilities");
-        if method.starts_with("session/") && !is_free && !lock(&self.shared.state).is_initialized {
+        if method.starts_with("session/") && !lock(&self.shared.state).is_initialized {
             return Err(RpcError::invalid_request("send initialize before any other request"));
         }
         Ok(Answer::Now(match method {
