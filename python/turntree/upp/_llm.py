@@ -5,11 +5,12 @@ Spec: UPP-1.2 §10 and §11.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
 
 from turntree import _core
 from turntree._agent_hooks import AgentStrategy, native_hooks
 from turntree._argument_errors import AGENT, explain_arguments
+from turntree._generics import DataT
 from turntree._options import check_model, cleanup_seconds
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree.upp._structure import structure_of
@@ -17,13 +18,34 @@ from turntree.upp._tool_use import tool_strategy_of
 from turntree.upp._tools import as_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from turntree._types import ModelHistory, ModelInput
     from turntree.upp._tool_use import ToolUseStrategy
     from turntree.upp._tools import Tool
+
+
+class LlmOptions(TypedDict, total=False):
+    """The keyword options of `llm`, without those that its type depends on."""
+
+    params: Mapping[str, Any] | None
+    config: _core.ProviderConfig | Mapping[str, Any] | None
+    system: str | Sequence[Mapping[str, Any]] | None
+    tools: Iterable[Tool[..., Any] | Callable[..., Any]]
+    tool_strategy: ToolUseStrategy | Mapping[str, Any] | None
+    structure_repair: bool
+    middleware: Iterable[object]
+    cleanup_timeout: float | None
+
+
+@overload
+def llm(*, model: _core.ModelReference, structure: type[DataT], **options: Unpack[LlmOptions]) -> LLM[DataT]: ...
+
+
+@overload
+def llm(*, model: _core.ModelReference, structure: Any = None, **options: Unpack[LlmOptions]) -> LLM[Any]: ...
 
 
 @explain_arguments(AGENT)
@@ -39,7 +61,7 @@ def llm(
     structure_repair: bool = False,
     middleware: Iterable[object] = (),
     cleanup_timeout: float | None = None,
-) -> LLM:
+) -> LLM[Any]:
     """Bind a language model to its tools, parameters, system prompt and middleware.
 
     Args:
@@ -80,10 +102,11 @@ def llm(
     )
 
 
-class LLM:
+class LLM(Generic[DataT]):
     """A language model with its tools. Created by `llm`; immutable.
 
-    Any number of calls can run at the same time, from any number of event loops and threads.
+    ``LLM[Data]`` is a model for type checkers whose turns have ``data`` of that type. Any number of calls can run at the
+    same time, from any number of event loops and threads.
 
     Spec: UPP-1.2 §10.
     """
@@ -155,10 +178,10 @@ class LLM:
         return self._model.capabilities
 
     @overload
-    async def generate(self, *inputs: ModelInput) -> _core.Turn: ...
+    async def generate(self, *inputs: ModelInput) -> _core.Turn[DataT]: ...
     @overload
-    async def generate(self, history: ModelHistory, /, *inputs: ModelInput) -> _core.Turn: ...
-    async def generate(self, *arguments: Any) -> _core.Turn:
+    async def generate(self, history: ModelHistory, /, *inputs: ModelInput) -> _core.Turn[DataT]: ...
+    async def generate(self, *arguments: Any) -> _core.Turn[DataT]:
         """Call the model and run the requested tools, and repeat until the model requests no tools.
 
         Args:
@@ -177,14 +200,14 @@ class LLM:
 
         Spec: UPP-1.2 §10.1 to §10.4.
         """
-        turn: _core.Turn = await self._native.generate(arguments)
+        turn: _core.Turn[DataT] = await self._native.generate(arguments)
         return turn
 
     @overload
-    def generate_sync(self, *inputs: ModelInput) -> _core.Turn: ...
+    def generate_sync(self, *inputs: ModelInput) -> _core.Turn[DataT]: ...
     @overload
-    def generate_sync(self, history: ModelHistory, /, *inputs: ModelInput) -> _core.Turn: ...
-    def generate_sync(self, *arguments: Any) -> _core.Turn:
+    def generate_sync(self, history: ModelHistory, /, *inputs: ModelInput) -> _core.Turn[DataT]: ...
+    def generate_sync(self, *arguments: Any) -> _core.Turn[DataT]:
         """Like `generate`, but blocks until the turn is complete; also works inside a running event loop (notebooks).
 
         Args:
@@ -193,14 +216,14 @@ class LLM:
         Raises:
             UPPError: As `generate`.
         """
-        turn: _core.Turn = self._native.generate_sync(arguments)
+        turn: _core.Turn[DataT] = self._native.generate_sync(arguments)
         return turn
 
     @overload
-    def stream(self, *inputs: ModelInput) -> StreamResult: ...
+    def stream(self, *inputs: ModelInput) -> StreamResult[DataT]: ...
     @overload
-    def stream(self, history: ModelHistory, /, *inputs: ModelInput) -> StreamResult: ...
-    def stream(self, *arguments: Any) -> StreamResult:
+    def stream(self, history: ModelHistory, /, *inputs: ModelInput) -> StreamResult[DataT]: ...
+    def stream(self, *arguments: Any) -> StreamResult[DataT]:
         """Call the model and stream its events: ``async for event in llm.stream("…")``.
 
         No request is sent until the first event or the turn is awaited.
@@ -216,10 +239,10 @@ class LLM:
         return StreamResult(self._native.stream(arguments, True))  # noqa: FBT003
 
     @overload
-    def stream_sync(self, *inputs: ModelInput) -> SyncStreamResult: ...
+    def stream_sync(self, *inputs: ModelInput) -> SyncStreamResult[DataT]: ...
     @overload
-    def stream_sync(self, history: ModelHistory, /, *inputs: ModelInput) -> SyncStreamResult: ...
-    def stream_sync(self, *arguments: Any) -> SyncStreamResult:
+    def stream_sync(self, history: ModelHistory, /, *inputs: ModelInput) -> SyncStreamResult[DataT]: ...
+    def stream_sync(self, *arguments: Any) -> SyncStreamResult[DataT]:
         """Call the model and stream its events without an event loop: ``for event in llm.stream_sync("…")``.
 
         Args:
@@ -234,7 +257,7 @@ class LLM:
         return f"LLM(model={self._model!r})"
 
 
-class ForwardingLLM(LLM):
+class ForwardingLLM(LLM[Any]):
     """An LLM whose `generate` forwards its events to the stream of a run."""
 
     __slots__ = ("_forward",)
@@ -251,7 +274,7 @@ class ForwardingLLM(LLM):
         return await stream.turn
 
 
-class StreamResult(TurnStream["_core.StreamEvent"]):
+class StreamResult(TurnStream["_core.StreamEvent"], Generic[DataT]):
     """A streamed call: an async iterator of events, and the turn.
 
     Leaving the iteration early (``break``, an exception, a timeout) stops the call: the request is dropped and the
@@ -262,8 +285,12 @@ class StreamResult(TurnStream["_core.StreamEvent"]):
 
     __slots__ = ()
 
+    if TYPE_CHECKING:
+
+        def __await__(self) -> Generator[Any, Any, _core.Turn[DataT]]: ...
+
     @property
-    def turn(self) -> Awaitable[_core.Turn]:
+    def turn(self) -> Awaitable[_core.Turn[DataT]]:
         """The turn: ``await stream.turn``. The call continues while it is awaited, whether or not events are read.
 
         Awaiting it again returns the same turn. Raises `UPPError` as `LLM.generate`; CANCELLED for a call that was
@@ -276,7 +303,7 @@ class StreamResult(TurnStream["_core.StreamEvent"]):
         self._native.abort()
 
 
-class SyncStreamResult(SyncTurnStream["_core.StreamEvent"]):
+class SyncStreamResult(SyncTurnStream["_core.StreamEvent"], Generic[DataT]):
     """A streamed call without an event loop: an iterator of events, and the turn.
 
     Leaving the iteration early stops the call, as with `StreamResult`.
@@ -285,6 +312,11 @@ class SyncStreamResult(SyncTurnStream["_core.StreamEvent"]):
     """
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def turn(self) -> _core.Turn[DataT]: ...
 
     def abort(self) -> None:
         """Stop the call: the next event and the turn raise `UPPError` CANCELLED. No effect if the call is over."""

@@ -317,7 +317,14 @@ async def test_wrong_options_are_explained(way, options, error, text):
 
 def test_classes_take_types_in_brackets():
     from turntree import Agent
-    from turntree.upp import Turn
+    from turntree.upp import LLM, Turn
 
-    for generic in (Agent[Database, str], Session[Database, str], Turn[str], ToolContext[Database], RunContext[int]):
+    for generic in (
+        LLM[str],
+        Agent[Database, str],
+        Session[Database, str],
+        Turn[str],
+        ToolContext[Database],
+        RunContext[int],
+    ):
         assert generic.__args__

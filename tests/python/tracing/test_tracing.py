@@ -331,3 +331,13 @@ def test_media_is_recorded_by_type_and_size_only(run):
         {"type": "text", "content": "What?"},
         {"type": "image", "mime_type": "image/png", "bytes": 100},
     ]
+
+
+def test_the_span_of_a_request_has_the_system_prompt_that_a_function_returned(run):
+    watched = Tracing()
+    tracing.instrument(include_content=True, tracer_provider=watched.provider)
+    run(adder(system=lambda context: f"Add at step {context.step} for {context.deps}.").run("1 + 2?", deps="Ann"))
+
+    prompts = [span.attributes.get("gen_ai.system_instructions") for span in watched.spans]
+    texts = [json.loads(prompt)[0]["content"] for prompt in prompts if prompt]
+    assert texts == ["Add at step 1 for Ann.", "Add at step 2 for Ann."]

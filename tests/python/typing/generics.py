@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing_extensions import assert_type
 
 from turntree import Agent, AgentStream, Limits, RunContext, Session, ToolContext, agent, ask, session
-from turntree.upp import Turn, openai, tool
+from turntree.upp import LLM, Turn, llm, openai, tool
 
 
 @dataclass
@@ -64,6 +64,16 @@ async def sessions(database: Database) -> None:
     assert_type((await conversation.run("x", deps=database, timeout=3)).data, City)
     assert_type((await conversation.resume(deps=database)).data, City)
     assert_type(await conversation.stream("x"), Turn[City])
+
+
+async def models() -> None:
+    model = llm(model=openai("gpt-5"), structure=City, system="Be brief.")
+    assert_type(model, LLM[City])
+    assert_type((await model.generate("x")).data, City)
+    assert_type(model.generate_sync("x").data, City)
+    assert_type(await model.stream("x"), Turn[City])
+    assert_type(model.stream_sync("x").turn.data, City)
+    assert_type(llm(model=openai("gpt-5")), LLM)
 
 
 def partly(helper: Agent[Database, City]) -> None:
