@@ -105,8 +105,8 @@ def llm(
 class LLM(Generic[DataT]):
     """A language model with its tools. Created by `llm`; immutable.
 
-    ``LLM[Data]`` is a model for type checkers whose turns have ``data`` of that type. Any number of calls can run at the
-    same time, from any number of event loops and threads.
+    ``LLM[Data]`` is a model for type checkers whose turns have ``data`` of that type. Any number of calls can run at
+    the same time, from any number of event loops and threads.
 
     Spec: UPP-1.2 §10.
     """
