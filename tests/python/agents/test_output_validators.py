@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from agent_support import call
 
-from turntree import ModelRetry, RunContext, agent, session
+from turntree import ModelRetry, RunContext, Session, agent, session
 from turntree.execution import plan, react
 from turntree.store import memory
 from turntree.upp import ErrorCode, UPPError, llm, scripted, tool
@@ -180,6 +180,28 @@ async def test_a_session_can_resume_after_the_budget_is_used_up():
 
     assert turn.text == "please"
     assert marks(turn)[1] == {"refused": "say please"}
+
+
+@pytest.mark.parametrize("interval", ["tool", "step", "turn"])
+async def test_stores_keep_what_was_refused(interval, tmp_path):
+    @tool
+    def take(n: int) -> int:
+        if n == 1:
+            raise ModelRetry("not 1")
+        return n
+
+    model = scripted([call("take", n=1), "no", call("take", n=2), "please"])
+    helper = agent(model=model, tools=[take], output_validators=[polite])
+    url = f"sqlite:///{tmp_path}/sessions.db"
+    conversation = await Session.open(url, "s", helper, save_interval=interval)
+    turn = await conversation.run("hi")
+    again = await Session.load(url, "s", helper)
+
+    assert again.tree.history() == turn.messages
+    assert [mark for mark in marks(turn) if mark][1:] == [{"refused": "say please"}, {"outputRetry": True}]
+    states = [checkpoint.state.messages for checkpoint in again.checkpoints]
+    assert states == [checkpoint.state.messages for checkpoint in conversation.checkpoints]
+    assert states[-1] == turn.messages
 
 
 async def test_answers_without_output_are_not_validated():
