@@ -84,6 +84,7 @@ mod _core {
     use super::uamp::{
         acp::AcpStdio,
         client::{UampClientCore, UampSessionCore, uamp_verify},
+        daemon::UampDaemonCore,
         serve::{uamp_asgi, uamp_server},
     };
     #[pymodule_export]

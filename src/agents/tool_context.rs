@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use crate::bridge::gc::garbage_collected;
-use crate::convert::json::to_raw;
+use crate::convert::json::{json_to_python, to_raw};
+use crate::error::value_error;
 use crate::to_python::{attributes, generic_alias};
 use turntree_agents::host::ToolInvocation;
 use turntree_core::json::RawJson;
@@ -117,6 +118,14 @@ attributes! { ToolContext(slf) {
     /// Whether the run was aborted. Work that continues in a thread should stop.
     cancelled = slf.get().read(|run| run.cancellation.is_cancelled(), |task| task.is_cancelled.load(Ordering::Relaxed));
 
+    /// The id of the principal who asked a server for the run.
+    ///
+    /// It is what the server's ``auth`` found; None without a server or ``auth``.
+    principal = slf.get().read(
+        |run| run.identity.principal.as_ref().map(|principal| Arc::from(principal.id())),
+        |task| task.principal.clone(),
+    );
+
     /// The number of runs that contain this run. 0 if no agent started it.
     depth = slf.get().read(|run| run.identity.depth, |_| 0);
 } }
@@ -165,6 +174,16 @@ impl ToolContext {
     #[getter]
     fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
         self.metadata.clone_ref(py)
+    }
+
+    /// The members of the dict that ``auth`` returned for the principal.
+    ///
+    /// Empty if it returned an id, and in a task of a workflow.
+    #[getter]
+    fn claims(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let principal = self.read(|run| run.identity.principal.as_ref(), |_| None);
+        let text = principal.map(|principal| serde_json::to_string(principal.claims())).transpose();
+        json_to_python(py, text.map_err(value_error)?.as_deref().unwrap_or("{}"))
     }
 
     fn __repr__(&self) -> String {

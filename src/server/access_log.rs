@@ -62,7 +62,7 @@ fn write(py: Python<'_>, record: &AccessRecord) -> PyResult<()> {
 }
 
 /// Writes an exception of the application's code.
-pub(super) fn exception(py: Python<'_>, message: &str, error: &PyErr) {
+pub(crate) fn exception(py: Python<'_>, message: &str, error: &PyErr) {
     let written = || -> PyResult<()> {
         let options = PyDict::new(py);
         options.set_item(intern!(py, "exc_info"), error.value(py))?;

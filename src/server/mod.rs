@@ -10,7 +10,7 @@
 //! A protocol gives an [`ApplicationFactory`]. Requests of the native server run on the tokio runtime. When they need
 //! Python, they submit a future to the event loop ([`event_loop::ServerLoop::run`]): a network thread never takes the GIL.
 
-mod access_log;
+pub(crate) mod access_log;
 pub(crate) mod asgi;
 mod asgi_scope;
 mod asgi_websocket;

@@ -13,7 +13,6 @@ use super::serve::{Served, Settings};
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gil::{self, lock};
 use crate::server::event_loop::ServerLoop;
-use crate::server::native::ServeOptions;
 use turntree_uamp::wires::acp::stdio;
 
 /// The standard streams of the process as streams of a protocol.
@@ -41,8 +40,7 @@ impl AcpStdio {
         store: &Bound<'_, PyAny>,
         settings: Settings,
     ) -> PyResult<Coroutine> {
-        let options = ServeOptions::new(String::new(), 0, None, None, None)?;
-        let served = Served::new(agents, store, settings, &options)?;
+        let served = Served::new(agents, store, settings, None)?;
         let site = Arc::new(served.site(&ServerLoop::capture(py, false)?)?);
         let Some(agent) = site.agents.only().cloned() else {
             return Err(PyRuntimeError::new_err("the standard streams serve one agent"));

@@ -8,12 +8,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use serde_json::Value;
 
-use crate::bridge::coroutine::{Coroutine, into_any};
 use crate::bridge::gc::GcRoots;
-use crate::bridge::gil;
 use crate::bridge::stream::{Leaving, PyEventStream};
 use crate::convert::json::{json_to_python, to_raw};
 use crate::error::{OrRaise, ToException, build, value_error};
+use crate::store::store::answer;
 use turntree_core::secret::Secret;
 use turntree_uamp::client::{
     ClientError, ClientOptions, ClientResponse, ClientSession, ResponseInput, UampClient,
@@ -21,6 +20,8 @@ use turntree_uamp::client::{
 use turntree_uamp::session::ToolOutcome;
 
 /// The native half of ``turntree.uamp.Client``.
+///
+/// With ``blocking=False``, operations return a coroutine.
 #[pyclass(frozen, module = "turntree._core")]
 pub(crate) struct UampClientCore {
     client: UampClient,
@@ -28,36 +29,40 @@ pub(crate) struct UampClientCore {
 
 #[pymethods]
 impl UampClientCore {
-    /// Return a coroutine that connects to a server and returns the client.
+    /// Connect to a server and return the client.
     #[staticmethod]
-    fn connect(url: String, token: Option<String>, reconnect_for: f64) -> PyResult<Coroutine> {
+    fn connect(
+        py: Python<'_>,
+        url: String,
+        token: Option<String>,
+        reconnect_for: f64,
+        blocking: bool,
+    ) -> PyResult<Py<PyAny>> {
         let reconnect_for = Duration::try_from_secs_f64(reconnect_for).map_err(|_| {
             let message =
                 format!("reconnect_for must be a number of seconds, 0 or more, not {reconnect_for}");
             PyValueError::new_err(message)
         })?;
         let options = ClientOptions { url, token: token.map(Secret::new), reconnect_for };
-        Ok(Coroutine::new("connect", GcRoots::default(), async move {
-            let client = UampClient::connect(options).await.or_raise_held()?;
-            gil::require_held(|py| into_any(py, Self { client }))
-        }))
-    }
-
-    /// Return a coroutine that opens a session and returns it.
-    fn session(&self, agent: Option<String>) -> Coroutine {
-        let client = self.client.clone();
-        Coroutine::new("session", GcRoots::default(), async move {
-            let session = client.session(agent).await.or_raise_held()?;
-            gil::require_held(|py| into_any(py, UampSessionCore { session }))
+        answer(py, "connect", blocking, async move {
+            UampClient::connect(options).await.map(|client| Self { client }).or_raise_held()
         })
     }
 
-    /// Return a coroutine that closes the connection.
-    fn close(&self) -> Coroutine {
+    /// Open a session and return it.
+    fn session(&self, py: Python<'_>, agent: Option<String>, blocking: bool) -> PyResult<Py<PyAny>> {
         let client = self.client.clone();
-        Coroutine::new("close", GcRoots::default(), async move {
+        answer(py, "session", blocking, async move {
+            client.session(agent).await.map(|session| UampSessionCore { session }).or_raise_held()
+        })
+    }
+
+    /// Close the connection.
+    fn close(&self, py: Python<'_>, blocking: bool) -> PyResult<Py<PyAny>> {
+        let client = self.client.clone();
+        answer(py, "close", blocking, async move {
             client.close().await;
-            gil::require_held(|py| Ok(py.None()))
+            Ok(())
         })
     }
 }

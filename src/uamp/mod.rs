@@ -2,7 +2,9 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`daemon`] | agents at a router |
 //! | [`host`] | runs agents on the event loop of a server |
+//! | [`payments`] | payment gates written in Python |
 //! | [`store`] | stores written in Python, for requests on network threads |
 //! | [`client`] | clients; signatures |
 //! | [`acp`] | agents over standard streams |
@@ -10,6 +12,8 @@
 
 pub(crate) mod acp;
 pub(crate) mod client;
+pub(crate) mod daemon;
 mod host;
+mod payments;
 pub(crate) mod serve;
 mod store;

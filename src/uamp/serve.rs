@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::host::PyAgentHost;
+use super::payments::{GateMethods, PyPaymentGate};
 use super::store::ServedStore;
 use crate::agents::agent_core::AgentCore;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
@@ -23,6 +24,7 @@ use turntree_core::ids::RandomIds;
 use turntree_core::time::SystemClock;
 use turntree_server::Authenticator;
 use turntree_uamp::agent::{AgentRegistry, Conversations, RegistryError, ServedAgent};
+use turntree_uamp::payments::PaymentGate;
 use turntree_uamp::service::{AgentService, ServiceOptions, Site};
 use turntree_uamp::signature::SigningKey;
 use turntree_uamp::wires;
@@ -38,6 +40,8 @@ pub(crate) struct Settings {
     strict_openai: bool,
     #[pyo3(item)]
     signing_key: Option<String>,
+    #[pyo3(item)]
+    payment_gate: Option<Py<PyAny>>,
 }
 
 impl Settings {
@@ -69,25 +73,36 @@ pub(super) struct Served {
     /// The function of the server's options, for tokens in the protocol.
     auth: Option<Arc<PyCallback>>,
     key: Option<Arc<SigningKey>>,
+    gate: Option<GateMethods>,
 }
 
 impl Served {
+    /// Reads the arguments. `auth` is the function of a server's options.
+    ///
+    /// # Errors
+    /// `TypeError` and `ValueError` for wrong arguments.
     pub(super) fn new(
         agents: &Bound<'_, PyList>,
         store: &Bound<'_, PyAny>,
         settings: Settings,
-        server: &ServeOptions,
+        auth: Option<Arc<PyCallback>>,
     ) -> PyResult<Self> {
+        let py = agents.py();
         let cores: Vec<Bound<'_, AgentCore>> =
             agents.iter().map(|core| Ok(core.cast_into::<AgentCore>()?)).collect::<PyResult<_>>()?;
         let agents = cores.iter().map(|core| core.get().agent().clone()).collect();
         let roots = GcRoots::new(cores.into_iter().map(|core| core.into_any().unbind()));
         let store = ServedStore::new(store, &roots)?;
-        let key = settings.key()?;
-        Ok(Self { agents, roots, store, options: settings.options()?, auth: server.auth.clone(), key })
+        let gate = settings.payment_gate.as_ref().map(|gate| GateMethods::new(gate.bind(py)));
+        let (key, gate) = (settings.key()?, gate.transpose()?);
+        Ok(Self { agents, roots, store, options: settings.options()?, auth, key, gate })
     }
 
-    fn registry(&self, server_loop: &ServerLoop) -> Result<AgentRegistry, RegistryError> {
+    /// The agents, which run on a loop.
+    ///
+    /// # Errors
+    /// Two have one name, or a name cannot be a path.
+    pub(super) fn registry(&self, server_loop: &ServerLoop) -> Result<AgentRegistry, RegistryError> {
         AgentRegistry::new(self.agents.iter().enumerate().map(|(index, agent)| {
             let host = PyAgentHost::new(self.roots.clone(), index, server_loop.clone());
             ServedAgent::new(agent.clone(), Arc::new(host))
@@ -99,7 +114,10 @@ impl Served {
         &self.roots
     }
 
-    /// What all wires share, for agents that run on a loop.
+    /// Makes the site whose agents run on a loop.
+    ///
+    /// # Errors
+    /// As [`Self::registry`].
     pub(super) fn site(&self, server_loop: &ServerLoop) -> PyResult<Site> {
         let (ids, clock) = (Arc::new(RandomIds), Arc::new(SystemClock));
         let mut conversations = Conversations::new(self.store.on_loop(server_loop), ids, clock);
@@ -112,21 +130,21 @@ impl Served {
         site.authenticator = self.auth.as_ref().map(|auth| {
             Arc::new(PyAuthenticator::new(Arc::clone(auth), server_loop.clone())) as Arc<dyn Authenticator>
         });
+        site.payment_gate = self
+            .gate
+            .clone()
+            .map(|gate| Arc::new(PyPaymentGate::new(gate, server_loop.clone())) as Arc<dyn PaymentGate>);
         Ok(site)
     }
 
-    /// Makes the service whose agents run on a loop.
-    fn service(&self, server_loop: &ServerLoop) -> PyResult<AgentService> {
-        Ok(AgentService::new(self.site(server_loop)?, wires::all()))
-    }
-
     /// What the garbage collector sees.
-    fn callbacks(&self) -> Callbacks {
-        Callbacks { roots: self.roots.clone(), ..Callbacks::default() }
+    pub(super) fn callbacks(&self) -> Callbacks {
+        let functions = self.gate.iter().flat_map(GateMethods::callbacks).collect();
+        Callbacks { functions, roots: self.roots.clone(), ..Callbacks::default() }
     }
 
     fn factory(self) -> ApplicationFactory {
-        Box::new(move |server_loop| Ok(Arc::new(self.service(server_loop)?)))
+        Box::new(move |server_loop| Ok(Arc::new(AgentService::new(self.site(server_loop)?, wires::all()))))
     }
 }
 
@@ -142,7 +160,7 @@ pub(crate) fn uamp_server(
     drain: Option<f64>,
 ) -> PyResult<ServerCore> {
     let options = ServeOptions::new(host, port, auth, None, drain)?;
-    let served = Served::new(agents, store, settings, &options)?;
+    let served = Served::new(agents, store, settings, options.auth.clone())?;
     // The errors of names are raised here, not when the server starts.
     served.registry(&ServerLoop::Running).map_err(value_error)?;
     let callbacks = served.callbacks();
@@ -158,7 +176,7 @@ pub(crate) fn uamp_asgi(
     auth: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<AsgiCore> {
     let options = ServeOptions::new(String::new(), 0, auth, None, None)?;
-    let served = Served::new(agents, store, settings, &options)?;
+    let served = Served::new(agents, store, settings, options.auth.clone())?;
     let callbacks = served.callbacks();
     AsgiCore::outliving(&served.factory(), options, callbacks)
 }

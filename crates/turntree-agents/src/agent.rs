@@ -220,6 +220,7 @@ impl Agent {
             depth: context.depth(),
             parent: context.parent.clone(),
             session_id: context.session_id.clone(),
+            principal: context.principal.clone(),
         };
         let own_depth = options.max_sub_agent_depth.map(|depth| depth.min(GREATEST_DEPTH));
         let max_depth = context.max_depth(own_depth);

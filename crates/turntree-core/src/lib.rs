@@ -10,6 +10,7 @@ pub mod limits;
 pub mod message;
 pub mod ndjson;
 pub mod persistence;
+pub mod principal;
 pub mod render;
 pub mod runtime;
 pub mod secret;

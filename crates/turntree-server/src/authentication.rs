@@ -4,39 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value};
+
+pub use turntree_core::principal::Principal;
 
 use crate::error::ServerError;
-
-/// Who makes a request: the result of an authentication.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Principal {
-    id: Arc<str>,
-    claims: Arc<Map<String, Value>>,
-}
-
-impl Principal {
-    /// A principal without claims. `id` is unique among the server's principals, for example the subject of a token.
-    pub fn new(id: impl Into<Arc<str>>) -> Self {
-        Self { id: id.into(), claims: Arc::default() }
-    }
-
-    /// Adds what else is known, for example the claims of a JWT.
-    #[must_use]
-    pub fn with_claims(self, claims: Map<String, Value>) -> Self {
-        Self { claims: Arc::new(claims), ..self }
-    }
-
-    /// The id. Applications compare it: a session belongs to the principal who opened it.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// What else is known about the principal.
-    pub fn claims(&self) -> &Map<String, Value> {
-        &self.claims
-    }
-}
 
 /// Finds the principal of a token.
 ///

@@ -11,11 +11,13 @@
 //! | [`wires`] | the protocols in which agents are served |
 //! | [`signature`] | signatures of responses |
 //! | [`client`] | the client, over WebSocket |
+//! | [`daemon`] | agents of this process at a router |
 //! | [`schema`] | the JSON Schemas of the events |
 //! | [`error`] | the error of the crate; the error codes of the protocol |
 
 pub mod agent;
 pub mod client;
+pub mod daemon;
 pub mod error;
 pub mod event;
 pub mod payments;

@@ -122,7 +122,15 @@ from turntree._core._uaip import (
     uaip_openapi,
     uaip_server,
 )
-from turntree._core._uamp import AcpStdio, UampClientCore, UampSessionCore, uamp_asgi, uamp_server, uamp_verify
+from turntree._core._uamp import (
+    AcpStdio,
+    UampClientCore,
+    UampDaemonCore,
+    UampSessionCore,
+    uamp_asgi,
+    uamp_server,
+    uamp_verify,
+)
 from turntree._core._upp import AgentStreamCore, EmbeddingModelCore, ImageModelCore, LlmCore
 
 __all__ = [
@@ -141,6 +149,7 @@ __all__ = [
     "uaip_openapi",
     "uaip_server",
     "UampClientCore",
+    "UampDaemonCore",
     "UampSessionCore",
     "AcpStdio",
     "uamp_asgi",

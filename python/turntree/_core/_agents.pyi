@@ -74,6 +74,20 @@ class ToolContext(Generic[_DepsT_co]):
         """The id of the session, or None. That of a workflow is a secret: do not log it."""
 
     @property
+    def principal(self) -> str | None:
+        """The id of the principal who asked a server for the run.
+
+        It is what the server's ``auth`` found; None without a server or ``auth``.
+        """
+
+    @property
+    def claims(self) -> dict[str, Any]:
+        """The members of the dict that ``auth`` returned for the principal.
+
+        Empty if it returned an id, and in a task of a workflow.
+        """
+
+    @property
     def depth(self) -> int:
         """The number of runs that contain this run. 0 if no agent started it."""
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
+from typing_extensions import Self
+
 from turntree._core._agents import AgentCore
 from turntree._core._async import Coroutine
 from turntree._core._server import AsgiCore, ServerCore
@@ -19,7 +21,10 @@ def uamp_server(
     """A native server of agents."""
 
 def uamp_asgi(
-    agents: list[AgentCore], store: object, settings: Mapping[str, Any], auth: Callable[..., Any] | None
+    agents: list[AgentCore],
+    store: object,
+    settings: Mapping[str, Any],
+    auth: Callable[..., Any] | None,
 ) -> AsgiCore:
     """An ASGI application of agents."""
 
@@ -38,18 +43,42 @@ class AcpStdio:
         """End the coroutine as if the input had ended. It may be called from any thread."""
 
 @final
-class UampClientCore:
-    """The native half of ``turntree.uamp.Client``."""
+class UampDaemonCore:
+    """The native half of ``turntree.uamp.Daemon``."""
 
-    @staticmethod
-    def connect(url: str, token: str | None, reconnect_for: float) -> Coroutine[UampClientCore]:
-        """Return a coroutine that connects to a server and returns the client."""
+    def __new__(
+        cls,
+        agents: list[AgentCore],
+        store: object,
+        settings: Mapping[str, Any],
+        url: str,
+        token: str | None,
+    ) -> Self: ...
+    def start(self) -> Coroutine[None]:
+        """Return a coroutine that connects to the router, and waits until all agents have sessions."""
 
-    def session(self, agent: str | None) -> Coroutine[UampSessionCore]:
-        """Return a coroutine that opens a session and returns it."""
+    def wait(self) -> Coroutine[None]:
+        """Return a coroutine that waits until the daemon ends."""
 
     def close(self) -> Coroutine[None]:
-        """Return a coroutine that closes the connection."""
+        """Return a coroutine that ends the sessions and the connection."""
+
+@final
+class UampClientCore:
+    """The native half of ``turntree.uamp.Client``.
+
+    With ``blocking=False``, operations return a coroutine.
+    """
+
+    @staticmethod
+    def connect(url: str, token: str | None, reconnect_for: float, blocking: bool) -> object:
+        """Connect to a server and return the client."""
+
+    def session(self, agent: str | None, blocking: bool) -> object:
+        """Open a session and return it."""
+
+    def close(self, blocking: bool) -> object:
+        """Close the connection."""
 
 @final
 class UampSessionCore:

@@ -17,8 +17,21 @@ from turntree import _servables
 from turntree._agent import Agent
 from turntree._public_names import set_public_module
 from turntree.uamp._acp import acp_stdio
-from turntree.uamp._client import Client, Event, Response, Session, connect, verify
+from turntree.uamp._client import (
+    Client,
+    Event,
+    Response,
+    Session,
+    SyncClient,
+    SyncResponse,
+    SyncSession,
+    connect,
+    connect_sync,
+    verify,
+)
+from turntree.uamp._daemon import Daemon, dial
 from turntree.uamp._errors import UampError
+from turntree.uamp._payments import PaymentError, PaymentGate, PaymentRequest
 from turntree.uamp._serving import asgi_app, serve, serve_sync
 
 __all__ = [
@@ -27,13 +40,23 @@ __all__ = [
     "serve_sync",
     "asgi_app",
     "acp_stdio",
+    "PaymentGate",
+    "PaymentRequest",
+    "PaymentError",
     # clients
     "connect",
+    "connect_sync",
     "Client",
+    "SyncClient",
     "Session",
+    "SyncSession",
     "Response",
+    "SyncResponse",
     "Event",
     "verify",
+    # agents at a router
+    "dial",
+    "Daemon",
     "UampError",
 ]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
+import threading
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +15,7 @@ from turntree.upp._structure import structure_of
 from turntree.upp._tools import as_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
     from types import TracebackType
 
     from typing_extensions import Self
@@ -83,11 +85,7 @@ class Response(BaseStream[Event, dict[str, Any]]):
             )
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-        elif event.type == "response.done":
-            self._last = event.get("response") or {}
-        elif event.type == "response.cancelled":
-            output: list[Any] = event.get("partial_output") or []
-            self._last = {"id": event.get("response_id"), "status": "cancelled", "output": output}
+        self._last = _outcome_of(event) or self._last
         if event.type in {"response.done", "response.cancelled", "response.error"}:
             for task in self._running:
                 task.cancel()
@@ -111,6 +109,89 @@ class Response(BaseStream[Event, dict[str, Any]]):
             self._session.resolve(call_id, f"{type(error).__name__}: {error}", is_error=True)
 
 
+def _outcome_of(event: Event) -> dict[str, Any] | None:
+    """The response, if the event is its end."""
+    if event.type == "response.done":
+        return event.get("response") or {}
+    if event.type == "response.cancelled":
+        output: list[Any] = event.get("partial_output") or []
+        return {"id": event.get("response_id"), "status": "cancelled", "output": output}
+    return None
+
+
+class SyncResponse:
+    """Like `Response`, for a loop with ``for``. Created by `SyncSession.run`.
+
+    Tools of the client run in threads while the events are read.
+    """
+
+    def __init__(
+        self,
+        session: _core.UampSessionCore,
+        text: str,
+        tools: dict[str, Tool[..., Any]],
+        options: dict[str, Any] | None,
+        response_format: dict[str, Any] | None,
+    ) -> None:
+        """Ask for the response."""
+        self._session = session
+        self._tools = tools
+        self._last: dict[str, Any] = {}
+        self._events: Any = session.run(text, options, response_format, self._receive)
+        self._iteration: Iterator[Event] | None = None
+
+    def __iter__(self) -> Iterator[Event]:
+        """Start a loop over the events. Leaving the loop before the end cancels the response."""
+        return cast("Iterator[Event]", self._events.iterate_sync())
+
+    def __next__(self) -> Event:
+        """Return the next event."""
+        if self._iteration is None:
+            self._iteration = iter(self)
+        return next(self._iteration)
+
+    def result(self) -> dict[str, Any]:
+        """Wait for the end and return the complete response.
+
+        Raises:
+            UampError: The response has failed.
+        """
+        for _ in self:
+            pass
+        return self._last
+
+    def text(self) -> str:
+        """Wait for the end and return the text of the response."""
+        return text_of(self.result())
+
+    def close(self) -> None:
+        """Cancel the response if it has not ended."""
+        self._events.close()
+
+    def _receive(self, members: dict[str, Any]) -> Event:
+        """Make the event, and start the tool that it calls."""
+        event = Event(members)
+        if event.type == "tool.call":
+            called = (event["call_id"], event["name"], event["arguments"])
+            context = contextvars.copy_context()
+            threading.Thread(target=context.run, args=(self._call, *called), daemon=True).start()
+        self._last = _outcome_of(event) or self._last
+        return event
+
+    def _call(self, call_id: str, name: str, arguments: str) -> None:
+        tool = self._tools.get(name)
+        if tool is None:
+            self._session.resolve(call_id, f"the client has no tool {name!r}", is_error=True)
+            return
+        try:
+            result: Any = tool._call(json.loads(arguments or "{}"))
+            if asyncio.iscoroutine(result):
+                result = asyncio.run(result)
+            self._session.resolve(call_id, result, is_error=False)
+        except Exception as error:
+            self._session.resolve(call_id, f"{type(error).__name__}: {error}", is_error=True)
+
+
 class _Native:
     """What the base class of streams needs of a native stream."""
 
@@ -120,8 +201,8 @@ class _Native:
         self.events = events
 
 
-class Session:
-    """A conversation with an agent. Created by `Client.session`."""
+class _AnySession:
+    """What both kinds of sessions share."""
 
     def __init__(self, core: _core.UampSessionCore) -> None:
         """Take the native session."""
@@ -136,6 +217,14 @@ class Session:
     def agent(self) -> str | None:
         """The name of the agent, if the server says it."""
         return self._core.agent
+
+    def __repr__(self) -> str:
+        """The class with the id and the agent."""
+        return f"<turntree.uamp.{type(self).__name__} {self.id!r} with {self.agent!r}>"
+
+
+class Session(_AnySession):
+    """A conversation with an agent. Created by `Client.session`."""
 
     def run(
         self,
@@ -159,25 +248,7 @@ class Session:
         Raises:
             TypeError: An argument has the wrong type.
         """
-        given: object = text
-        if not isinstance(given, str):
-            message = f"text must be a str, not {type(given).__name__}"
-            raise TypeError(message)
-        by_name = {tool.name: tool for tool in map(as_tool, tools)}
-        for tool in by_name.values():
-            if tool._takes_context:
-                message = f"tool {tool.name!r} has a parameter ToolContext, which only tools of agents can have"
-                raise TypeError(message)
-        options: dict[str, Any] = {}
-        if by_name:
-            options["tools"] = [_definition(tool) for tool in by_name.values()]
-        if instructions is not None:
-            options["instructions"] = instructions
-        schema, _ = structure_of(structure)
-        form = None
-        if schema is not None:
-            form = {"type": "json_schema", "json_schema": {"name": "output", "schema": schema, "strict": True}}
-        return Response(self._core, text, by_name, options or None, form)
+        return Response(self._core, *_request(text, tools, instructions, structure))
 
     async def cancel(self) -> None:
         """Cancel the response. Its events end with ``response.cancelled``."""
@@ -187,9 +258,56 @@ class Session:
         """End the session."""
         self._core.end()
 
-    def __repr__(self) -> str:
-        """The class with the id and the agent."""
-        return f"<turntree.uamp.Session {self.id!r} with {self.agent!r}>"
+
+class SyncSession(_AnySession):
+    """Like `Session`, for callers without an event loop. Created by `SyncClient.session`."""
+
+    def run(
+        self,
+        text: str,
+        *,
+        tools: Iterable[Tool[..., Any] | Callable[..., Any]] = (),
+        instructions: str | None = None,
+        structure: Any = None,
+    ) -> SyncResponse:
+        """Ask for a response; see `Session.run`."""
+        return SyncResponse(self._core, *_request(text, tools, instructions, structure))
+
+    def cancel(self) -> None:
+        """Cancel the response. Its events end with ``response.cancelled``."""
+        self._core.cancel()
+
+    def end(self) -> None:
+        """End the session."""
+        self._core.end()
+
+
+def _request(
+    text: str,
+    tools: Iterable[Tool[..., Any] | Callable[..., Any]],
+    instructions: str | None,
+    structure: Any,
+) -> tuple[str, dict[str, Tool[..., Any]], dict[str, Any] | None, dict[str, Any] | None]:
+    """The text, the tools, the options and the form of the output of a request for a response."""
+    given: object = text
+    if not isinstance(given, str):
+        message = f"text must be a str, not {type(given).__name__}"
+        raise TypeError(message)
+    by_name = {tool.name: tool for tool in map(as_tool, tools)}
+    for tool in by_name.values():
+        if tool._takes_context:
+            message = f"tool {tool.name!r} has a parameter ToolContext, which only tools of agents can have"
+            raise TypeError(message)
+    options: dict[str, Any] = {}
+    if by_name:
+        options["tools"] = [_definition(tool) for tool in by_name.values()]
+    if instructions is not None:
+        options["instructions"] = instructions
+    schema, _ = structure_of(structure)
+    form = None
+    if schema is not None:
+        form = {"type": "json_schema", "json_schema": {"name": "output", "schema": schema, "strict": True}}
+    return text, by_name, options or None, form
 
 
 class Client:
@@ -207,7 +325,8 @@ class Client:
             UampError: The server cannot be reached, or it refuses the connection.
             ValueError: The URL is not one of a server.
         """
-        self._core = await _core.UampClientCore.connect(self._url, self._token, self._reconnect_for)
+        connecting = _core.UampClientCore.connect(self._url, self._token, self._reconnect_for, blocking=False)
+        self._core = await cast("Any", connecting)
 
     async def session(self, agent: str | None = None) -> Session:
         """Open a session.
@@ -222,12 +341,12 @@ class Client:
         if self._core is None:
             message = "the client is not connected; use it in `async with`"
             raise RuntimeError(message)
-        return Session(await self._core.session(agent))
+        return Session(await cast("Any", self._core.session(agent, blocking=False)))
 
     async def aclose(self) -> None:
         """Close the connection. Responses that run are cancelled on this side; conversations stay on the server."""
         if self._core is not None:
-            await self._core.close()
+            await cast("Any", self._core.close(blocking=False))
 
     async def __aenter__(self) -> Self:
         """Connect."""
@@ -241,6 +360,43 @@ class Client:
         await self.aclose()
 
 
+class SyncClient:
+    """Like `Client`, for ``with``; its methods block. Created by `connect_sync`."""
+
+    def __init__(self, url: str, token: str | None, reconnect_for: float) -> None:
+        """Take the address; `start` connects."""
+        self._url, self._token, self._reconnect_for = url, token, reconnect_for
+        self._core: _core.UampClientCore | None = None
+
+    def start(self) -> None:
+        """Connect; see `Client.start`. ``with`` does it."""
+        core = _core.UampClientCore.connect(self._url, self._token, self._reconnect_for, blocking=True)
+        self._core = cast("_core.UampClientCore", core)
+
+    def session(self, agent: str | None = None) -> SyncSession:
+        """Open a session; see `Client.session`."""
+        if self._core is None:
+            message = "the client is not connected; use it in `with`"
+            raise RuntimeError(message)
+        return SyncSession(cast("Any", self._core.session(agent, blocking=True)))
+
+    def close(self) -> None:
+        """Close the connection; see `Client.aclose`."""
+        if self._core is not None:
+            self._core.close(blocking=True)
+
+    def __enter__(self) -> Self:
+        """Connect."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+
 def connect(url: str, token: str | None = None, *, reconnect_for: float = 60) -> Client:
     """Connect to agents by UAMP over WebSocket.
 
@@ -252,6 +408,11 @@ def connect(url: str, token: str | None = None, *, reconnect_for: float = 60) ->
         reconnect_for: How long, in seconds, a lost connection is made again before responses fail.
     """
     return Client(url, token, reconnect_for)
+
+
+def connect_sync(url: str, token: str | None = None, *, reconnect_for: float = 60) -> SyncClient:
+    """Like `connect`, for callers without an event loop."""
+    return SyncClient(url, token, reconnect_for)
 
 
 def verify(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from turntree.store import PersistenceAdapter
+    from turntree.uamp._payments import PaymentGate
 
     Authenticate = Callable[[str], Any]
 
@@ -25,6 +26,7 @@ def serve(
     port: int = 0,
     store: PersistenceAdapter | str | None = None,
     auth: Authenticate | None = None,
+    payment_gate: PaymentGate | None = None,
     signing_key: str | Mapping[str, Any] | None = None,
     public_url: str | None = None,
     resume_window: float = 60,
@@ -43,6 +45,8 @@ def serve(
             ``save``, ``load`` and ``delete``. Default: the memory of this process. A conversation is a `Session`.
         auth: A function of the bearer token, sync or async, that returns the principal: its id, or a dict with ``id``;
             None refuses the request with 401. A conversation belongs to the principal who began it.
+        payment_gate: Decides whether responses must be paid, and checks payments: an object with the methods of
+            `PaymentGate`. It applies to all wires. Default: responses are free.
         signing_key: The private key that signs complete responses, with Ed25519 or RSA: PEM text, or a JWK as text or
             dict. The public key is at ``/.well-known/jwks.json``; see `verify`. Default: responses are not signed.
         public_url: The URL under which clients reach the server, for the addresses in its answers. Default: that of the
@@ -54,7 +58,7 @@ def serve(
         TypeError: There are no agents, or an argument has the wrong type; the message names it.
         ValueError: Two agents have one name, a name cannot be a path, or a setting is invalid.
     """
-    settings = _settings(signing_key, public_url, resume_window, strict_openai)
+    settings = _settings(signing_key, public_url, resume_window, strict_openai, payment_gate)
     natives, native_store = _natives(agents), _store(store)
     return Server(_core.uamp_server(natives, native_store, settings, host, port, _auth(auth), None))
 
@@ -65,13 +69,14 @@ def serve_sync(
     port: int = 0,
     store: PersistenceAdapter | str | None = None,
     auth: Authenticate | None = None,
+    payment_gate: PaymentGate | None = None,
     signing_key: str | Mapping[str, Any] | None = None,
     public_url: str | None = None,
     resume_window: float = 60,
     strict_openai: bool = False,
 ) -> SyncServer:
     """Like `serve`, for ``with``. Async tools run on an event loop in another thread."""
-    settings = _settings(signing_key, public_url, resume_window, strict_openai)
+    settings = _settings(signing_key, public_url, resume_window, strict_openai, payment_gate)
     natives, native_store = _natives(agents), _store(store)
     return SyncServer(_core.uamp_server(natives, native_store, settings, host, port, _auth(auth), None))
 
@@ -80,6 +85,7 @@ def asgi_app(
     *agents: Agent,
     store: PersistenceAdapter | str | None = None,
     auth: Authenticate | None = None,
+    payment_gate: PaymentGate | None = None,
     signing_key: str | Mapping[str, Any] | None = None,
     public_url: str | None = None,
     resume_window: float = 60,
@@ -90,7 +96,7 @@ def asgi_app(
     Run it with uvicorn, hypercorn or granian, or mount it in FastAPI or Starlette. A response continues on the event
     loop of the server when its client has gone, for `resume_window` seconds.
     """
-    settings = _settings(signing_key, public_url, resume_window, strict_openai)
+    settings = _settings(signing_key, public_url, resume_window, strict_openai, payment_gate)
     return AsgiApplication(_core.uamp_asgi(_natives(agents), _store(store), settings, _auth(auth)))
 
 
@@ -121,7 +127,9 @@ def _auth(auth: Authenticate | None) -> Authenticate | None:
     return auth
 
 
-def _settings(signing_key: Any, public_url: Any, resume_window: Any, strict_openai: Any) -> dict[str, Any]:
+def _settings(
+    signing_key: Any, public_url: Any, resume_window: Any, strict_openai: Any, payment_gate: Any = None
+) -> dict[str, Any]:
     if isinstance(signing_key, Mapping):
         signing_key = json.dumps(dict(cast("Mapping[str, Any]", signing_key)))
     if signing_key is not None and not isinstance(signing_key, str):
@@ -144,4 +152,5 @@ def _settings(signing_key: Any, public_url: Any, resume_window: Any, strict_open
         "public_url": public_url,
         "resume_window": resume_window,
         "strict_openai": strict_openai,
+        "payment_gate": payment_gate,
     }

@@ -29,11 +29,12 @@ async def served(face: str, *agents: Any, **options: Any) -> AsyncGenerator[str]
 
 
 @contextlib.asynccontextmanager
-async def under_uvicorn(app: Any, lifespan: str = "on") -> AsyncGenerator[str]:
+async def under_uvicorn(app: Any, lifespan: str = "on", port: int = 0) -> AsyncGenerator[str]:
     """Run an ASGI application under uvicorn, and yield the URL."""
     uvicorn = pytest.importorskip("uvicorn")
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
         running = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan=lifespan))
         running.install_signal_handlers = lambda: None
         task = asyncio.create_task(running.serve(sockets=[listener]))

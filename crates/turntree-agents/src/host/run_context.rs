@@ -13,6 +13,7 @@ use crate::types::limits::UsageMeter;
 use crate::types::middleware_state::MiddlewareState;
 use crate::types::parent_run::{DEFAULT_DEPTH, InheritedModel, ParentRun};
 use turntree_core::json::RawObject;
+use turntree_core::principal::Principal;
 use turntree_upp::Model;
 use turntree_upp::middleware::MiddlewareStack;
 
@@ -58,6 +59,8 @@ pub struct RunContext {
     pub overrides: Option<Box<RunOverrides>>,
     /// Counts the usage of the run and of the runs inside it, if it has limits.
     pub meter: Option<Arc<UsageMeter>>,
+    /// Who asked a server for the run.
+    pub principal: Option<Principal>,
 }
 
 impl RunContext {
@@ -78,18 +81,20 @@ impl RunContext {
             events: None,
             overrides: None,
             meter: None,
+            principal: None,
         }
     }
 
     /// A run inside a tool of another run: it inherits the model and is cancelled with the parent run.
     pub fn inside(host: Arc<dyn Host>, parent_run: &Arc<ParentRun>) -> Self {
-        let RunIdentity { agent_id, turn_id, session_id, .. } = &*parent_run.identity;
+        let RunIdentity { agent_id, turn_id, session_id, principal, .. } = &*parent_run.identity;
         Self {
             inherited_model: Some(parent_run.inherited_model.clone()),
             cancellation: Some(parent_run.cancellation.clone()),
             parent: Some(ParentIds { agent_id: Arc::clone(agent_id), turn_id: Arc::clone(turn_id) }),
             session_id: session_id.clone(),
             meter: parent_run.meter.clone(),
+            principal: principal.clone(),
             parent_run: Some(Arc::clone(parent_run)),
             ..Self::new(host)
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use turntree_core::json::{RawJson, RawObject};
+use turntree_core::principal::Principal;
 
 /// Describes an agent to middleware and telemetry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct RunIdentity {
     pub session_id: Option<Arc<str>>,
     /// The number of runs that contain this one; 0 for a run that no agent started.
     pub depth: u32,
+    /// Who asked a server for the run. Runs inside of it have the same.
+    pub principal: Option<Principal>,
 }
 
 impl RunIdentity {

@@ -16,6 +16,7 @@ use turntree_core::ids::RandomIds;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::message::{Message, ToolDefinition, Turn};
+use turntree_core::principal::Principal;
 use turntree_core::runtime;
 use turntree_upp::llm::Input;
 use turntree_upp::{System, UppError};
@@ -66,6 +67,8 @@ pub struct RunOptions {
     pub params: RawObject,
     /// The metadata of the run.
     pub metadata: Arc<RawObject>,
+    /// Who asks. Tools see it.
+    pub principal: Option<Principal>,
 }
 
 /// A request for a run.
@@ -126,6 +129,7 @@ impl AgentRun {
             outputs: sender.clone(),
             control: control.clone(),
             turn: Arc::clone(&turn),
+            principal: options.principal,
         };
         let running = served.host().run(
             agent,
@@ -226,15 +230,17 @@ struct Work {
     outputs: mpsc::Sender<AgentOutput>,
     control: RunControl,
     turn: Arc<std::sync::OnceLock<Arc<Turn>>>,
+    principal: Option<Principal>,
 }
 
 impl Work {
     /// Runs the agent and sends its output.
     async fn perform(self, context: RunContext) {
-        let Self { agent, input, outputs, control, turn } = self;
+        let Self { agent, input, outputs, control, turn, principal } = self;
         let context = RunContext {
             cancellation: Some(control.cancellation.clone()),
             sub_agent_events: true,
+            principal,
             ..context
         };
         let failed = |error: &UppError| AgentOutput::Failed(Box::new(error_of(error)));

@@ -10,7 +10,7 @@
 pub mod connection;
 pub mod core;
 pub mod error;
-mod socket;
+pub(crate) mod socket;
 
 pub use connection::{ClientOptions, ClientResponse, ClientSession, UampClient};
 pub use core::{ClientCore, Output, ResponseInput, SessionKey};

@@ -26,18 +26,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const SHOWN_BODY: usize = 300;
 
 /// A connection, with or without TLS.
-pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-pub(super) type Socket = WebSocketStream<Box<dyn Connection>>;
+pub(crate) type Socket = WebSocketStream<Box<dyn Connection>>;
 
 /// The WebSocket URL of a server. A URL that does not end with `/uamp` or `/ws` is that of a server or an agent, below
 /// which `/uamp` is.
 ///
 /// # Errors
 /// [`ClientError::Url`].
-pub(super) fn websocket_url(text: &str) -> Result<Url, ClientError> {
+pub(crate) fn websocket_url(text: &str) -> Result<Url, ClientError> {
     let invalid = |reason: &str| ClientError::Url { url: text.to_owned(), reason: reason.to_owned() };
     let mut url = Url::parse(text).map_err(|error| invalid(&error.to_string()))?;
     let scheme = match url.scheme() {
@@ -60,7 +60,7 @@ pub(super) fn websocket_url(text: &str) -> Result<Url, ClientError> {
 ///
 /// # Errors
 /// The server cannot be reached, or it refuses the connection.
-pub(super) async fn connect(url: &Url, token: Option<&Secret>) -> Result<Socket, ClientError> {
+pub(crate) async fn connect(url: &Url, token: Option<&Secret>) -> Result<Socket, ClientError> {
     let failed = |reason: String| ClientError::Connection { reason };
     let made = tokio::time::timeout(CONNECT_TIMEOUT, handshake(url, token));
     made.await.unwrap_or_else(|_| {

@@ -8,7 +8,7 @@ use turntree_core::json::{self, RawJson};
 use turntree_core::time::Clock;
 
 use super::effect::{AgentOutput, Effect, ResponseRequest};
-use super::input::{Input, InputTooLarge};
+use super::input::{Input, InputTooLarge, MAX_BYTES, size_of};
 use super::stream::{Active, Stage};
 use crate::event::{
     CapabilitiesEvent, ClientEvent, Envelope as _, Pong, PresenceTyping, ResponseCancel, ResponseCancelled,
@@ -18,8 +18,8 @@ use crate::event::{
 use crate::session::ToolOutcome;
 use crate::signature::{SignedResponse, SigningKey};
 use crate::types::{
-    Capabilities, ConcurrentResponses, ErrorCode, ErrorDetails, Response, ResponseStatus, Session,
-    SessionConfig, SessionStatus,
+    Capabilities, ConcurrentResponses, ErrorCode, ErrorDetails, Message, Response, ResponseStatus, Role,
+    Session, SessionConfig, SessionStatus,
 };
 
 /// The version that the server speaks.
@@ -72,6 +72,14 @@ pub struct SessionSettings {
     pub clock: Arc<dyn Clock>,
 }
 
+/// A request for a response, with the input before it.
+#[derive(Debug)]
+struct Asked {
+    request: ResponseCreate,
+    messages: Vec<Message>,
+    replaces: bool,
+}
+
 /// A session: takes the events of the client and the output of the agent, and returns effects.
 #[derive(Debug)]
 pub struct SessionCore {
@@ -79,7 +87,7 @@ pub struct SessionCore {
     created_at: i64,
     input: Input,
     pub(super) active: Option<Active>,
-    waiting: VecDeque<ResponseCreate>,
+    waiting: VecDeque<Asked>,
     is_closed: bool,
 }
 
@@ -137,6 +145,8 @@ impl SessionCore {
         }
         let reply_to = event.event_id().map(std::borrow::Cow::into_owned);
         let ids = Arc::clone(&self.settings.ids);
+        let of_user = |role: &Option<Role>| role.as_ref().is_none_or(|role| *role == Role::User);
+        let asks = matches!(&event, ClientEvent::InputText(input) if of_user(&input.role));
         let added = match event {
             ClientEvent::InputText(mut input) => {
                 self.set_payment_token(input.payment_token.take());
@@ -150,7 +160,7 @@ impl SessionCore {
         };
         match added {
             Err(error) => vec![self.too_large(error, reply_to)],
-            Ok(()) if self.extension().auto_response == Some(true) => {
+            Ok(()) if asks && self.extension().auto_response == Some(true) => {
                 self.create(ResponseCreate::default(), reply_to)
             }
             Ok(()) => Vec::new(),
@@ -229,48 +239,70 @@ impl SessionCore {
             let error = ErrorDetails { details, ..ErrorDetails::new(ErrorCode::Unauthorized, message) };
             return vec![self.send(SessionError { error, reply_to, ..SessionError::default() })];
         }
-        let Some(active) = self.active.take() else { return self.start(request, reply_to) };
+        let Some(active_id) = self.active_response() else { return self.begin(request, reply_to) };
         match self.extension().on_concurrent {
             Some(ConcurrentResponses::Supersede) => {
-                let mut effects = self.cancelled(active);
-                effects.extend(self.start(request, reply_to));
+                let mut effects = self.active.take().map(|active| self.cancelled(active)).unwrap_or_default();
+                effects.extend(self.begin(request, reply_to));
                 effects
             }
-            Some(ConcurrentResponses::Queue) if self.waiting.len() < MAX_WAITING => {
-                self.waiting.push_back(request);
-                self.active = Some(active);
-                Vec::new()
-            }
+            Some(ConcurrentResponses::Queue) if self.has_room() => match self.ask(request) {
+                Err(error) => vec![self.too_large(error, reply_to)],
+                Ok(asked) => {
+                    self.waiting.push_back(asked);
+                    Vec::new()
+                }
+            },
             _ => {
+                let message = format!("the response {active_id} has not ended; wait for it or cancel it");
                 let details =
-                    RawJson::from_value(&serde_json::json!({ "active_response_id": active.id })).ok();
-                let message = format!("the response {} has not ended; wait for it or cancel it", active.id);
+                    RawJson::from_value(&serde_json::json!({ "active_response_id": active_id })).ok();
                 let error =
                     ErrorDetails { details, ..ErrorDetails::new(ErrorCode::ResponseInProgress, message) };
-                self.active = Some(active);
                 vec![self.send(ResponseError { error, reply_to, ..ResponseError::default() })]
             }
         }
     }
 
+    /// True if another request may wait.
+    fn has_room(&self) -> bool {
+        let bytes = self.waiting.iter().map(|asked| size_of(&asked.messages)).fold(0, usize::saturating_add);
+        self.waiting.len() < MAX_WAITING && bytes < MAX_BYTES
+    }
+
     /// Starts the next response that waits.
     pub(super) fn start_waiting(&mut self, mut effects: Vec<Effect>) -> Vec<Effect> {
         while self.active.is_none()
-            && let Some(request) = self.waiting.pop_front()
+            && let Some(asked) = self.waiting.pop_front()
         {
-            effects.extend(self.start(request, None));
+            effects.extend(self.start(asked));
         }
         effects
     }
 
-    fn start(&mut self, mut request: ResponseCreate, reply_to: Option<String>) -> Vec<Effect> {
+    /// Takes the input that a request is about.
+    ///
+    /// # Errors
+    /// The messages of the request are too large.
+    fn ask(&mut self, mut request: ResponseCreate) -> Result<Asked, InputTooLarge> {
         let options = request.response.as_mut();
-        if let Some(messages) = options.and_then(|options| options.messages.take())
-            && let Err(error) = self.input.replace(messages)
-        {
-            return vec![self.too_large(error, reply_to)];
+        if let Some(messages) = options.and_then(|options| options.messages.take()) {
+            self.input.replace(messages)?;
         }
         let (messages, replaces) = self.input.take();
+        Ok(Asked { request, messages, replaces })
+    }
+
+    /// Starts a response with the input that there is.
+    fn begin(&mut self, request: ResponseCreate, reply_to: Option<String>) -> Vec<Effect> {
+        match self.ask(request) {
+            Err(error) => vec![self.too_large(error, reply_to)],
+            Ok(asked) => self.start(asked),
+        }
+    }
+
+    fn start(&mut self, asked: Asked) -> Vec<Effect> {
+        let Asked { mut request, messages, replaces } = asked;
         let signed = self.settings.signer.is_some().then(|| json::write(&messages).unwrap_or_default());
         let id = self.settings.ids.string();
         let config = &self.settings.config;

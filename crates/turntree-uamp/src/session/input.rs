@@ -6,7 +6,7 @@ use crate::event::InputText;
 use crate::types::{ContentItem, Message, Role};
 
 /// How many bytes of text and media may wait for a response.
-const MAX_BYTES: usize = 32 << 20;
+pub(super) const MAX_BYTES: usize = 32 << 20;
 
 /// The messages that the conversation does not have yet.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,7 +31,7 @@ impl Input {
     /// # Errors
     /// The messages are too large. The input does not change.
     pub fn replace(&mut self, messages: Vec<Message>) -> Result<(), InputTooLarge> {
-        let bytes = messages.iter().map(size_of_message).fold(0, usize::saturating_add);
+        let bytes = size_of(&messages);
         if bytes > MAX_BYTES {
             return Err(InputTooLarge);
         }
@@ -105,7 +105,7 @@ impl Input {
         self.flush();
         let mut messages = self.system.clone();
         messages.append(&mut self.messages);
-        self.bytes = self.system.iter().map(size_of_message).fold(0, usize::saturating_add);
+        self.bytes = size_of(&self.system);
         (messages, std::mem::take(&mut self.replaces))
     }
 }
@@ -129,6 +129,11 @@ fn size_of_item(item: &ContentItem) -> usize {
         ContentItem::Text(text) => text.text.len(),
         item => item.media().and_then(|media| media.base64().or_else(|| media.url())).map_or(64, str::len),
     }
+}
+
+/// The bytes of text and media.
+pub(super) fn size_of(messages: &[Message]) -> usize {
+    messages.iter().map(size_of_message).fold(0, usize::saturating_add)
 }
 
 fn size_of_message(message: &Message) -> usize {

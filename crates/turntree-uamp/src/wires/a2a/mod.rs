@@ -48,6 +48,7 @@ use self::store::TaskStore;
 use self::version::Version;
 use self::work::{Job, Workshop};
 use crate::service::{Exchange, Route, Site, Wire};
+use crate::wires::openai::payment;
 
 /// The path of the card of 1.0.
 const CARD: &str = "/.well-known/agent-card.json";
@@ -145,7 +146,8 @@ async fn answer(workshop: Arc<Workshop>, allow_private_webhooks: bool, exchange:
     let principal = context.principal.clone();
     let store =
         TaskStore::new(Arc::clone(site.conversations.engine()), Arc::clone(agent.name()), principal.as_ref());
-    let job = Job { site, agent, principal, store, allow_private_webhooks };
+    let payment_token = payment::token_of(&parts);
+    let job = Job { site, agent, principal, store, allow_private_webhooks, payment_token };
     let operations = Operations { workshop, job };
     let last_event_id =
         parts.headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());

@@ -26,6 +26,7 @@ use crate::agent::{AgentRun, ConversationError, RunInput, RunOptions, RunRequest
 use crate::service::Site;
 use crate::session::AgentOutput;
 use crate::types::{ErrorCode, ErrorDetails};
+use crate::wires::openai::payment;
 
 /// How often a server writes the task that it works on, so that others see that it has not crashed.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(20);
@@ -50,6 +51,8 @@ pub(super) struct Job {
     pub(super) principal: Option<Principal>,
     pub(super) store: TaskStore,
     pub(super) allow_private_webhooks: bool,
+    /// The payment token of the request.
+    pub(super) payment_token: Option<Arc<str>>,
 }
 
 /// The tasks that the server works on. Work on one conversation is done one after the other.
@@ -154,6 +157,14 @@ impl Work {
             return;
         }
         self.announce(working, false).await;
+        let Job { site, agent, principal, payment_token, .. } = &self.job;
+        let task_id = self.live.task().id;
+        let (principal, token) = (principal.as_ref(), payment_token.clone());
+        if let Err(error) = payment::check(site, agent, principal, &task_id, token).await {
+            let details = ErrorDetails::new(ErrorCode::PaymentRequired, error.to_string());
+            self.finish(AgentOutput::Failed(Box::new(details))).await;
+            return;
+        }
         let run = match self.open(step).await {
             Ok(run) => run,
             Err(error) => {
@@ -184,7 +195,7 @@ impl Work {
                 RunInput::Resume { session }
             }
         };
-        let options = RunOptions::default();
+        let options = RunOptions { principal: principal.clone(), ..RunOptions::default() };
         Ok(AgentRun::start(RunRequest { agent: Arc::clone(agent), input, options }))
     }
 

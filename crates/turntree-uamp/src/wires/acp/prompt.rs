@@ -18,7 +18,8 @@ use super::outbox::lock;
 use super::updates::Updates;
 use crate::agent::{AgentRun, ConversationError, RunInput, RunOptions, RunRequest, pending_approvals};
 use crate::session::AgentOutput;
-use crate::types::{ErrorDetails, ToolCall};
+use crate::types::{ErrorCode, ErrorDetails, ToolCall};
+use crate::wires::openai::payment;
 
 /// The beginning of the error of a run that has called tools too often, as UPP-1.2 §10.3 defines it.
 const TOO_MANY_ROUNDS: &str = "Tool execution exceeded maximum iterations";
@@ -70,6 +71,11 @@ impl Prompt {
         // The list is not needed to answer; a failure is logged.
         let _ = listed.await;
         let principal = self.shared.principal.as_ref();
+        // The protocol has no payments: a client cannot pay.
+        let paid = payment::check(&site, &agent, principal, &site.ids.string(), None).await;
+        if let Err(error) = paid {
+            return self.failed(ErrorDetails::new(ErrorCode::PaymentRequired, error.to_string()));
+        }
         let session = site.conversations.open(agent.agent(), principal, &self.session.id).await;
         let session = session.map_err(|error| failed(&error))?;
         // A new prompt replaces a run that has failed, or whose calls were never decided: none of them is executed.
@@ -103,7 +109,8 @@ impl Prompt {
         if let Ok(about) = RawJson::from_value(&about) {
             metadata.insert("acp", about);
         }
-        RunOptions { metadata: Arc::new(metadata), ..RunOptions::default() }
+        let principal = self.shared.principal.clone();
+        RunOptions { metadata: Arc::new(metadata), principal, ..RunOptions::default() }
     }
 
     /// Sends the output of a run until it has ended, with its tools and its cleanup.

@@ -23,9 +23,10 @@ use turntree_server::{Body, KeepAlive, Response, SseEvent};
 
 use self::events::Events;
 use self::input::RunAgentInput;
-use crate::agent::{AgentRun, RunRequest};
+use crate::agent::{AgentRun, RunOptions, RunRequest};
 use crate::service::{Exchange, Wire};
 use crate::types::ErrorCode;
+use crate::wires::openai::payment;
 
 /// The wire of AG-UI.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,7 +62,8 @@ impl Refusal {
 }
 
 async fn respond(exchange: Exchange) -> Result<Response, Refusal> {
-    let Exchange { site, route, request, .. } = exchange;
+    let Exchange { site, route, request, context } = exchange;
+    let payment_token = payment::token(request.headers(), request.uri().query());
     let agent = route
         .agent(&site, None)
         .map_err(|error| Refusal { code: ErrorCode::AgentNotFound, message: error.to_string() })?;
@@ -71,10 +73,16 @@ async fn respond(exchange: Exchange) -> Result<Response, Refusal> {
     let mut events = Events::new(input.thread_id.clone(), input.run_id.clone(), Arc::clone(&site.ids));
     let prepared = input::prepare(input, &*site.ids, &*site.clock)
         .map_err(|error| Refusal::invalid(error.to_string()))?;
+    let principal = context.principal;
+    let run_id = site.ids.string();
+    let paid = payment::check(&site, agent, principal.as_ref(), &run_id, payment_token).await;
+    if let Err(error) = paid {
+        return Ok(error.response());
+    }
     let run = AgentRun::start(RunRequest {
         agent: Arc::clone(agent),
         input: prepared.input,
-        options: prepared.options,
+        options: RunOptions { principal, ..prepared.options },
     });
     let first = stream::iter(events.start());
     let body = Body::events(

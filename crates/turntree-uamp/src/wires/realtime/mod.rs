@@ -28,7 +28,7 @@ use turntree_server::{Principal, Response, ServerError, WebSocket, WebSocketUpgr
 
 use self::core::{Core, Effect};
 use self::names::Generation;
-use crate::agent::{RunInput, RunRequest, ServedAgent};
+use crate::agent::{RunInput, RunOptions, RunRequest, ServedAgent};
 use crate::service::{Exchange, Site, Wire};
 use crate::wires::openai::error::ApiError;
 use crate::wires::openai::payment;
@@ -179,7 +179,8 @@ impl Connection {
                     }
                     let input: RunInput = start.input;
                     let agent = Arc::clone(&self.agent);
-                    self.reply = Some(Reply::start(RunRequest { agent, input, options: start.options }));
+                    let options = RunOptions { principal: self.principal.clone(), ..start.options };
+                    self.reply = Some(Reply::start(RunRequest { agent, input, options }));
                 }
             }
         }

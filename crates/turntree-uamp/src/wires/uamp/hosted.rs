@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::limits::UampLimits;
 use super::runs::RunPlace;
 use super::table::{Command, SessionHandle, SessionTable};
 use crate::agent::AgentRun;
+use crate::event::ServerEvent;
 use crate::payments::PaymentRequest;
 use crate::session::{AgentOutput, Effect, PaymentOutcome, SessionCore, WaitsFor};
 use crate::types::{ErrorCode, ErrorDetails, Payment};
@@ -112,7 +114,7 @@ impl HostedSession {
             }
             self.on(wake);
         }
-        self.table.remove(&self.handle.id);
+        self.table.remove(&self.handle);
         log.close();
     }
 
@@ -291,6 +293,9 @@ impl HostedSession {
             match effect {
                 Effect::Send(event) => {
                     let seq = crate::event::Envelope::seq(&event).unwrap_or_default();
+                    if matches!(event, ServerEvent::ResponseCreated(_)) {
+                        self.handle.response_began.store(seq.saturating_sub(1), Ordering::Relaxed);
+                    }
                     self.handle.log.append(seq, json::write(&event).unwrap_or_default());
                 }
                 Effect::Broadcast(event) => self.table.broadcast(&self.handle, &event),
@@ -304,7 +309,9 @@ impl HostedSession {
                 Effect::Start(request) => {
                     self.response.clone_from(&request.response_id);
                     self.awaits_client = false;
-                    let start = self.place.clone().start(self.previous.take(), *request);
+                    let run = self.place.run.take();
+                    let place = RunPlace { run, ..self.place.clone() };
+                    let start = place.start(self.previous.take(), *request);
                     self.work = Work::Starting(Box::pin(start));
                 }
                 Effect::Resume { results, .. } => {

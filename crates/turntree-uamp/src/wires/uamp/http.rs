@@ -16,7 +16,7 @@ use turntree_server::{Body, KeepAlive, RequestContext, Response, SseEvent};
 
 use super::log::{Attachment, Frame, Taken};
 use super::mailbox::{Mail, Mailbox};
-use super::opening::{Identity, Opener, not_found};
+use super::opening::{Identity, Opened, Opener, not_found};
 use super::refusal::Refusal;
 use super::socket::{command_of, too_busy};
 use super::table::{Command, SessionHandle};
@@ -76,7 +76,7 @@ pub(super) struct EventRequest {
 
 impl EventRequest {
     /// The payment token of the request.
-    fn payment_token(&self) -> Option<String> {
+    pub(super) fn payment_token(&self) -> Option<String> {
         let of_header =
             header_text(&self.parts, "x-payment-token").or_else(|| header_text(&self.parts, "x-payment"));
         of_header.map(str::to_owned).or_else(|| query(&self.parts, "payment_token").map(Cow::into_owned))
@@ -140,11 +140,13 @@ impl EventRequest {
                 let message = "only the first event of a request may be `session.create`";
                 return Err(Refusal::new(ErrorCode::InvalidEvent, message));
             }
-            if event.event_id().is_some_and(|id| !handle.is_new(&id)) {
+            if !handle.remember(&event) {
                 continue;
             }
+            let event_id = event.event_id().map(Cow::into_owned);
             let command = command_of(&self.opener, handle, event).await;
             if !handle.send(command) {
+                handle.forget(event_id.as_deref());
                 let is_over = handle.commands.is_closed();
                 return Err(if is_over { not_found(&handle.id) } else { too_busy(&handle.id) });
             }
@@ -196,7 +198,11 @@ impl EventRequest {
     /// stays for the resume window.
     async fn attached(&self, body: Body) -> Result<Follower, Refusal> {
         let events = self.events(body).await?;
-        let mut target = self.session(events).await?;
+        let target = self.session(events).await?;
+        self.follow(target).await
+    }
+
+    async fn follow(&self, mut target: Target) -> Result<Follower, Refusal> {
         let mailbox = Arc::new(Mailbox::default());
         let after = if target.is_new { target.after } else { target.handle.log.last_seq() };
         let attachment = target.handle.log.attach(Arc::clone(&mailbox), after).map_err(|gap| Refusal {
@@ -235,11 +241,17 @@ impl EventRequest {
 
     /// `POST /uamp/stream`: an array of events in, server-sent events out, then `[DONE]`.
     pub(super) async fn batch_stream(self, body: Body) -> Result<Response, Refusal> {
-        let follower = self.attached(body).await?;
-        let events = frames(follower, |frame| SseEvent::data(&*frame.json));
-        let done = stream::once(std::future::ready(SseEvent::data("[DONE]")));
-        let events = futures_util::StreamExt::chain(events, done);
-        Ok(Body::events(events, KeepAlive::default()).into_response(StatusCode::OK))
+        Ok(stream_of(self.attached(body).await?))
+    }
+
+    /// Gives events to a session that was opened for this request, and answers as [`Self::batch_stream`].
+    pub(super) async fn respond(
+        &self,
+        opened: Opened,
+        events: Vec<ClientEvent>,
+    ) -> Result<Response, Refusal> {
+        let target = Target { handle: opened.handle, after: opened.after_seq, events, is_new: true };
+        Ok(stream_of(self.follow(target).await?))
     }
 }
 
@@ -279,6 +291,14 @@ impl Follower {
         }
         None
     }
+}
+
+/// The events of a session as server-sent events, then `[DONE]`.
+fn stream_of(follower: Follower) -> Response {
+    let events = frames(follower, |frame| SseEvent::data(&*frame.json));
+    let done = stream::once(std::future::ready(SseEvent::data("[DONE]")));
+    let events = futures_util::StreamExt::chain(events, done);
+    Body::events(events, KeepAlive::default()).into_response(StatusCode::OK)
 }
 
 /// The frames of a log as server-sent events.

@@ -111,6 +111,12 @@ impl Mailbox {
         }
     }
 
+    /// True if nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        let state = self.state();
+        state.control.is_empty() && state.ready.is_empty() && state.late.is_empty()
+    }
+
     /// The number of frames of the connection itself that wait.
     fn waiting(&self) -> usize {
         let state = self.state();

@@ -6,6 +6,7 @@
 //! | `POST /events`, `GET /events/stream` | events in, server-sent events out |
 //! | `POST /uamp` | an array of events in, an array of events out |
 //! | `POST /uamp/stream` | an array of events in, server-sent events out |
+//! | `POST /uamp/completions` | a request of OpenAI's chat completions in, server-sent events out |
 //!
 //! ```text
 //!   socket, http ──ClientEvent──> HostedSession: SessionCore, AgentRun, PaymentGate, time limits
@@ -19,7 +20,9 @@
 //!
 //! Spec: UAMP-1.0 §10, §13
 
+mod completions;
 mod connection;
+mod dialed;
 mod hosted;
 mod http;
 mod limits;
@@ -43,6 +46,7 @@ use self::table::SessionTable;
 use crate::service::{Exchange, Wire};
 
 pub use self::connection::{Sessions, Target};
+pub(crate) use self::dialed::{DialedAgents, Parting};
 pub use self::limits::UampLimits;
 pub use self::refusal::Refusal;
 
@@ -74,7 +78,7 @@ impl Wire for Uamp {
         match path {
             "/ws" | "/events/stream" => method == Method::GET,
             "/uamp" => method == Method::GET || method == Method::POST,
-            "/events" | "/uamp/stream" => method == Method::POST,
+            "/events" | "/uamp/stream" | "/uamp/completions" => method == Method::POST,
             _ => false,
         }
     }
@@ -94,6 +98,7 @@ impl Wire for Uamp {
                 (&Method::POST, "/events") => request.post(body).await,
                 (&Method::GET, "/events/stream") => request.stream(),
                 (&Method::POST, "/uamp/stream") => request.batch_stream(body).await,
+                (&Method::POST, "/uamp/completions") => request.completions(body).await,
                 (&Method::POST, _) => request.batch(body).await,
                 _ => return upgrade_required(),
             };

@@ -1,5 +1,6 @@
 //! How sessions begin: version, authentication, agent, new or resumed.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
@@ -13,7 +14,7 @@ use super::log::EventLog;
 use super::refusal::Refusal;
 use super::runs::RunPlace;
 use super::table::{Command, NotAdded, SessionHandle, SessionTable};
-use crate::agent::ServedAgent;
+use crate::agent::{RunRequest, ServedAgent};
 use crate::event::{ServerEvent, SessionCreate};
 use crate::service::{Route, Site};
 use crate::session::{SessionCore, SessionSettings, Signer};
@@ -97,8 +98,22 @@ impl Opener {
     pub(super) async fn open(
         &self,
         route: &Route,
+        create: SessionCreate,
+        connection: Option<&Identity>,
+    ) -> Result<Opened, Refusal> {
+        self.open_for(route, create, connection, None).await
+    }
+
+    /// As [`Self::open`]. `run` is the run of the first response, if it was made from another request.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) async fn open_for(
+        &self,
+        route: &Route,
         mut create: SessionCreate,
         connection: Option<&Identity>,
+        run: Option<Arc<RunRequest>>,
     ) -> Result<Opened, Refusal> {
         let reply_to = create.event_id.clone();
         let opened = async {
@@ -126,8 +141,8 @@ impl Opener {
                 return Err(Refusal::new(ErrorCode::InvalidEvent, message));
             }
             let payment_token = create.payment_token.take().or_else(|| payment_token_of(&config));
-            let opening =
-                Opening { agent, identity, config, payment_token, create, base: Arc::clone(&route.base) };
+            let base = Arc::clone(&route.base);
+            let opening = Opening { agent, identity, config, payment_token, create, base, run };
             match extension.resume {
                 Some(resume) => self.resume(opening, resume).await,
                 None => self.begin(opening, None),
@@ -176,10 +191,40 @@ impl Opener {
 
     /// Begins a session. `resumed` is a session whose conversation the store has: its earlier events are not replayed.
     fn begin(&self, opening: Opening, resumed: Option<Resume>) -> Result<Opened, Refusal> {
-        let Opening { agent, identity, config, payment_token, create, base } = opening;
         let seq = resumed.as_ref().map_or(0, |resume| resume.after_seq);
         let is_resumed = resumed.is_some();
-        let id: Arc<str> = resumed.map_or_else(|| self.site.ids.string(), |resume| resume.session_id).into();
+        let id = resumed.map_or_else(|| self.site.ids.string(), |resume| resume.session_id).into();
+        self.start(opening, Beginning { id, seq, is_resumed, of_router: false })
+    }
+
+    /// Begins a session of a router, which has its id and has announced it. The router keeps conversations that it
+    /// sends whole.
+    ///
+    /// # Errors
+    /// Why the session is refused.
+    pub(super) fn begin_for_router(
+        &self,
+        id: Arc<str>,
+        agent: Arc<ServedAgent>,
+        config: SessionConfig,
+    ) -> Result<Arc<SessionHandle>, Refusal> {
+        let opening = Opening {
+            agent,
+            identity: Identity::default(),
+            config,
+            payment_token: None,
+            create: SessionCreate::default(),
+            base: "".into(),
+            run: None,
+        };
+        let beginning = Beginning { id, seq: 0, is_resumed: false, of_router: true };
+        self.start(opening, beginning).map(|opened| opened.handle)
+    }
+
+    /// Starts the task of a session.
+    fn start(&self, opening: Opening, beginning: Beginning) -> Result<Opened, Refusal> {
+        let Opening { agent, identity, config, payment_token, create, base, run } = opening;
+        let Beginning { id, seq, is_resumed, of_router } = beginning;
         let modalities = config.modalities.clone().or_else(|| Some(vec![Modality::Text]));
         let (core, effects) = SessionCore::new(SessionSettings {
             id: id.to_string(),
@@ -205,6 +250,7 @@ impl Opener {
             log: Arc::new(EventLog::new(self.limits.log_bytes, self.limits.unread_bytes, seq)),
             commands,
             event_ids: Mutex::new(create.event_id.into_iter().collect()),
+            response_began: AtomicU64::new(0),
         });
         match self.table.add(&handle, self.limits.sessions) {
             Ok(()) => {}
@@ -223,8 +269,12 @@ impl Opener {
             agent,
             principal: identity.principal,
             conversation: handle.chat.clone().unwrap_or(id),
+            run,
+            keeps_sent_conversations: !of_router,
         };
         let (of_task, table) = (Arc::clone(&handle), Arc::clone(&self.table));
+        // A router has announced its session itself.
+        let effects = if of_router { Vec::new() } else { effects };
         let session = HostedSession::new(core, effects, of_task, table, place, self.limits);
         runtime::spawn(session.run(receiver)).detach();
         Ok(Opened { handle, after_seq: seq, announcement: Vec::new() })
@@ -248,6 +298,17 @@ struct Opening {
     payment_token: Option<String>,
     create: SessionCreate,
     base: Arc<str>,
+    run: Option<Arc<RunRequest>>,
+}
+
+/// How a session begins.
+struct Beginning {
+    id: Arc<str>,
+    /// The last event that the client has.
+    seq: u64,
+    is_resumed: bool,
+    /// True for the session of a router that this process has connected to.
+    of_router: bool,
 }
 
 /// A session that this server does not have.
@@ -257,7 +318,7 @@ pub(super) fn not_found(id: &str) -> Refusal {
 }
 
 /// Whether a chat or a session can have this id.
-fn is_id(id: &str) -> bool {
+pub(super) fn is_id(id: &str) -> bool {
     (1..=128).contains(&id.len()) && !id.chars().any(char::is_control)
 }
 

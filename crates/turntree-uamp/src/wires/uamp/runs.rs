@@ -16,6 +16,7 @@ use crate::error::UampError;
 use crate::service::Site;
 use crate::session::ResponseRequest;
 use crate::types::{ErrorCode, ErrorDetails, ResponseFormat};
+use crate::wires::openai::conversation::run_input;
 
 /// How long a cancelled run may take to save what there is of its answer.
 const ENDING: Duration = Duration::from_secs(10);
@@ -31,6 +32,10 @@ pub(super) struct RunPlace {
     pub principal: Option<Principal>,
     /// The id of the conversation.
     pub conversation: Arc<str>,
+    /// The run of the next response, if it was made from a request of another protocol.
+    pub run: Option<Arc<RunRequest>>,
+    /// False if a conversation that the client sends whole is not stored: the client keeps it.
+    pub keeps_sent_conversations: bool,
 }
 
 impl RunPlace {
@@ -48,6 +53,9 @@ impl RunPlace {
             let limit = std::pin::pin!(runtime::sleep(ENDING));
             futures_util::future::select(std::pin::pin!(ended), limit).await;
         }
+        if let Some(run) = &self.run {
+            return Ok(AgentRun::start(RunRequest::clone(run)));
+        }
         let Site { ids, clock, conversations, .. } = &*self.site;
         let converted =
             messages_to_upp(&request.messages, &**ids, &**clock).map_err(|error| invalid(&error))?;
@@ -58,11 +66,15 @@ impl RunPlace {
             client_tools: tools_to_upp(&request.tools).map_err(|error| invalid(&error))?,
             structure: request.response_format.as_ref().and_then(structure),
             params: params(&request),
+            principal: self.principal.clone(),
             ..RunOptions::default()
         };
         let messages = converted.messages;
         let ends_with_user = messages.last().is_some_and(|last| last.kind() == MessageKind::User);
-        let input = if request.replaces && !messages.is_empty() && !ends_with_user {
+        let is_whole = request.replaces && !messages.is_empty();
+        let input = if is_whole && !self.keeps_sent_conversations {
+            run_input(messages.into_iter().map(Arc::new).collect())
+        } else if is_whole && !ends_with_user {
             // Results of tools that a platform has run: the model continues, and the platform keeps the conversation.
             RunInput::Messages { history: messages.into_iter().map(Arc::new).collect(), input: Vec::new() }
         } else {

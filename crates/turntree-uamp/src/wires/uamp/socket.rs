@@ -13,7 +13,7 @@ use turntree_core::runtime;
 use turntree_server::{CloseFrame, Message, WebSocket};
 
 use super::connection::{Sessions, Target};
-use super::log::Attachment;
+use super::log::{Attachment, LogGap};
 use super::mailbox::{Mail, Mailbox};
 use super::opening::{Identity, Opened, Opener, not_found};
 use super::refusal::{CLOSE_UNAUTHORIZED, Refusal};
@@ -30,7 +30,7 @@ const FAREWELL: Duration = Duration::from_secs(30);
 
 /// A session of the connection.
 #[derive(Debug)]
-struct Joined {
+pub(super) struct Joined {
     handle: Arc<SessionHandle>,
     /// The connection reads the session's events until this is dropped.
     _attachment: Attachment,
@@ -71,13 +71,13 @@ pub(super) async fn serve(opener: Opener, route: Route, identity: Option<Identit
 
 /// How the writing of a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     Closed,
     TooSlow,
 }
 
 /// Writes what the connection has to send.
-async fn write(mailbox: &Mailbox, outgoing: &mpsc::Sender<Message>, slow: Duration) -> Ended {
+pub(super) async fn write(mailbox: &Mailbox, outgoing: &mpsc::Sender<Message>, slow: Duration) -> Ended {
     loop {
         let (log, reader) = match mailbox.next().await {
             Mail::Control(frame) => match send(outgoing, Message::Text(frame), slow).await {
@@ -85,7 +85,8 @@ async fn write(mailbox: &Mailbox, outgoing: &mpsc::Sender<Message>, slow: Durati
                 Err(ended) => return ended,
             },
             Mail::Close(code) => {
-                let frame = CloseFrame { code, reason: "unauthorized".to_owned() };
+                let reason = if code == CLOSE_UNAUTHORIZED { "unauthorized" } else { "" };
+                let frame = CloseFrame { code, reason: reason.to_owned() };
                 // The client may have gone.
                 let _ = send(outgoing, Message::Close(Some(frame)), slow).await;
                 return Ended::Closed;
@@ -120,12 +121,12 @@ async fn send(outgoing: &mpsc::Sender<Message>, message: Message, slow: Duration
 }
 
 /// Reads the events of the client.
-struct Reader {
-    opener: Opener,
-    route: Route,
-    identity: Option<Identity>,
-    mailbox: Arc<Mailbox>,
-    sessions: Sessions<Joined>,
+pub(super) struct Reader {
+    pub(super) opener: Opener,
+    pub(super) route: Route,
+    pub(super) identity: Option<Identity>,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) sessions: Sessions<Joined>,
 }
 
 impl Reader {
@@ -162,11 +163,15 @@ impl Reader {
     }
 
     /// Sends an event of the connection itself.
-    fn push(&self, event: ServerEvent) {
+    pub(super) fn push(&self, event: ServerEvent) {
         self.mailbox.push(self.json(event));
     }
 
-    async fn on(&mut self, event: ClientEvent) -> Result<(), Refusal> {
+    /// Takes an event of the client.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(super) async fn on(&mut self, event: ClientEvent) -> Result<(), Refusal> {
         if event.session_id().is_none() {
             self.sessions.retain(|joined| !joined.handle.commands.is_closed());
         }
@@ -200,9 +205,7 @@ impl Reader {
         let Opened { handle, after_seq, announcement } =
             self.opener.open(&self.route, create, self.identity.as_ref()).await?;
         let id = Arc::clone(&handle.id);
-        // The former attachment of the same connection is dropped first: a log has one reader.
-        self.sessions.remove(&id);
-        let attachment = handle.log.attach(Arc::clone(&self.mailbox), after_seq).map_err(|gap| {
+        self.join(handle, after_seq).map_err(|gap| {
             let details = serde_json::json!({ "reason": "events_dropped", "last_seq": gap.last_seq });
             Refusal::new(ErrorCode::SessionNotFound, gap.to_string()).with_details(&details).of_session(&id)
         })?;
@@ -210,6 +213,18 @@ impl Reader {
         for event in announcement {
             self.mailbox.push(event.to_json());
         }
+        Ok(())
+    }
+
+    /// Reads the events of a session from a position on.
+    ///
+    /// # Errors
+    /// Events after the position were dropped.
+    pub(super) fn join(&mut self, handle: Arc<SessionHandle>, after_seq: u64) -> Result<(), LogGap> {
+        let id = Arc::clone(&handle.id);
+        // The former attachment of the same connection is dropped first: a log has one reader.
+        self.sessions.remove(&id);
+        let attachment = handle.log.attach(Arc::clone(&self.mailbox), after_seq)?;
         self.sessions.insert(id, Joined { handle, _attachment: attachment });
         Ok(())
     }
@@ -235,10 +250,16 @@ impl Reader {
     async fn forward(&mut self, id: &str, event: ClientEvent) -> Result<(), Refusal> {
         let Some(joined) = self.sessions.get(id) else { return Err(not_found(id)) };
         let handle = Arc::clone(&joined.handle);
+        // A client that has connected again repeats what may not have arrived.
+        if !handle.remember(&event) {
+            return Ok(());
+        }
+        let event_id = event.event_id().map(std::borrow::Cow::into_owned);
         let command = command_of(&self.opener, &handle, event).await;
         if handle.send(command) {
             return Ok(());
         }
+        handle.forget(event_id.as_deref());
         if handle.commands.is_closed() {
             self.sessions.remove(id);
             return Err(not_found(id));

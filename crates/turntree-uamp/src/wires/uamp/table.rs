@@ -1,13 +1,14 @@
 //! The sessions of a server.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::log::EventLog;
-use crate::event::{ClientEvent, ServerEvent};
+use crate::event::{ClientEvent, Envelope as _, ServerEvent};
 use crate::types::ErrorCode;
 
 /// Ids of events that are remembered, so that an event that is sent again has no effect.
@@ -46,7 +47,9 @@ pub(super) struct SessionHandle {
     /// To the session.
     pub commands: mpsc::Sender<Command>,
     /// The event that created the session, and the last events.
-    pub event_ids: Mutex<Vec<String>>,
+    pub event_ids: Mutex<VecDeque<String>>,
+    /// The sequence number of the last event before the last response.
+    pub response_began: AtomicU64,
 }
 
 impl SessionHandle {
@@ -55,17 +58,32 @@ impl SessionHandle {
         self.commands.try_send(command).is_ok()
     }
 
-    /// Remembers the id of an event. Returns false if it is remembered already.
-    pub(super) fn is_new(&self, event_id: &str) -> bool {
-        let mut ids = self.event_ids.lock().unwrap_or_else(PoisonError::into_inner);
-        if ids.iter().any(|id| id == event_id) {
+    /// Remembers the id of an event. Returns false if it is remembered already: the event has no effect. Each ping is
+    /// answered.
+    pub(super) fn remember(&self, event: &ClientEvent) -> bool {
+        let id = event.event_id().filter(|_| !matches!(event, ClientEvent::Ping(_)));
+        let Some(id) = id else { return true };
+        let mut ids = self.event_ids();
+        if ids.iter().any(|known| **known == *id) {
             return false;
         }
         if ids.len() >= REMEMBERED {
-            ids.remove(0);
+            ids.pop_front();
         }
-        ids.push(event_id.to_owned());
+        ids.push_back(id.into_owned());
         true
+    }
+
+    /// Forgets the id of an event that the session did not take, so that the client can send it again.
+    pub(super) fn forget(&self, id: Option<&str>) {
+        if let Some(id) = id {
+            self.event_ids().retain(|known| known != id);
+        }
+    }
+
+    fn event_ids(&self) -> MutexGuard<'_, VecDeque<String>> {
+        // Each operation leaves the list consistent.
+        self.event_ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this principal may use the session.
@@ -115,9 +133,12 @@ impl SessionTable {
         self.sessions().get(id).filter(|session| session.belongs_to(principal)).cloned()
     }
 
-    /// Removes a session.
-    pub(super) fn remove(&self, id: &str) {
-        self.sessions().remove(id);
+    /// Removes a session. Another one with the same id stays.
+    pub(super) fn remove(&self, session: &Arc<SessionHandle>) {
+        let mut sessions = self.sessions();
+        if sessions.get(&session.id).is_some_and(|found| Arc::ptr_eq(found, session)) {
+            sessions.remove(&session.id);
+        }
     }
 
     /// The number of sessions.

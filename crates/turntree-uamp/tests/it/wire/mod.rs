@@ -1,8 +1,10 @@
 //! The wire of UAMP: in process, with the frames that a socket would carry.
 
+mod completions;
 mod connection;
 mod http;
 mod load;
+mod loopback;
 mod native;
 mod payments;
 mod resume;

@@ -127,3 +127,60 @@ async fn another_server_takes_over_a_session_from_the_store() {
     let users = requests[0].messages.iter().filter(|message| message.kind() == MessageKind::User);
     assert_eq!(users.count(), 2);
 }
+
+#[tokio::test]
+async fn an_event_that_is_sent_again_has_no_effect_also_after_a_resume() {
+    let (guide, model) = agent("guide", vec![Reply::from("one"), Reply::from("two")]);
+    let hosted = service(site_of([guide]), UampLimits::default());
+    let mut socket = Socket::open(&hosted.service, "/uamp").await;
+    let session = socket.create(json!({})).await;
+    let request = [
+        json!({"type": "input.text", "session_id": session, "event_id": "e1", "text": "hi"}),
+        json!({"type": "response.create", "session_id": session, "event_id": "e2"}),
+    ];
+    for event in request.iter().chain(&request) {
+        socket.send(event.clone()).await;
+    }
+    let events = socket.until("response.done").await;
+    assert!(!events.iter().any(|event| event["type"] == "response.error"), "{events:?}");
+
+    let mut again = Socket::open(&hosted.service, "/uamp").await;
+    again.send(resume(&session, last_seq(&events))).await;
+    again.until("capabilities").await;
+    for event in &request {
+        again.send(event.clone()).await;
+    }
+    // Pings are answered as often as they are sent.
+    for _ in 0..2 {
+        again.send(json!({"type": "ping", "session_id": session, "event_id": "p"})).await;
+        assert_eq!(again.event().await["type"], "pong");
+    }
+    again.ask(&session, "next").await;
+    assert_eq!(text_of(&again.until("response.done").await), "two");
+    let requests = model.requests();
+    let texts: Vec<String> = requests[1].messages.iter().map(|message| message.text()).collect();
+    assert_eq!(texts, ["hi", "one", "next"]);
+}
+
+#[tokio::test]
+async fn requests_that_wait_keep_the_conversation_that_was_sent_with_them() {
+    let replies = vec![calls_locate(), Reply::from("a"), Reply::from("b"), Reply::from("c")];
+    let (guide, model) = agent("guide", replies);
+    let hosted = service(site_of([guide]), UampLimits::default());
+    let mut socket = Socket::open(&hosted.service, "/uamp").await;
+    let settings = json!({"uamp": {"auto_response": true, "on_concurrent": "queue"}});
+    let session = socket.create(json!({"session": {"tools": [locate()], "extensions": settings}})).await;
+    for text in ["first", "second", "third"] {
+        let messages = json!([{"role": "user", "content": text}]);
+        socket
+            .send(json!({"type": "input.text", "session_id": session, "messages": messages, "text": ""}))
+            .await;
+    }
+    let call = socket.until("tool.call").await.pop().unwrap();
+    socket.send(json!({"type": "tool.result", "call_id": call["call_id"], "result": "1"})).await;
+    for expected in ["a", "b", "c"] {
+        assert_eq!(text_of(&socket.until("response.done").await), expected);
+    }
+    let asked: Vec<String> = model.requests().iter().map(|request| request.messages[0].text()).collect();
+    assert_eq!(asked, ["first", "first", "second", "third"]);
+}

@@ -66,7 +66,8 @@ pub(super) async fn answer(exchange: Exchange) -> Result<Response, ApiError> {
         model: agent.name().to_string(),
     };
     let (is_streamed, has_usage) = (request.is_streamed(), request.includes_usage());
-    let run = request.into_run(agent, &*site.ids, &*site.clock)?;
+    let mut run = request.into_run(agent, &*site.ids, &*site.clock)?;
+    run.options.principal.clone_from(&context.principal);
     let payment_token = payment::token_of(&parts);
     payment::check(&site, agent, context.principal.as_ref(), &heading.id, payment_token).await?;
     let mut reply = Reply::start(run);

@@ -111,6 +111,17 @@ impl ChatRequest {
         self.stream_options.and_then(|options| options.include_usage) == Some(true)
     }
 
+    /// The messages as UAMP has them.
+    ///
+    /// # Errors
+    /// A message is not valid.
+    pub fn messages(&self) -> Result<Vec<Message>, ApiError> {
+        let messages = self.messages.iter().cloned().enumerate().map(|(index, message)| {
+            message.into_message().map_err(|error| error.inside(&format!("messages[{index}]")))
+        });
+        messages.collect()
+    }
+
     /// The run of the request.
     ///
     /// # Errors
@@ -122,6 +133,7 @@ impl ChatRequest {
         clock: &dyn Clock,
     ) -> Result<RunRequest, ApiError> {
         self.check()?;
+        let messages = self.messages()?;
         let tools = tools_to_upp(self.tools.as_deref().unwrap_or_default());
         let mut client_tools = tools.map_err(|error| ApiError::from(error).with_param("tools"))?;
         let names: Vec<String> = client_tools.iter().map(|tool| tool.name.clone()).collect();
@@ -143,15 +155,7 @@ impl ChatRequest {
         if parameters.tool_choice == ToolChoice::None {
             client_tools.clear();
         }
-        let messages: Result<Vec<Message>, ApiError> = self
-            .messages
-            .into_iter()
-            .enumerate()
-            .map(|(index, message)| {
-                message.into_message().map_err(|error| error.inside(&format!("messages[{index}]")))
-            })
-            .collect();
-        let converted = messages_to_upp(&messages?, ids, clock)?;
+        let converted = messages_to_upp(&messages, ids, clock)?;
         check_calls(&converted.messages, "messages")?;
         let instructions = converted.instructions;
         let mut options = RunOptions { instructions, client_tools, ..RunOptions::default() };

@@ -104,7 +104,8 @@ async fn create(exchange: Exchange, running: Arc<Running>) -> Result<Response, A
     let mut history = conversation.history.clone();
     history.extend(messages.messages.iter().cloned());
     conversation::check_calls(history.iter().map(AsRef::as_ref), "input")?;
-    let mut options = RunOptions { instructions: messages.instructions, ..RunOptions::default() };
+    let instructions = messages.instructions;
+    let mut options = RunOptions { instructions, principal: principal.clone(), ..RunOptions::default() };
     request.apply(&agent, &mut options)?;
     let payment_token = payment::token_of(&parts);
     payment::check(&site, &agent, principal.as_ref(), &id.to_string(), payment_token).await?;
