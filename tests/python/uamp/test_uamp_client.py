@@ -240,3 +240,13 @@ async def test_wrong_arguments_are_errors() -> None:
             session.run("hi", tools=[wrong])
         with pytest.raises(ValueError, match="reconnect_for"):
             await uamp.connect(url, reconnect_for=-1).start()
+
+
+async def test_instructions_of_a_response_follow_a_system_prompt_made_by_a_function() -> None:
+    model = scripted(["hello"])
+    helper = agent(model=model, name="bot", system=lambda context: f"Step {context.step}.")
+    async with served("native", helper) as url, uamp.connect(url) as client:
+        session = await client.session()
+        assert await session.run("hi", instructions="Be short.").text() == "hello"
+
+    assert [request.system for request in model.requests] == ["Step 1.\n\nBe short."]
