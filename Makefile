@@ -43,7 +43,7 @@ test-python: $(VENV)/.dev $(WHEEL) node
 
 # The bridge to event loops is tested alone, through functions that only this build has.
 test-bridge: $(VENV)/.dev $(SELFTEST)/.built
-	PYTHONPATH=$(SELFTEST) $(BIN)/pytest tests/python/bridge $(PYTEST_ARGS)
+	PYTHONPATH=$(CURDIR)/$(SELFTEST) $(BIN)/pytest tests/python/bridge $(PYTEST_ARGS)
 
 # The same laws and the same faults as in `make test`, with many more random cases.
 test-long: $(VENV)/.dev $(WHEEL) ## the property tests, the fault injection and exits of processes with many more cases, older versions of pydantic-ai: 50 minutes
