@@ -83,6 +83,7 @@ mod _core {
     #[pymodule_export]
     use super::uamp::{
         acp::AcpStdio,
+        a2a::A2aClientCore,
         client::{UampClientCore, UampSessionCore, uamp_verify},
         daemon::UampDaemonCore,
         serve::{uamp_asgi, uamp_server},

@@ -7,9 +7,11 @@
 //! | [`payments`] | payment gates written in Python |
 //! | [`store`] | stores written in Python, for requests on network threads |
 //! | [`client`] | clients; signatures |
+//! | [`a2a`] | the client of A2A agents |
 //! | [`acp`] | agents over standard streams |
 //! | [`serve`] | native servers and ASGI applications of agents |
 
+pub(crate) mod a2a;
 pub(crate) mod acp;
 pub(crate) mod client;
 pub(crate) mod daemon;

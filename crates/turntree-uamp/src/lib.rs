@@ -12,9 +12,11 @@
 //! | [`signature`] | signatures of responses |
 //! | [`client`] | the client, over WebSocket |
 //! | [`daemon`] | agents of this process at a router |
+//! | [`a2a_client`] | the client of A2A agents |
 //! | [`schema`] | the JSON Schemas of the events |
 //! | [`error`] | the error of the crate; the error codes of the protocol |
 
+pub mod a2a_client;
 pub mod agent;
 pub mod client;
 pub mod daemon;

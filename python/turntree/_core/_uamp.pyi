@@ -114,3 +114,18 @@ def uamp_verify(
     token: str, text: str, messages: list[dict[str, Any]] | None, jwks: Mapping[str, Any], now: int
 ) -> dict[str, Any]:
     """Check the signature of a response and return its claims."""
+
+@final
+class A2aClientCore:
+    """The native half of ``turntree.uamp.a2a_agent``."""
+
+    def __new__(cls, url: str, token: str | None) -> A2aClientCore: ...
+    def card(self, blocking: bool) -> Any:
+        """Read the agent card, as a dict. With ``blocking=False``, return a coroutine."""
+
+    def send(
+        self, text: str, context_id: str | None, task_id: str | None, report: Callable[[str], object]
+    ) -> Coroutine[dict[str, Any]]:
+        """Return a coroutine that sends a message, calls ``report`` with pieces of the answer, and returns the answer: a dict
+        with ``text``, ``context_id`` and ``waiting_task_id``.
+        """

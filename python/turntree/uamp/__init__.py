@@ -16,6 +16,7 @@ from __future__ import annotations
 from turntree import _servables
 from turntree._agent import Agent
 from turntree._public_names import set_public_module
+from turntree.uamp._a2a import a2a_agent
 from turntree.uamp._acp import acp_stdio
 from turntree.uamp._client import (
     Client,
@@ -46,6 +47,7 @@ __all__ = [
     # clients
     "connect",
     "connect_sync",
+    "a2a_agent",
     "Client",
     "SyncClient",
     "Session",

@@ -272,7 +272,12 @@ impl RunLoop<'_> {
             Some(events) => self.stream_request(request, fold, events, &span).await,
         };
         match &outcome {
-            Ok(response) => span.end(&ModelOutcome { response, provider: self.provider() }),
+            Ok(response) => {
+                if let Some(events) = &self.driver.ports.events {
+                    events.set_stop_reason(response.stop_reason);
+                }
+                span.end(&ModelOutcome { response, provider: self.provider() });
+            }
             Err(error) => span.end(&ErrorOutcome(error)),
         }
         outcome

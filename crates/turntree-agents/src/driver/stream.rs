@@ -22,7 +22,7 @@ use crate::types::event::AgentStreamEvent;
 use crate::types::partial_output::PartialOutput;
 use crate::types::structure::Structure;
 use turntree_core::message::Turn;
-use turntree_upp::UppError;
+use turntree_upp::{StopReason, UppError};
 
 /// The consumer of a stream: its event queue and its abort token.
 #[derive(Debug, Clone)]
@@ -116,6 +116,11 @@ impl AgentStream {
     /// The result of the run; `None` until it has ended.
     pub const fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
         self.outcome.as_ref()
+    }
+
+    /// Why the last model call has stopped; `None` before its end.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.events.stop_reason()
     }
 
     /// Runs to the end and returns the turn. Drops the remaining events. Can be called repeatedly.

@@ -10,6 +10,7 @@ use futures_util::task::AtomicWaker;
 use crate::host::progress::TOOL_EXECUTION_PROGRESS;
 use crate::types::event::{AgentStreamEvent, SubAgentEvent, SubAgentRun};
 use turntree_core::message::Delta;
+use turntree_upp::StopReason;
 
 /// Events that can wait before the model's stream is paused. One wake-up of an event loop delivers all of them.
 const CAPACITY: usize = 256;
@@ -21,6 +22,8 @@ pub struct EventQueue {
     waiting: Arc<Waiting>,
     /// The sub-agent whose events are added through this handle.
     sub_agent: Option<Arc<SubAgentRun>>,
+    /// Why the last model call of the run has stopped.
+    stop_reason: Mutex<Option<StopReason>>,
 }
 
 #[derive(Debug, Default)]
@@ -37,7 +40,17 @@ impl EventQueue {
 
     /// A handle to the same queue for the events of a sub-agent.
     pub(crate) fn of_sub_agent(&self, run: Arc<SubAgentRun>) -> Self {
-        Self { waiting: Arc::clone(&self.waiting), sub_agent: Some(run) }
+        Self { waiting: Arc::clone(&self.waiting), sub_agent: Some(run), stop_reason: Mutex::default() }
+    }
+
+    /// Stores why a model call of the run has stopped.
+    pub(crate) fn set_stop_reason(&self, reason: StopReason) {
+        *self.stop_reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    }
+
+    /// Why the last model call of the run has stopped.
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
+        *self.stop_reason.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn attributed(&self, event: AgentStreamEvent) -> AgentStreamEvent {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use futures_util::{Stream, StreamExt as _};
@@ -19,7 +19,7 @@ use turntree_core::message::{Message, ToolDefinition, Turn};
 use turntree_core::principal::Principal;
 use turntree_core::runtime;
 use turntree_upp::llm::Input;
-use turntree_upp::{System, UppError};
+use turntree_upp::{StopReason, System, UppError};
 
 use super::client_tools::ClientTools;
 use super::output::{OutputTranslator, PlanReporter, error_of};
@@ -92,7 +92,14 @@ pub struct RunRequest {
 pub struct AgentRun {
     outputs: mpsc::Receiver<AgentOutput>,
     control: RunControl,
-    turn: Arc<std::sync::OnceLock<Arc<Turn>>>,
+    finished: Arc<OnceLock<Finished>>,
+}
+
+/// What a run has at its end.
+#[derive(Debug)]
+struct Finished {
+    turn: Arc<Turn>,
+    stop_reason: Option<StopReason>,
 }
 
 /// Controls a run. Cloning controls the same run.
@@ -122,14 +129,14 @@ impl AgentRun {
         let client_tools = ClientTools::new(options.client_tools.clone(), &sender);
         let control = RunControl { cancellation: CancellationToken::new(), client_tools };
         let agent = agent_of_run(served.agent(), &options, &control.client_tools);
-        let turn = Arc::new(std::sync::OnceLock::new());
+        let finished = Arc::new(OnceLock::new());
         let work = Work {
             agent: agent.clone(),
             input,
             outputs: sender.clone(),
             control: control.clone(),
-            turn: Arc::clone(&turn),
             principal: options.principal,
+            finished: Arc::clone(&finished),
         };
         let running = served.host().run(
             agent,
@@ -144,7 +151,7 @@ impl AgentRun {
             }
         };
         runtime::spawn(run).detach();
-        Self { outputs, control, turn }
+        Self { outputs, control, finished }
     }
 
     /// Controls the run.
@@ -154,7 +161,12 @@ impl AgentRun {
 
     /// The turn, after the run has ended without an error.
     pub fn turn(&self) -> Option<&Arc<Turn>> {
-        self.turn.get()
+        self.finished.get().map(|finished| &finished.turn)
+    }
+
+    /// Why the last model call has stopped, after the run has ended without an error.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.finished.get()?.stop_reason
     }
 
     /// The next piece of output; `None` after the end.
@@ -229,14 +241,14 @@ struct Work {
     input: RunInput,
     outputs: mpsc::Sender<AgentOutput>,
     control: RunControl,
-    turn: Arc<std::sync::OnceLock<Arc<Turn>>>,
     principal: Option<Principal>,
+    finished: Arc<OnceLock<Finished>>,
 }
 
 impl Work {
     /// Runs the agent and sends its output.
     async fn perform(self, context: RunContext) {
-        let Self { agent, input, outputs, control, turn, principal } = self;
+        let Self { agent, input, outputs, control, finished, principal } = self;
         let context = RunContext {
             cancellation: Some(control.cancellation.clone()),
             sub_agent_events: true,
@@ -272,7 +284,7 @@ impl Work {
                 let mut last: Vec<AgentOutput> = plans.finish().into_iter().collect();
                 last.extend(translator.finish(&done));
                 // Set once: a run has one turn.
-                let _ = turn.set(done);
+                let _ = finished.set(Finished { turn: done, stop_reason: stream.stop_reason() });
                 last
             }
             // The stream of a session's run that waits for approval ends without an error.

@@ -37,7 +37,7 @@ use turntree_core::time::{Clock as _, SystemClock, Timestamp};
 use turntree_server::{Response, ServerError};
 
 pub use error::ApiError;
-pub use reply::{Ending, Reply, ReplyPart};
+pub use reply::{Ending, Incomplete, Reply, ReplyPart};
 
 use crate::service::{Exchange, Wire};
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use turntree_core::message::Turn;
+use turntree_upp::StopReason;
 
 use crate::agent::usage::usage_from_upp;
 use crate::agent::{AgentRun, RunControl, RunRequest};
@@ -33,11 +34,22 @@ pub enum ReplyPart {
     End(Ending),
 }
 
+/// Why a reply is not complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Incomplete {
+    /// The limit of tokens was reached.
+    Length,
+    /// The model or a filter has withheld the rest.
+    Filtered,
+}
+
 /// How a reply ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ending {
     /// It is complete.
     Complete,
+    /// The model was stopped before the reply was complete.
+    Incomplete(Incomplete),
     /// The client must run tools.
     ToolCalls,
     /// The run was cancelled.
@@ -122,7 +134,14 @@ impl Reply {
                 self.usage.add(&usage);
                 return None;
             }
-            AgentOutput::Done => self.end(Ending::Complete),
+            AgentOutput::Done => {
+                let ending = match self.run.stop_reason() {
+                    Some(StopReason::MaxTokens) => Ending::Incomplete(Incomplete::Length),
+                    Some(StopReason::ContentFilter) => Ending::Incomplete(Incomplete::Filtered),
+                    _ => Ending::Complete,
+                };
+                self.end(ending)
+            }
             AgentOutput::Failed(error) => self.end(Ending::Failed(error)),
             AgentOutput::ToolCallFragment(_)
             | AgentOutput::ServerToolResult(_)

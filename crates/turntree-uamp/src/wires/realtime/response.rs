@@ -6,7 +6,7 @@ use super::items::{Item, call_item};
 use super::names::Generation;
 use crate::types::{Message, Role, ToolCall, UsageStats};
 use crate::wires::openai::error::ApiError;
-use crate::wires::openai::reply::{Ending, ReplyPart};
+use crate::wires::openai::reply::{Ending, Incomplete, ReplyPart};
 
 /// A response in progress.
 #[derive(Debug)]
@@ -63,6 +63,13 @@ impl ActiveResponse {
     pub fn end(&mut self, ending: &Ending, usage: &UsageStats) -> Events {
         let (status, details) = match ending {
             Ending::Complete | Ending::ToolCalls => ("completed", Value::Null),
+            Ending::Incomplete(reason) => {
+                let reason = match reason {
+                    Incomplete::Length => "max_output_tokens",
+                    Incomplete::Filtered => "content_filter",
+                };
+                ("incomplete", json!({ "type": "incomplete", "reason": reason }))
+            }
             Ending::Cancelled => ("cancelled", json!({ "type": "cancelled", "reason": "client_cancelled" })),
             Ending::Failed(error) => {
                 let error = ApiError::from(&**error);

@@ -71,7 +71,7 @@ impl Chunks {
                 frames.push_back(ApiError::from(&**error).body().to_string());
                 return;
             }
-            Ending::Complete | Ending::ToolCalls => {
+            Ending::Complete | Ending::Incomplete(_) | Ending::ToolCalls => {
                 frames.push_back(self.frame("{}", Some(finish_reason(ending))));
             }
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Heading;
 use crate::types::{ToolCall, UsageStats};
-use crate::wires::openai::reply::{Ending, ReplyPart};
+use crate::wires::openai::reply::{Ending, Incomplete, ReplyPart};
 
 /// Which configuration has made a completion: this version.
 pub(super) const FINGERPRINT: &str = concat!("fp_turntree_", env!("CARGO_PKG_VERSION"));
@@ -87,6 +87,8 @@ fn call_json(call: &ToolCall) -> Value {
 pub(super) const fn finish_reason(ending: &Ending) -> &'static str {
     match ending {
         Ending::ToolCalls => "tool_calls",
+        Ending::Incomplete(Incomplete::Length) => "length",
+        Ending::Incomplete(Incomplete::Filtered) => "content_filter",
         Ending::Complete | Ending::Cancelled | Ending::Failed(_) => "stop",
     }
 }

@@ -82,9 +82,11 @@ impl Frames {
 
     /// The last events.
     pub fn end(&mut self, ending: &Ending, usage: &UsageStats, now: i64, frames: &mut VecDeque<Frame>) {
-        self.close(frames);
+        let is_incomplete = matches!(ending, Ending::Incomplete(_) | Ending::Cancelled | Ending::Failed(_));
+        self.close(if is_incomplete { "incomplete" } else { "completed" }, frames);
         let (kind, status) = match ending {
             Ending::Complete | Ending::ToolCalls => ("response.completed", Status::Completed),
+            Ending::Incomplete(reason) => ("response.incomplete", Status::Incomplete(*reason)),
             Ending::Cancelled => ("response.incomplete", Status::Cancelled),
             Ending::Failed(error) => ("response.failed", Status::Failed(error.clone())),
         };
@@ -109,7 +111,7 @@ impl Frames {
     /// Adds text to the open item, or opens one.
     fn grow(&mut self, kind: OpenKind, piece: &str, frames: &mut VecDeque<Frame>) {
         if self.open.as_ref().is_none_or(|open| open.kind != kind) {
-            self.close(frames);
+            self.close("completed", frames);
             self.open(kind, frames);
         }
         let (sequence, place) = (self.sequence, self.place());
@@ -158,8 +160,8 @@ impl Frames {
         self.open = Some(Open { kind, id, text: String::new() });
     }
 
-    /// Completes the open item.
-    fn close(&mut self, frames: &mut VecDeque<Frame>) {
+    /// Ends the open item with a status.
+    fn close(&mut self, status: &str, frames: &mut VecDeque<Frame>) {
         let Some(Open { kind, id, text }) = self.open.take() else { return };
         let place = self.place();
         let item = match kind {
@@ -173,7 +175,7 @@ impl Frames {
                 );
                 self.emit("response.content_part.done", with(&at, json!({ "part": part })), frames);
                 let content = [part];
-                json!({ "id": id, "type": "message", "status": "completed", "role": "assistant", "content": content })
+                json!({ "id": id, "type": "message", "status": status, "role": "assistant", "content": content })
             }
             OpenKind::Reasoning => {
                 let at = json!({ "item_id": id, "output_index": place, "summary_index": 0 });
@@ -187,7 +189,7 @@ impl Frames {
     }
 
     fn call(&mut self, call: &ToolCall, frames: &mut VecDeque<Frame>) {
-        self.close(frames);
+        self.close("completed", frames);
         let (place, id) = (self.place(), new_id("fc", &*self.ids));
         let item = |status: &str, arguments: &str| {
             json!({

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::request::ResponsesRequest;
 use super::stored::ResponseId;
 use crate::types::{ErrorCode, ErrorDetails, UsageStats};
+use crate::wires::openai::reply::Incomplete;
 
 /// The state of a response.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +14,8 @@ pub enum Status {
     InProgress,
     /// It is complete.
     Completed,
+    /// The model was stopped before the end.
+    Incomplete(Incomplete),
     /// It was cancelled.
     Cancelled,
     /// It failed.
@@ -25,6 +28,7 @@ impl Status {
         match self {
             Self::InProgress => "in_progress",
             Self::Completed => "completed",
+            Self::Incomplete(_) => "incomplete",
             Self::Cancelled => "cancelled",
             Self::Failed(_) => "failed",
         }
@@ -54,7 +58,6 @@ impl ResponseObject {
             "created_at": created_at,
             "background": false,
             "conversation": conversation,
-            "incomplete_details": null,
             "instructions": request.instructions,
             "max_output_tokens": request.max_output_tokens,
             "metadata": request.metadata.as_ref().map_or_else(|| json!({}), |metadata| json!(metadata)),
@@ -94,9 +97,15 @@ impl ResponseObject {
             Status::Failed(error) => json!({ "code": error_code(&error.code), "message": error.message }),
             _ => Value::Null,
         };
+        let incomplete = match self.status {
+            Status::Incomplete(Incomplete::Length) => json!({ "reason": "max_output_tokens" }),
+            Status::Incomplete(Incomplete::Filtered) => json!({ "reason": "content_filter" }),
+            _ => Value::Null,
+        };
         if let Some(members) = object.as_object_mut() {
             members.insert("status".to_owned(), self.status.name().into());
             members.insert("error".to_owned(), error);
+            members.insert("incomplete_details".to_owned(), incomplete);
             members.insert("output".to_owned(), self.output.clone().into());
             members.insert("usage".to_owned(), self.usage.clone().unwrap_or_default());
             members.insert("completed_at".to_owned(), self.completed_at.into());
