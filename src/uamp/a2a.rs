@@ -26,10 +26,10 @@ pub(crate) struct A2aClientCore {
 #[pymethods]
 impl A2aClientCore {
     #[new]
-    fn new(url: &str, token: Option<String>) -> PyResult<Self> {
+    fn new(py: Python<'_>, url: &str, token: Option<String>) -> PyResult<Self> {
         let http = HttpClient::shared(&A2aClient::default_config()).map_err(value_error)?;
         let client = A2aClient::new(url, token.map(Secret::new), http, Arc::new(RandomIds));
-        client.or_raise_held().map(|client| Self { client })
+        client.or_raise(py).map(|client| Self { client })
     }
 
     /// Read the agent card, as a dict. With ``blocking=False``, return a coroutine.

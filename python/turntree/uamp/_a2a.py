@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from turntree import _core
 from turntree.upp._tools import Tool
@@ -35,21 +35,22 @@ def a2a_agent(
 ) -> Tool[..., Any]:
     """Return a tool that sends messages to an agent of another server, by A2A 1.0 or 0.3 over JSON-RPC.
 
-    Calls of one session continue one conversation of the agent; without a session, those of one run. Pieces of the
-    answer are reported as the progress of the call. If the run is cancelled, the task of the agent is cancelled too. If
-    the agent asks for input, the result says so, and the next call answers the question. Lost streams are continued, and
-    a task whose stream cannot be continued is read until it ends. A message is sent once.
+    Calls of one session continue one conversation with the agent; without a session, those of one run. Pieces of the
+    answer are reported as the progress of the call. If the run is cancelled, the task of the agent is cancelled too.
+    If the agent asks for input, the result says so, and the next call answers the question. A message is sent once. A
+    lost stream is continued, and a task whose stream cannot be continued is read until it ends.
+
+    Without `name` or `description` the card is read now, which blocks this thread; with both, in the first call.
 
     Args:
-        url: The URL of the agent, whose card is at ``{url}/.well-known/agent-card.json``, or that of a card that ends in
-            ``.json``.
+        url: The URL of the agent, whose card is at ``{url}/.well-known/agent-card.json``, or that of a card, if it
+            ends in ``.json``.
         token: The bearer token. It is sent to the origin of `url` only, also if the card names another one.
         name: The name of the tool. Default: the name of the card.
         description: The description of the tool for the model. Default: that of the card with its skills.
 
-    Without `name` or `description` the card is read now, which blocks this thread; with both of them, in the first call.
-
     Raises:
+        TypeError: An argument has the wrong type.
         ValueError: `url` is not an HTTP URL.
         UampError: The card cannot be read. In a call: the agent cannot be reached or refuses the message
             (``connection_failed``, ``unauthorized``, ``task_not_found``, …), or its task ends without an answer
@@ -94,11 +95,11 @@ def _tool_name(name: str) -> str:
 
 def _description(card: Mapping[str, Any]) -> str:
     lines = [str(card.get("description") or f"The agent {card.get('name')}.")]
-    skills: list[Mapping[str, Any]] = [skill for skill in card.get("skills") or [] if isinstance(skill, dict)]
+    skills = cast("list[dict[str, Any]]", card.get("skills") or [])
     said = {lines[0], card.get("name")}
     for skill in skills:
         text = str(skill.get("description") or skill.get("name") or "")
         if text and text not in said:
             said.add(text)
-            lines.append(f"- {skill.get('name')}: {text}" if skill.get("name") else f"- {text}")
+            lines.append(f"- {skill['name']}: {text}" if skill.get("name") else f"- {text}")
     return "\n".join(lines)

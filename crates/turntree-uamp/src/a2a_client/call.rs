@@ -217,11 +217,15 @@ impl Call {
         };
         while let Some(mut updates) = next.take() {
             while !self.task.state.is_last() {
-                if !self.next(&mut updates).await? {
-                    break;
-                }
-                if subscriptions > 0 {
-                    subscriptions = 1;
+                match self.next(&mut updates).await {
+                    Ok(true) => subscriptions = subscriptions.min(1),
+                    Ok(false) => break,
+                    // The agent's server does not work on the task any more, or cannot continue a stream.
+                    Err(A2aClientError::Refused { .. }) if subscriptions > 0 => {
+                        subscriptions = SUBSCRIPTIONS;
+                        break;
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             if self.task.state.is_last() && subscriptions == 0 {

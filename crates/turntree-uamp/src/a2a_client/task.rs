@@ -66,7 +66,7 @@ impl RemoteTask {
     pub(super) fn text(&self) -> String {
         let texts: Vec<&str> =
             self.artifacts.iter().map(|(_, text)| text.as_str()).filter(|text| !text.is_empty()).collect();
-        if texts.is_empty() { self.message.clone() } else { texts.join("\n") }
+        if texts.is_empty() { self.message.clone() } else { texts.join("\n").trim_end().to_owned() }
     }
 
     fn apply_ids(&mut self, value: &Value, id: &str) {
@@ -82,7 +82,7 @@ impl RemoteTask {
     fn apply_task(&mut self, task: &Value) -> Option<String> {
         self.apply_ids(task, "id");
         if let Some(list) = task.get("artifacts").and_then(Value::as_array) {
-            self.artifacts = list.iter().map(|artifact| (id_of(artifact), text_of(artifact))).collect();
+            self.artifacts = list.iter().map(|artifact| (id_of(artifact), pieces_of(artifact))).collect();
         }
         task.get("status").and_then(|status| self.apply_state(status))
     }
@@ -113,7 +113,7 @@ impl RemoteTask {
     fn apply_artifact(&mut self, change: &Value) -> Option<String> {
         self.apply_ids(change, "taskId");
         let artifact = change.get("artifact")?;
-        let (id, text) = (id_of(artifact), text_of(artifact));
+        let (id, text) = (id_of(artifact), pieces_of(artifact));
         let is_more = change.get("append").and_then(Value::as_bool).unwrap_or(false);
         match self.artifacts.iter_mut().find(|(known, _)| *known == id) {
             Some((_, whole)) if is_more => whole.push_str(&text),
@@ -128,11 +128,31 @@ fn id_of(artifact: &Value) -> String {
     artifact.get("artifactId").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The parts of a message or an artifact as text. Files are named.
-fn text_of(value: &Value) -> String {
-    let parts = value.get("parts").and_then(Value::as_array).into_iter().flatten();
-    let texts: Vec<String> = parts.filter_map(part_text).collect();
+fn parts_of(value: &Value) -> impl Iterator<Item = &Value> {
+    value.get("parts").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The parts of a message as text, each in a line. Files are named.
+fn text_of(message: &Value) -> String {
+    let texts: Vec<String> = parts_of(message).filter_map(part_text).collect();
     texts.join("\n")
+}
+
+/// The parts of an artifact as text. Pieces of a streamed text are parts of their own, so nothing is between texts.
+fn pieces_of(artifact: &Value) -> String {
+    let mut whole = String::new();
+    for part in parts_of(artifact) {
+        let is_text = part.get("text").is_some_and(Value::is_string);
+        let Some(text) = part_text(part) else { continue };
+        if !is_text && !whole.is_empty() && !whole.ends_with('\n') {
+            whole.push('\n');
+        }
+        whole.push_str(&text);
+        if !is_text {
+            whole.push('\n');
+        }
+    }
+    whole
 }
 
 fn part_text(part: &Value) -> Option<String> {

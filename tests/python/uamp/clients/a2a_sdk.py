@@ -21,7 +21,6 @@ from a2a.types import (
     ListTaskPushNotificationConfigsRequest,
     ListTasksRequest,
     Role,
-    SendMessageConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
     TaskPushNotificationConfig,
@@ -111,15 +110,18 @@ async def compatible(url: str) -> Any:
     return await interface(url, version="0.3")
 
 
+async def working(stream: Any) -> None:
+    """Read a stream until the agent works on the task."""
+    while (await anext(stream)).status_update.status.state != TaskState.TASK_STATE_WORKING:
+        pass
+
+
 async def cancels(url: str, **which: Any) -> Any:
     """Follow a task from a second stream while another request cancels it."""
     async with connected(url, "waiter", **which) as client:
         stream = aiter(client.send_message(request("wait")))
         task = (await anext(stream)).task
-        while True:
-            event = await anext(stream)
-            if event.status_update.status.state == TaskState.TASK_STATE_WORKING:
-                break
+        await working(stream)
         second = aiter(client.subscribe(SubscribeToTaskRequest(id=task.id)))
         joined = (await anext(second)).WhichOneof("payload")
         cancelled = await client.cancel_task(CancelTaskRequest(id=task.id))
@@ -156,19 +158,18 @@ async def approval(url: str) -> Any:
     async with connected(url, "asker", streaming=False) as client:
         waiting = await whole(client, "delete it")
         done = await whole(client, "approve", context_id=waiting.context_id, task_id=waiting.id)
-    return [
-        TaskState.Name(waiting.status.state),
-        TaskState.Name(done.status.state),
-        get_artifact_text(done.artifacts[0]),
-    ]
+    states = [TaskState.Name(task.status.state) for task in (waiting, done)]
+    return [*states, get_artifact_text(done.artifacts[0])]
 
 
 async def webhooks(url: str) -> Any:
     """Webhooks of a task: created, read, listed, deleted; private addresses are refused."""
-    async with connected(url, "waiter", streaming=False) as client:
-        configuration = SendMessageConfiguration(return_immediately=True)
-        task = await whole(client, "wait", configuration=configuration)
-        hook = TaskPushNotificationConfig(task_id=task.id, id="one", url="http://192.0.2.1/hook", token="t")
+    async with connected(url, "waiter") as client:
+        stream = aiter(client.send_message(request("wait")))
+        task = (await anext(stream)).task
+        # Nothing is sent to the webhook: the state does not change while it exists.
+        await working(stream)
+        hook = TaskPushNotificationConfig(task_id=task.id, id="one", url="https://1.1.1.1/hook", token="t")
         made = await client.create_task_push_notification_config(hook)
         read = await client.get_task_push_notification_config(
             GetTaskPushNotificationConfigRequest(task_id=task.id, id="one")
