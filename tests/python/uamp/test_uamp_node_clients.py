@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Generator
 from typing import Any
 
 import pytest
-from uamp_clients import ROOT, auth, results_of, served_to_clients
+from uamp_clients import PLAIN, ROOT, auth, blocks, results_of, served_to_clients
 from uamp_support import FACES
 
 pytestmark = pytest.mark.timeout(300)
@@ -53,19 +54,39 @@ RESULTS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module", params=FACES)
-def results(request: pytest.FixtureRequest) -> Generator[dict[str, Any]]:
+@pytest.fixture(scope="module")
+def node() -> str:
+    """The path of Node.js. Skips the tests without it or the packages."""
     missing = [name for name in PACKAGES if not (HERE / "node_modules" / name / "package.json").exists()]
-    node = shutil.which("node")
-    if node is None or missing:
-        reason = "node is missing" if node is None else f"run `make node`: {', '.join(missing)}"
+    found = shutil.which("node")
+    if found is None or missing:
+        reason = "node is missing" if found is None else f"run `make node`: {', '.join(missing)}"
         message = f"NOT TESTED with the JavaScript clients of served agents: {reason}"
         (pytest.fail if REQUIRED else pytest.skip)(message)
-    with served_to_clients(request.param, auth=auth) as url:
-        yield results_of([str(node), HERE / "uamp.mjs"], url)
+    return str(found)
+
+
+@pytest.fixture(scope="module", params=FACES)
+def url(request: pytest.FixtureRequest) -> Generator[str]:
+    with served_to_clients(request.param, auth=auth) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def results(node: str, url: str) -> dict[str, Any]:
+    return results_of([node, HERE / "uamp.mjs"], url)
 
 
 @pytest.mark.parametrize("scenario", RESULTS)
 def test_a_javascript_client(results: dict[str, Any], scenario: str) -> None:
     found = results[scenario]
     assert found == RESULTS[scenario], found["failed"] if isinstance(found, dict) and "failed" in found else found
+
+
+def test_the_javascript_snippet_of_the_documentation_runs(node: str, url: str) -> None:
+    (snippet,) = blocks("js")
+    program = snippet.replace("http://localhost:8000", url).replace('from "ai"', 'from "ai6"')
+    command = [node, "--input-type=module", "--eval", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=PLAIN, cwd=HERE)
+
+    assert (done.returncode, done.stdout) == (0, "it is sunny in Oulu"), done.stderr

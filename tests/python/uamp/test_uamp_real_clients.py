@@ -5,11 +5,13 @@ The packages of `requirements/uamp-clients.txt` are installed once, in an enviro
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from uamp_clients import CLIENTS, auth, environment, results_of, served_to_clients
+from uamp_clients import CLIENTS, PLAIN, auth, blocks, environment, results_of, served_to_clients
 from uamp_support import FACES
 
 pytestmark = pytest.mark.timeout(600)
@@ -145,6 +147,20 @@ def test_the_nli_skill_of_webagents() -> None:
 
     assert (found["message"], found["tool"]) == ("you said: hello", "it is 12"), failure_of(found)
     assert found["error"] == "None", "the skill logs the error and returns nothing"
+
+
+def test_the_python_snippets_of_the_documentation_run(url: str, tmp_path: Path) -> None:
+    printed = []
+    for place, block in enumerate(blocks("python")):
+        program = tmp_path / f"snippet{place}.py"
+        program.write_text(block.replace("http://localhost:8000", url), encoding="utf-8")
+        done = subprocess.run([environment(), program], capture_output=True, text=True, timeout=60, env=PLAIN)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+
+    openai, a2a = printed
+    assert openai == "you said: Where is Oulu?\nyou said: Where is Oulu?you said: And Turku?\nyou said: Hi"
+    assert "you said: Where is Oulu?" in a2a
 
 
 def failure_of(result: Any) -> str:

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -35,6 +36,11 @@ ROOT = Path(__file__).resolve().parents[3]
 CLIENTS = Path(__file__).with_name("clients")
 REQUIREMENTS = ROOT / "requirements" / "uamp-clients.txt"
 REQUIRED = any(os.environ.get(name, "") not in ("", "0") for name in ("CI", "TURNTREE_REQUIRE_CLIENTS"))
+# The environment of clients: servers are on the loopback interface, and the package under test is not theirs.
+HIDDEN = ("PYTHONPATH",)
+PLAIN = {
+    name: value for name, value in os.environ.items() if name not in HIDDEN and not name.lower().endswith("_proxy")
+}
 CITY = {"city": "Oulu", "people": 200000}
 
 
@@ -63,11 +69,16 @@ def not_tested(message: str) -> None:
 
 def results_of(command: list[str | Path], url: str) -> dict[str, Any]:
     """Run a client against a server and return the result of each of its scenarios."""
-    without_proxy = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     program = [*map(str, command), url]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=240, env=without_proxy, cwd=CLIENTS)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=240, env=PLAIN, cwd=CLIENTS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def blocks(language: str) -> list[str]:
+    """The blocks of the page about clients."""
+    text = (ROOT / "docs" / "uamp" / "clients.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 @contextlib.contextmanager

@@ -65,7 +65,8 @@ impl AgentCard {
         if !json.get("name").is_some_and(Value::is_string) {
             return Err(wrong("the document has no name".to_owned()));
         }
-        let interface = interface_of(&json).ok_or_else(|| A2aClientError::Interface { found: names(&json) })?;
+        let interface =
+            interface_of(&json).ok_or_else(|| A2aClientError::Interface { found: names(&json) })?;
         let is_streaming = json.pointer("/capabilities/streaming").and_then(Value::as_bool).unwrap_or(false);
         Ok(Self { interface, is_streaming, json })
     }

@@ -10,7 +10,9 @@ use turntree_core::http::HttpError;
 #[non_exhaustive]
 pub enum A2aClientError {
     /// The URL is not one of an agent.
-    #[error("\"{url}\" is not the URL of an agent: {reason}; it looks like https://example.com/agents/helper")]
+    #[error(
+        "\"{url}\" is not the URL of an agent: {reason}; it looks like https://example.com/agents/helper"
+    )]
     Url {
         /// The URL.
         url: String,
@@ -111,9 +113,9 @@ impl A2aClientError {
         match self {
             Self::Refused { code, data, .. } => serde_json::json!({ "code": code, "data": data }),
             Self::Ended { state, .. } => serde_json::json!({ "state": state }),
-            Self::Http(error) => error
-                .status()
-                .map_or(Value::Null, |status| serde_json::json!({ "status": status.as_u16() })),
+            Self::Http(error) => {
+                error.status().map_or(Value::Null, |status| serde_json::json!({ "status": status.as_u16() }))
+            }
             _ => Value::Null,
         }
     }

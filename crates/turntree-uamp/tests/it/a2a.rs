@@ -194,6 +194,31 @@ async fn a_subscriber_that_was_away_receives_what_it_has_missed() {
 }
 
 #[tokio::test]
+async fn a_task_that_another_server_works_on_can_be_followed() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let first = TestClient::new(service_on(&engine, hanging(), A2a::default()));
+    let second = TestClient::new(service_on(&engine, hanging(), A2a::default()));
+    let mut params = message("hi");
+    params["configuration"] = json!({ "returnImmediately": true });
+    let id = rpc(&first, "SendMessage", params).await["result"]["task"]["id"].clone();
+
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "SubscribeToTask", "params": { "id": id } });
+    let subscribed = second.stream(second.request(Method::POST, "/", Body::json(&body))).await;
+    assert_eq!(
+        rpc(&first, "CancelTask", json!({ "id": id })).await["result"]["status"]["state"],
+        "TASK_STATE_CANCELED"
+    );
+
+    let body = subscribed.into_body().bytes().await.unwrap();
+    let events = events_of(&String::from_utf8_lossy(&body));
+    assert_eq!(events[0]["result"]["task"]["id"], id);
+    let last = &events.last().unwrap()["result"]["statusUpdate"]["status"];
+    assert_eq!(last["state"], "TASK_STATE_CANCELED");
+    let error = rpc(&second, "SubscribeToTask", json!({ "id": id })).await;
+    assert_eq!(error["error"]["code"], -32004);
+}
+
+#[tokio::test]
 async fn tasks_belong_to_their_principal_and_survive_a_restart() {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let client = |replies: &[&str], token: &str| {

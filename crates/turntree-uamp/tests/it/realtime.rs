@@ -253,3 +253,23 @@ fn damaged_events_are_answered() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_the_user_has_not_heard_is_not_in_the_history() {
+    let (model, agent) = scripted(vec![Reply::from("unheard"), Reply::from("again")], Vec::new());
+    let mut socket = connect(agent, false).await;
+    send(&socket, text_item("hi")).await;
+    send(&socket, json!({ "type": "response.create" })).await;
+    let done = until(&mut socket, "response.done").await;
+    let item_id = done.last().unwrap()["response"]["output"][0]["id"].clone();
+
+    let truncate = json!({ "type": "conversation.item.truncate", "item_id": item_id, "content_index": 0,
+        "audio_end_ms": 0 });
+    send(&socket, truncate).await;
+    until(&mut socket, "conversation.item.truncated").await;
+    send(&socket, text_item("more")).await;
+    send(&socket, json!({ "type": "response.create" })).await;
+    until(&mut socket, "response.done").await;
+
+    assert!(!format!("{:?}", model.requests()[1].messages).contains("unheard"));
+}

@@ -9,6 +9,7 @@
 //! | [`card`] | agent cards |
 //! | `requests`, `operations` | the parameters of requests; what they do |
 //! | `live`, `work` | the tasks that the server works on: their readers, and the work |
+//! | `remote` | the tasks that another server works on |
 //! | `store`, `push` | tasks as records; webhooks |
 //! | `json_rpc`, `rest` | the bindings |
 //!
@@ -25,6 +26,7 @@ pub mod machine;
 pub mod model;
 mod operations;
 mod push;
+mod remote;
 mod requests;
 mod rest;
 mod store;

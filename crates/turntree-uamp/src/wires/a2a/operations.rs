@@ -12,6 +12,7 @@ use super::live::LiveTask;
 use super::machine::TaskMachine;
 use super::model::{Message, PushConfig, StreamEvent, Task, TaskState};
 use super::push;
+use super::remote;
 use super::requests::{self, ConfigRequest, ListRequest, SendRequest, TaskRequest};
 use super::store::StoredTask;
 use super::work::{self, Job, Step, Workshop};
@@ -133,10 +134,11 @@ impl Operations {
         match (self.workshop.find(&task.id), last) {
             (Some(live), Some(last)) => Ok(live.follow(last.saturating_add(1)).boxed()),
             (Some(live), None) if !live.has_ended() => Ok(live.follow_from_now().boxed()),
-            _ => Err(A2aError::new(
-                ErrorKind::UnsupportedOperation,
-                "this server does not work on the task; read it with GetTask",
-            )),
+            _ if task.status.state.is_terminal() || task.status.state.is_interrupted() => {
+                let message = "no server works on the task; read it with GetTask";
+                Err(A2aError::new(ErrorKind::UnsupportedOperation, message))
+            }
+            _ => Ok(remote::follow(self.job.clone(), task).boxed()),
         }
     }
 

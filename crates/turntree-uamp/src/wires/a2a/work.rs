@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use turntree_agents::Session;
 use turntree_agents::types::Verdict;
 use turntree_core::message::Message as UppMessage;
@@ -100,16 +100,14 @@ impl Workshop {
         let keep = job.site.options.resume_window;
         let work = async move {
             let mut work = Work { job, live: Arc::clone(&live), version };
-            let turn = match select(pin!(turns.acquire_owned()), pin!(live.cancellation.cancelled())).await {
-                Either::Left((permit, _)) => Some(permit),
-                Either::Right(_) => None,
-            };
-            if turn.is_some() {
-                work.perform(step).await;
-            } else {
-                work.finish_cancelled().await;
+            match work.wait_for_turn(turns).await {
+                Turn::Begins(permit) => {
+                    work.perform(step).await;
+                    drop(permit);
+                }
+                Turn::Cancelled => work.finish_cancelled().await,
+                Turn::Lost => {}
             }
-            drop(turn);
             // Readers that have lost their connection read the end.
             runtime::sleep(keep).await;
             workshop.forget(&task.id, &live);
@@ -135,6 +133,16 @@ impl Workshop {
 /// The time until the next heartbeat.
 type Beat = BoxFuture<'static, ()>;
 
+/// How the wait for the turn of a conversation ends.
+enum Turn {
+    /// It is the turn of this task.
+    Begins(Option<OwnedSemaphorePermit>),
+    /// The client has cancelled the task.
+    Cancelled,
+    /// Another server has changed the task, or the store failed.
+    Lost,
+}
+
 /// What the work waits for.
 enum Happening {
     Output(Option<AgentOutput>),
@@ -150,6 +158,25 @@ struct Work {
 }
 
 impl Work {
+    /// Waits until the earlier tasks of the conversation have ended. Other servers see meanwhile that this one is alive.
+    async fn wait_for_turn(&mut self, turns: Arc<Semaphore>) -> Turn {
+        let live = Arc::clone(&self.live);
+        let (mut turn, mut cancelled) = (pin!(turns.acquire_owned()), pin!(live.cancellation.cancelled()));
+        loop {
+            let beat = pin!(runtime::sleep(HEARTBEAT));
+            match select(turn.as_mut(), select(cancelled.as_mut(), beat)).await {
+                // A semaphore that is closed gives no permit; none is closed.
+                Either::Left((permit, _)) => return Turn::Begins(permit.ok()),
+                Either::Right((Either::Left(_), _)) => return Turn::Cancelled,
+                Either::Right((Either::Right(_), _)) => {
+                    if !self.store().await {
+                        return Turn::Lost;
+                    }
+                }
+            }
+        }
+    }
+
     async fn perform(&mut self, step: Step) {
         let now = self.job.site.clock.now();
         let working = self.live.change(|machine| machine.begin(now));

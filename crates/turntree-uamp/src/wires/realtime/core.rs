@@ -296,13 +296,17 @@ impl Core {
         Ok(effects)
     }
 
-    /// The client has played less than the agent has said. What was said is text, so it stays as it is.
-    fn truncate(&self, event: &ClientEvent) -> Result<Vec<Effect>, ApiError> {
+    /// The client has played less than the agent has said. The agent says text, which has no times: what was not played at
+    /// all is removed from the conversation, and what was played in part stays as it is.
+    fn truncate(&mut self, event: &ClientEvent) -> Result<Vec<Effect>, ApiError> {
         let place = self.place_of(event.item_id.as_deref())?;
-        let item = self.items.get(place).map(|item| &item.json);
-        if item.is_some_and(|item| item["role"] != "assistant") {
+        let item = self.items.get_mut(place);
+        if item.as_ref().is_some_and(|item| item.json["role"] != "assistant") {
             let message = "only messages of the assistant can be truncated";
             return Err(ApiError::invalid("item_id", message));
+        }
+        if let (Some(item), Some(0), 0) = (item, event.audio_end_ms, event.content_index.unwrap_or(0)) {
+            item.empty();
         }
         Ok(vec![self.send(json!({
             "type": "conversation.item.truncated",

@@ -47,6 +47,16 @@ struct PartParam {
     image_url: Option<String>,
 }
 
+impl Item {
+    /// Removes the content: models do not see the message.
+    pub fn empty(&mut self) {
+        if let Some(members) = self.json.as_object_mut() {
+            members.insert("content".to_owned(), json!([]));
+        }
+        self.message = Message { role: self.message.role.clone(), ..Message::default() };
+    }
+}
+
 fn required<T>(value: Option<T>, member: &str) -> Result<T, ApiError> {
     value.ok_or_else(|| {
         ApiError::missing(format!("item.{member}"), format!("an item of this type needs {member}"))
