@@ -21,6 +21,7 @@ pub mod error;
 mod frames;
 mod task;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,7 +139,9 @@ impl A2aClient {
 
     async fn read_card(&self) -> Result<Arc<AgentCard>, A2aClientError> {
         let base = self.url.as_str().trim_end_matches('/');
-        let urls: Vec<String> = if base.ends_with(".json") {
+        let extension = Path::new(self.url.path()).extension();
+        let is_card = extension.is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        let urls: Vec<String> = if is_card {
             vec![base.to_owned()]
         } else {
             CARD_PATHS.iter().map(|path| format!("{base}{path}")).collect()

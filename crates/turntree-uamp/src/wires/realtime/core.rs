@@ -301,7 +301,10 @@ impl Core {
     fn truncate(&mut self, event: &ClientEvent) -> Result<Vec<Effect>, ApiError> {
         let place = self.place_of(event.item_id.as_deref())?;
         let item = self.items.get_mut(place);
-        if item.as_ref().is_some_and(|item| item.json["role"] != "assistant") {
+        if item
+            .as_ref()
+            .is_some_and(|item| item.json.get("role").and_then(Value::as_str) != Some("assistant"))
+        {
             let message = "only messages of the assistant can be truncated";
             return Err(ApiError::invalid("item_id", message));
         }
