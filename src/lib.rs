@@ -82,8 +82,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::uamp::{
-        acp::AcpStdio,
         a2a::A2aClientCore,
+        acp::AcpStdio,
         client::{UampClientCore, UampSessionCore, uamp_verify},
         daemon::UampDaemonCore,
         serve::{uamp_asgi, uamp_server},

@@ -41,8 +41,9 @@ impl A2aClientCore {
         })
     }
 
-    /// Return a coroutine that sends a message, calls ``report`` with pieces of the answer, and returns the answer: a dict
-    /// with ``text``, ``context_id`` and ``waiting_task_id``.
+    /// Return a coroutine that sends a message and returns the answer.
+    ///
+    /// ``report`` is called with pieces of it. The answer is a dict with ``text``, ``context_id`` and ``waiting_task_id``.
     fn send(
         &self,
         text: String,

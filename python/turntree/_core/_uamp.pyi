@@ -126,6 +126,7 @@ class A2aClientCore:
     def send(
         self, text: str, context_id: str | None, task_id: str | None, report: Callable[[str], object]
     ) -> Coroutine[dict[str, Any]]:
-        """Return a coroutine that sends a message, calls ``report`` with pieces of the answer, and returns the answer: a dict
-        with ``text``, ``context_id`` and ``waiting_task_id``.
+        """Return a coroutine that sends a message and returns the answer.
+
+        ``report`` is called with pieces of it. The answer is a dict with ``text``, ``context_id`` and ``waiting_task_id``.
         """
