@@ -128,5 +128,5 @@ class A2aClientCore:
     ) -> Coroutine[dict[str, Any]]:
         """Return a coroutine that sends a message and returns the answer.
 
-        ``report`` is called with pieces of it. The answer is a dict with ``text``, ``context_id`` and ``waiting_task_id``.
+        ``report`` is called with pieces of it. It is a dict with ``text``, ``context_id`` and ``waiting_task_id``.
         """
