@@ -123,10 +123,10 @@ from turntree._core._uaip import (
     uaip_server,
 )
 from turntree._core._uamp import (
+    A2aClientCore,
     AcpStdio,
     UampClientCore,
     UampDaemonCore,
-    A2aClientCore,
     UampSessionCore,
     uamp_asgi,
     uamp_server,
