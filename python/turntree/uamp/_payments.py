@@ -60,7 +60,7 @@ class PaymentError(TurntreeError):
         balance_current: str | None = None,
     ) -> None:
         self.code = code
-        self.message = code.replace("_", " ") if message is None else message
+        self.message: str = code.replace("_", " ") if message is None else message
         self.can_retry = can_retry
         self.balance_required = balance_required
         self.balance_current = balance_current
