@@ -60,7 +60,9 @@ fn set_alarm(after: Duration) -> Arc<Mutex<Alarm>> {
     if clock.0 != std::process::id() {
         let (sender, receiver) = channel();
         std::thread::spawn(move || run_timers(&receiver));
-        *clock = (std::process::id(), Some(sender));
+        let inherited = std::mem::replace(&mut *clock, (std::process::id(), Some(sender)));
+        // After a fork, the thread of the timers may have held the lock of this channel: dropping it would wait for ever.
+        std::mem::forget(inherited);
     }
     if let Some(sender) = &clock.1 {
         let _ = sender.send((Instant::now() + after, Arc::clone(&alarm)));
