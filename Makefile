@@ -52,6 +52,7 @@ test-long: $(VENV)/.dev $(WHEEL) ## the property tests, the fault injection and 
 	TURNTREE_MODEL_EXAMPLES=100 $(BIN)/pytest tests/python/crash/test_model.py --timeout 1200 $(PYTEST_ARGS)
 	TURNTREE_OLD_PYDANTIC_AI=all $(BIN)/pytest -rs $(VERSION_TESTS) -k older_versions $(PYTEST_ARGS)
 	TURNTREE_OPENAPI_EXAMPLES=1400 $(BIN)/pytest -rs tests/python/uaip/test_openapi.py --timeout 1200 $(PYTEST_ARGS)
+	TURNTREE_UAMP_LOAD=full cargo test --release --locked --package turntree-uamp --test it loopback -- --nocapture --test-threads 1
 	TURNTREE_EXITS=40 $(BIN)/pytest -rs tests/python/package/test_process_exit.py $(PYTEST_ARGS)
 
 # The same test as in `make test`, with more kills. It needs the servers of `make services`, or says what it leaves out.
