@@ -7,9 +7,9 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, select};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
 use http::header::CONTENT_LENGTH;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -31,6 +31,9 @@ use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil;
 use turntree_server::{Body, Response, ServerError, Service};
+
+/// Chunks of a body that go to the server in one event if they are ready: each event costs turns of the event loop.
+const JOINED_CHUNKS: usize = 64;
 
 /// The native half of ``turntree._server.AsgiApplication``.
 #[pyclass(frozen, module = "turntree._core")]
@@ -188,7 +191,7 @@ impl Channel {
 
     /// Sends a response. `prefix` is `http.response` or `websocket.http.response`.
     pub(super) async fn respond(&self, prefix: &str, response: Response) -> PyResult<()> {
-        let (mut head, mut body) = response.into_parts();
+        let (mut head, body) = response.into_parts();
         // ASGI servers send a body in chunks unless its length is in the headers.
         let has_body = !matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         if let Some(length) = body.length().filter(|_| has_body) {
@@ -209,26 +212,47 @@ impl Channel {
         self.send(&format!("{prefix}.start"), start).await?;
         let kind = format!("{prefix}.body");
         let mut remaining = body.length();
+        let mut parts = body.ready_chunks(JOINED_CHUNKS);
         loop {
-            let chunk = match body.next().await {
-                Some(Ok(chunk)) => chunk,
-                None => Bytes::new(),
-                // The server closes the connection, so that the client sees that the body is incomplete.
-                Some(Err(error)) => return Err(PyRuntimeError::new_err(error.to_string())),
-            };
-            remaining = remaining.map(|remaining| remaining.saturating_sub(chunk.len() as u64));
-            let is_last = chunk.is_empty() || remaining == Some(0);
-            self.send(&kind, |event| {
-                let py = event.py();
-                event.set_item(intern!(py, "body"), PyBytes::new(py, &chunk))?;
-                event.set_item(intern!(py, "more_body"), !is_last)
-            })
-            .await?;
+            let (part, error) = join(parts.next().await.unwrap_or_default());
+            remaining = remaining.map(|remaining| remaining.saturating_sub(part.len() as u64));
+            let is_last = error.is_none() && (part.is_empty() || remaining == Some(0));
+            if is_last || !part.is_empty() {
+                self.send(&kind, |event| {
+                    let py = event.py();
+                    event.set_item(intern!(py, "body"), PyBytes::new(py, &part))?;
+                    event.set_item(intern!(py, "more_body"), !is_last)
+                })
+                .await?;
+            }
+            // The server closes the connection, so that the client sees that the body is incomplete.
+            if let Some(error) = error {
+                return Err(PyRuntimeError::new_err(error.to_string()));
+            }
             if is_last {
                 return Ok(());
             }
         }
     }
+}
+
+/// The chunks before the first error in one piece, and the error.
+fn join(chunks: Vec<Result<Bytes, ServerError>>) -> (Bytes, Option<ServerError>) {
+    let mut chunks = chunks.into_iter();
+    let first = match chunks.next() {
+        Some(Ok(first)) if chunks.len() > 0 => first,
+        Some(Ok(only)) => return (only, None),
+        Some(Err(error)) => return (Bytes::new(), Some(error)),
+        None => return (Bytes::new(), None),
+    };
+    let mut joined = BytesMut::from(first);
+    for chunk in chunks {
+        match chunk {
+            Ok(chunk) => joined.extend_from_slice(&chunk),
+            Err(error) => return (joined.freeze(), Some(error)),
+        }
+    }
+    (joined.freeze(), None)
 }
 
 fn event_of(event: &Bound<'_, PyDict>) -> PyResult<Event> {
