@@ -356,8 +356,22 @@ class TestAsgi:
             with pytest.raises(RuntimeError, match="broken"):
                 await application()(scope("/broken"), exchange.receive, exchange.send)
             assert exchange.sent[-1]["more_body"] is True
+            assert exchange.body == b"some"
 
         run(main())
+
+    def test_chunks_that_are_ready_are_sent_together(self, run: Run) -> None:
+        async def main() -> Exchange:
+            exchange = Exchange()
+            await application()(scope("/count"), exchange.receive, exchange.send)
+            return exchange
+
+        exchange = run(main())
+
+        assert [(event["body"].count(b"data:"), event["more_body"]) for event in exchange.sent[1:]] == [
+            (3, True),
+            (0, False),
+        ]
 
     def test_the_lifespan_is_answered(self, run: Run) -> None:
         async def main() -> Exchange:
