@@ -4,6 +4,7 @@ Each test measures the operations on one shape of data: many messages, many part
 `TURNTREE_GROWTH` is the number of elements, by default 300. More elements show smaller quadratic shares.
 """
 
+import gc
 import io
 import json
 import os
@@ -32,6 +33,13 @@ pytestmark = pytest.mark.timeout(600)
 COUNT = int(os.environ.get("TURNTREE_GROWTH", "300"))
 
 Prepared = Callable[[int], Callable[[], object]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen_heap() -> None:
+    """Leave what earlier tests have made out of the collections before each measurement."""
+    gc.collect()
+    gc.freeze()
 
 
 def first_agent(thread: tp.Thread) -> str:
