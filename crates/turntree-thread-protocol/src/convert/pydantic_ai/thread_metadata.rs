@@ -24,6 +24,8 @@ pub(super) struct ThreadMetadata<'t> {
     stored: StoredMetadata<'t>,
     /// Hoisted metadata of actions, by sequence (decision 2, `strict`).
     hoisted: HashMap<u64, &'t RawValue>,
+    /// Shared texts, by address. A configuration may have thousands of system prompts.
+    texts: HashMap<Cow<'t, str>, &'t RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -67,7 +69,8 @@ impl<'t> ThreadMetadata<'t> {
         for (sequence, stored) in std::mem::take(&mut stored.actions.0) {
             hoisted.insert(sequence.parse().map_err(damaged_thread)?, stored);
         }
-        Ok(Self { stored, hoisted })
+        let texts = std::mem::take(&mut stored.texts.0).into_iter().collect();
+        Ok(Self { stored, hoisted, texts })
     }
 
     /// The hoisted metadata of an action.
@@ -82,8 +85,7 @@ impl<'t> ThreadMetadata<'t> {
 
     /// The text of an address.
     pub(super) fn text(&self, address: &str) -> Option<Value<'t>> {
-        let found = self.stored.texts.0.iter().find(|(known, _)| known == address);
-        found.map(|(_, text)| Value::Raw(text)).filter(Value::is_text)
+        self.texts.get(address).map(|text| Value::Raw(text)).filter(Value::is_text)
     }
 
     /// True if messages have their own prompts, in the full profile. Otherwise only the configuration has them.
@@ -111,7 +113,7 @@ impl<'t> ThreadMetadata<'t> {
         }
         layouts.instructions = self.stored.instructions.clone().map(CowStr::into_cow);
         layouts.arguments = self.stored.args.as_ref().map(|form| ArgumentsForm::of_name(form.as_str()));
-        for (address, text) in &self.stored.texts.0 {
+        for (address, text) in &self.texts {
             layouts.texts.insert(address.clone(), Value::Raw(text));
         }
         Ok(layouts)
