@@ -13,26 +13,46 @@ TIME = "2026-03-01T10:00:00Z"
 Operation = Callable[[], object]
 
 
-def cost(operation: Operation) -> float:
-    """Return the CPU time of one call in seconds, on all threads."""
-    begin = time.process_time()
+# How a ratio over the bound is measured again: rounds, and how many times the size is doubled. The fastest of many
+# rounds leaves out what other processes on the machine cost. Over several doublings a disturbance of one measurement
+# weighs less, while work that grows too fast costs a large multiple.
+REPETITIONS = ((5, 1), (7, 2), (9, 3))
+
+Clock = Callable[[], float]
+
+
+def cost(operation: Operation, clock: Clock) -> float:
+    """Return the time of one call in seconds."""
+    begin = clock()
     result = operation()
-    spent = time.process_time() - begin
+    spent = clock() - begin
     del result
     return spent
 
 
-def growth(small: Operation, large: Operation, *, attempts: int = 3) -> float:
-    """Return the smallest ratio of some attempts: of one sample, then of the fastest of three samples."""
-    ratio = float("inf")
+def per_doubling(small: Operation, large: Operation, rounds: int, doublings: int, clock: Clock) -> float:
+    """Return the factor that each doubling of the size costs; the two are measured in turn."""
+    samples = [(cost(small, clock), cost(large, clock)) for _ in range(rounds)]
+    ratio = min(after for _, after in samples) / max(min(before for before, _ in samples), 1e-6)
+    return ratio ** (1 / doublings)
+
+
+def growth(prepare: Callable[[int], Operation], size: int, clock: Clock = time.process_time) -> float:
+    """Return by which factor the cost of an operation grows when its size doubles.
+
+    The clock is the CPU time of all threads. One sample of each size is enough if it is below the bound. Otherwise the
+    smallest of several measurements counts, of more rounds and of larger sizes.
+    """
+    small = prepare(size)
     gc.collect()
     gc.disable()
     try:
-        for attempt in range(attempts):
-            pairs = [(cost(small), cost(large)) for _ in range(3 if attempt else 1)]
-            ratio = min(ratio, min(b for _, b in pairs) / max(min(a for a, _ in pairs), 1e-6))
+        ratio = per_doubling(small, prepare(2 * size), 1, 1, clock)
+        for rounds, doublings in REPETITIONS:
             if ratio < BOUND:
                 break
+            large = prepare(2**doublings * size)
+            ratio = min(ratio, per_doubling(small, large, rounds, doublings, clock))
     finally:
         gc.enable()
     return ratio

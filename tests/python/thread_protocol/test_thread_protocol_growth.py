@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(600)
 
 COUNT = int(os.environ.get("TURNTREE_GROWTH", "300"))
 
-Prepared = Callable[[int], Callable[[], object]]
+Prepared = Callable[[int], Operation]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -118,11 +118,7 @@ def on(function: Callable[..., object], data: Any, **options: Any) -> Callable[[
 
 def check(name: str, prepared: dict[str, Prepared]) -> None:
     """Fail for the operations that grow faster than the bound."""
-    ratios: dict[str, float] = {}
-    for operation, prepare in prepared.items():
-        small: Operation = prepare(COUNT)
-        large: Operation = prepare(2 * COUNT)
-        ratios[operation] = growth(small, large)
+    ratios = {operation: growth(prepare, COUNT) for operation, prepare in prepared.items()}
     steep = {operation: round(ratio, 2) for operation, ratio in ratios.items() if ratio >= BOUND}
     assert not steep, f"{name}: twice the size costs more than {BOUND} times"
 
