@@ -382,7 +382,7 @@ def test_cancelling_the_reader_loses_no_event(run):
 
 def test_cancelling_one_waiter_of_the_turn_does_not_cancel_the_run(run):
     async def main():
-        stream = agent(model=scripted([Reply("late", delay=0.05)])).stream("Go")
+        stream = agent(model=scripted([Reply("late", delay=0.5)])).stream("Go")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(stream.turn, 0.01)
         return await stream.turn

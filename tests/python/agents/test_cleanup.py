@@ -130,8 +130,8 @@ def test_sync_stream_waits_for_its_tools_when_it_is_left():
 
 def test_second_cancellation_ends_the_wait(run):
     async def main():
-        work = Work(cleanup=0.5)
-        task = asyncio.ensure_future(work.agent().run("go"))
+        work = Work(cleanup=30)
+        task = asyncio.ensure_future(work.agent(cleanup_timeout=60).run("go"))
         await work.begun.wait()
         for _ in range(2):
             task.cancel()
@@ -145,21 +145,20 @@ def test_second_cancellation_ends_the_wait(run):
 @pytest.mark.parametrize("owner", ["agent", "llm"])
 def test_tool_that_exceeds_the_cleanup_timeout_is_named_in_a_warning(run, caplog, owner):
     async def main():
-        work = Work(cleanup=2)
+        work = Work(cleanup=30)
         if owner == "agent":
             coroutine = work.agent(cleanup_timeout=0.05).run("go")
         else:
             coroutine = work.llm(cleanup_timeout=0.05).generate("go")
         task = asyncio.ensure_future(coroutine)
         await work.begun.wait()
-        start = time.monotonic()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return time.monotonic() - start
+        return list(work.log)
 
     with caplog.at_level(logging.WARNING, "turntree.tools"):
-        assert run(main()) < 1
+        assert run(main()) == ["begin"]
 
     [record] = [record for record in caplog.records if record.name == "turntree.tools"]
     assert "tool 'work'" in record.getMessage()
@@ -168,7 +167,7 @@ def test_tool_that_exceeds_the_cleanup_timeout_is_named_in_a_warning(run, caplog
 
 def test_left_stream_reports_a_tool_that_exceeds_the_cleanup_timeout(run, caplog):
     async def main():
-        work = Work(cleanup=2)
+        work = Work(cleanup=30)
         stream = work.agent(cleanup_timeout=0.05).stream("go")
         async for event in stream:
             if event.upp and event.upp.type == "tool_execution_progress":
@@ -433,7 +432,7 @@ def test_session_whose_event_loop_was_closed_runs_on_another_loop():
     async def begin():
         nonlocal talk
         work = Work()
-        talk = session(work.agent())
+        talk = session(work.agent(cleanup_timeout=60))
         stream = talk.stream("go")
         async for event in stream:
             if event.upp and event.upp.type == "tool_execution_progress":
@@ -448,5 +447,5 @@ def test_session_whose_event_loop_was_closed_runs_on_another_loop():
     turn = asyncio.run(talk.run("next"))
 
     assert turn.response.text == "done"
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 20
     del stream

@@ -26,6 +26,20 @@ def doubling(levels: int) -> dict[str, Any]:
     }
 
 
+def assert_other_threads_run(prepare: Callable[[], Callable[[], object]]) -> None:
+    """Fail if another thread pauses for half of the work in each of several attempts.
+
+    One attempt is not enough: on a busy machine the other thread also waits for a processor.
+    """
+    measured: list[tuple[float, float]] = []
+    for _ in range(5):
+        pause, took = longest_pause(prepare())
+        if pause < max(took / 2, 0.05):
+            return
+        measured.append((pause, took))
+    raise AssertionError(measured)
+
+
 def longest_pause(work: Callable[[], object]) -> tuple[float, float]:
     """The longest time in which another thread does not run while `work` runs, and the time of `work`."""
     pauses, done = [0.0], threading.Event()
@@ -58,24 +72,24 @@ def test_a_schema_of_exponential_cost_is_refused_with_its_place() -> None:
 def test_other_threads_run_while_a_schema_is_compiled() -> None:
     many = {f"d{n}": {"type": "object", "properties": {"y": {"type": "string"}}} for n in range(2_000)}
     properties = {name: {"$ref": f"#/$defs/{name}"} for name in many}
-    helper = agent(model=scripted(["{}"]), structure={"type": "object", "properties": properties, "$defs": many})
+    structure = {"type": "object", "properties": properties, "$defs": many}
 
-    pause, took = longest_pause(lambda: helper.run_sync("go"))
+    def prepare() -> Callable[[], object]:
+        helper = agent(model=scripted(["{}"]), structure=structure)
+        return lambda: helper.run_sync("go")
 
-    assert pause < max(took / 2, 0.05), (pause, took)
+    assert_other_threads_run(prepare)
 
 
 def test_other_threads_run_while_a_value_is_validated() -> None:
-    helper = agent(model=scripted(['{"x": 1}'] * 8), structure=doubling(14))
+    helper = agent(model=scripted(['{"x": 1}'] * 40), structure=doubling(14))
 
     def validate() -> None:
         with pytest.raises(UPPError):
             helper.run_sync("go")
 
     validate()
-    pause, took = longest_pause(validate)
-
-    assert pause < max(took / 2, 0.05), (pause, took)
+    assert_other_threads_run(lambda: validate)
 
 
 def test_a_data_rule_of_exponential_cost_is_refused() -> None:

@@ -293,19 +293,27 @@ pub(crate) async fn concurrent_workers_claim_each_run_once(fixture: Fixture) {
 
 pub(crate) async fn a_waiting_worker_wakes_up(fixture: Fixture) {
     let engine = Arc::clone(&fixture.engine);
-    let waiting = Arc::clone(&engine);
-    let started = std::time::Instant::now();
-    let worker = runtime::spawn(async move {
-        while claim(&waiting).await.is_none() {
-            queue(&waiting).wait(Duration::from_secs(30)).await.unwrap();
+    let mut took = Vec::new();
+    // On a busy machine the worker also waits for a processor: one of three that is fast shows that it was woken.
+    for session in ["s1", "s2", "s3"] {
+        let waiting = Arc::clone(&engine);
+        let started = std::time::Instant::now();
+        let worker = runtime::spawn(async move {
+            while claim(&waiting).await.is_none() {
+                queue(&waiting).wait(Duration::from_secs(30)).await.unwrap();
+            }
+        });
+        runtime::sleep(Duration::from_millis(300)).await;
+
+        add(&engine, new(session, session)).await;
+        worker.await.unwrap();
+
+        took.push(started.elapsed());
+        if started.elapsed() < Duration::from_secs(2) {
+            return;
         }
-    });
-    runtime::sleep(Duration::from_millis(300)).await;
-
-    add(&engine, new("a", "s")).await;
-    worker.await.unwrap();
-
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    }
+    panic!("{took:?}");
 }
 
 fn runs_of(status: Option<RunStatus>, session: Option<&str>, limit: usize) -> RunQuery {
