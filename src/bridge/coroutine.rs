@@ -140,7 +140,9 @@ impl Coroutine {
         let Some(scope) = self.cleanup.as_ref().filter(|scope| is_first && !scope.is_settled()) else {
             return Err(error);
         };
-        let settled = scope.settled(Waits::AllCalls);
+        // A person who stops a run does not wait for functions that cannot be stopped.
+        let by_user = self.task_waker.loop_waker().is_some_and(|loop_waker| loop_waker.is_interrupted(py));
+        let settled = scope.settled(if by_user { Waits::Tasks } else { Waits::AllCalls });
         let wait = async move {
             settled.await;
             Err(error)

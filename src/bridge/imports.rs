@@ -43,6 +43,8 @@ imported! {
     thread = "threading", "Thread";
     /// The thread that receives signals.
     main_thread = "threading", "main_thread";
+    /// Wakes a loop for signals.
+    signal_waker = "turntree._interrupts", "signal_waker";
     /// The calling thread's identifier.
     get_ident = "threading", "get_ident";
 }

@@ -44,6 +44,8 @@ pub(crate) struct LoopWaker {
     closed: AtomicBool,
     method: WakeMethod,
     event_loop: Py<PyWeakrefReference>,
+    /// Wakes the loop for signals, in IPython kernels: `turntree._interrupts`.
+    signal_waker: Option<Py<PyAny>>,
     process: u32,
 }
 
@@ -89,6 +91,24 @@ impl LoopWaker {
     /// The loop, unless it has been collected.
     pub(crate) fn event_loop<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         self.event_loop.bind(py).upgrade()
+    }
+
+    /// Lets signals wake the loop while `future` is pending, where the loop does not do so itself.
+    ///
+    /// # Errors
+    /// `ValueError` if this is not the main thread.
+    pub(crate) fn watch_signals(&self, future: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Some(signal_waker) = &self.signal_waker else { return Ok(()) };
+        signal_waker.call_method1(future.py(), intern!(future.py(), "watch"), (future,))?;
+        Ok(())
+    }
+
+    /// Whether the user has interrupted what the loop waits for, by SIGINT in an IPython kernel.
+    pub(crate) fn is_interrupted(&self, py: Python<'_>) -> bool {
+        let asked = self.signal_waker.as_ref().map(|waker| {
+            waker.call_method0(py, intern!(py, "is_interrupted")).and_then(|answer| answer.is_truthy(py))
+        });
+        matches!(asked, Some(Ok(true)))
     }
 
     /// Whether this thread is executing the loop. Costs one C call.
@@ -198,13 +218,14 @@ impl LoopWaker {
     }
 
     fn create(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
-        let build = |method| -> PyResult<Arc<Self>> {
+        let build = |method, signal_waker| -> PyResult<Arc<Self>> {
             Ok(Arc::new(Self {
                 queue: Mutex::default(),
                 is_signaled: AtomicBool::new(false),
                 closed: AtomicBool::new(false),
                 method,
                 event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
+                signal_waker,
                 process: std::process::id(),
             }))
         };
@@ -213,7 +234,7 @@ impl LoopWaker {
             let py = event_loop.py();
             let event_fd = EventFd::new()?;
             let descriptor = event_fd.descriptor();
-            let loop_waker = build(WakeMethod::Descriptor(event_fd))?;
+            let loop_waker = build(WakeMethod::Descriptor(event_fd), signal_waker(event_loop)?)?;
             let handler = WakeHandler { loop_waker: Arc::clone(&loop_waker), closes_on_drop: true };
             let handler = Py::new(py, handler)?;
             // The loop keeps the context in which a reader is added. An empty one, or it would keep the first caller's.
@@ -230,7 +251,22 @@ impl LoopWaker {
                 Err(error) => return Err(error),
             }
         }
-        build(WakeMethod::Thread)
+        build(WakeMethod::Thread, None)
+    }
+}
+
+/// The object that wakes the loop for signals, if an IPython kernel runs in this process.
+#[cfg(unix)]
+fn signal_waker(event_loop: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+    let py = event_loop.py();
+    if !py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.contains(intern!(py, "ipykernel"))? {
+        return Ok(None);
+    }
+    match imports::signal_waker(py)?.call1((event_loop,)) {
+        Ok(waker) => Ok((!waker.is_none()).then(|| waker.unbind())),
+        // The loop cannot watch descriptors.
+        Err(error) if error.is_instance_of::<PyNotImplementedError>(py) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -82,6 +82,7 @@ impl TaskWaker {
         };
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
         future.setattr(intern!(py, "_asyncio_future_blocking"), true)?;
+        loop_waker.watch_signals(&future)?;
         let replaced = {
             let mut slot = lock(&self.slot);
             slot.loop_waker = Some(loop_waker);

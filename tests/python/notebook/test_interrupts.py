@@ -1,0 +1,110 @@
+"""The Stop button of Jupyter ends coroutines that wait, in a real kernel."""
+
+import pytest
+from kernel_support import Kernel
+
+SETUP = """
+import asyncio, signal, socket, threading
+from turntree import agent, session
+from turntree.upp import Reply, ToolCall, openai, scripted, tool
+
+released = threading.Event()
+
+def announced(request):
+    "Answer after a minute, and say that the request has come."
+    asyncio.get_running_loop().call_soon(lambda: print("WAITING", flush=True))
+    return Reply("late", delay=60)
+
+@tool
+async def sleep(n: int) -> str:
+    "Wait."
+    print("WAITING", flush=True)
+    await asyncio.sleep(60)
+
+@tool
+def block(n: int) -> str:
+    "Wait in a thread."
+    print("WAITING", flush=True)
+    released.wait(60)
+
+listener = socket.socket()
+listener.bind(("127.0.0.1", 0))
+listener.listen()
+silent = openai("gpt", "completions", base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", api_key="key")
+
+def announce_connection():
+    connection, _ = listener.accept()
+    connection.recv(1)
+    print("WAITING", flush=True)
+    globals()["kept"] = connection
+
+def calls(name):
+    return scripted([ToolCall("c1", name, {"n": 1}), "Done."])
+"""
+
+# How long the waits take without an interruption, in seconds: 60. Stop takes about 0.1 s on a quiet machine.
+BOUND = 10
+
+CELLS = {
+    "an async tool": "await agent(model=calls('sleep'), tools=[sleep]).run('Go')",
+    "a sync tool": "await agent(model=calls('block'), tools=[block], cleanup_timeout=60).run('Go')",
+    "a late answer": "await agent(model=scripted(announced)).run('Go')",
+    "a silent host": "threading.Thread(target=announce_connection).start()\nawait agent(model=silent).run('Go')",
+    "a stream": "async for event in agent(model=calls('sleep'), tools=[sleep]).stream('Go'): pass",
+    "a stream with a sync tool": (
+        "async for event in agent(model=calls('block'), tools=[block], cleanup_timeout=60).stream('Go'): pass"
+    ),
+    "a session": "await session(agent(model=calls('sleep'), tools=[sleep])).run('Go')",
+    "run_sync": "agent(model=calls('sleep'), tools=[sleep]).run_sync('Go')",
+}
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kernel")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+            patch.setenv(name, str(folder / name.lower()))
+        kernel = Kernel(folder)
+        try:
+            assert kernel.run(SETUP).traceback == ""
+            yield kernel
+        finally:
+            kernel.close()
+
+
+@pytest.mark.parametrize("waiting", CELLS)
+def test_stop_ends_a_cell_that_waits_for(kernel, waiting):
+    cell = kernel.run(CELLS[waiting], stop_at="WAITING")
+
+    assert cell.error in ("CancelledError", "KeyboardInterrupt"), cell.traceback
+    assert cell.seconds < BOUND
+    assert kernel.run("released.set(); released.clear(); 6 * 7").printed == "42"
+
+
+def test_no_descriptor_is_set_after_a_run(kernel):
+    cell = kernel.run("await agent(model=scripted([Reply('Hi.', delay=0.05)])).run('Go')\nsignal.set_wakeup_fd(-1)")
+
+    assert cell.printed == "-1"
+
+
+def test_the_descriptor_of_others_is_not_replaced(kernel):
+    cell = kernel.run(
+        "own, other = socket.socketpair()\n"
+        "own.setblocking(False)\n"
+        "_ = signal.set_wakeup_fd(own.fileno(), warn_on_full_buffer=False)\n"
+        "turn = await agent(model=scripted([Reply('Hi.', delay=0.05)])).run('Go')\n"
+        "signal.set_wakeup_fd(-1) == own.fileno()"
+    )
+
+    assert cell.printed == "True"
+
+
+def test_a_session_goes_on_after_stop(kernel):
+    kernel.run("stopped = session(agent(model=calls('block'), tools=[block], cleanup_timeout=60))")
+    assert kernel.run("await stopped.run('Go')", stop_at="WAITING").error == "CancelledError"
+
+    cell = kernel.run("released.set()\nturn = await stopped.resume()\nreleased.clear()\nturn.text")
+
+    assert cell.error == "", cell.traceback
+    assert cell.printed.endswith("'Done.'")
