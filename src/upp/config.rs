@@ -26,7 +26,7 @@ use turntree_core::secret::Secret;
 use turntree_upp::ProviderConfig as CoreConfig;
 
 /// Names of all options in Python.
-const OPTIONS: [&str; 14] = [
+const OPTIONS: [&str; 15] = [
     "api_key",
     "base_url",
     "timeout",
@@ -40,6 +40,7 @@ const OPTIONS: [&str; 14] = [
     "max_concurrency",
     "proxy",
     "ca_certificates",
+    "strict_schemas",
     "transport",
 ];
 
@@ -124,6 +125,10 @@ fn set(config: &mut CoreConfig, held: &mut Callbacks, name: &str, value: &Bound<
         "headers" => set_headers(config, value)?,
         "total_timeout" | "totalTimeout" => config.total_timeout = Some(time(value, "total_timeout")?),
         "max_concurrency" | "maxConcurrency" => config.max_concurrency = Some(count(value)?),
+        "strict_schemas" | "strictSchemas" => {
+            let strict = value.extract();
+            config.strict_schemas = Some(strict.map_err(|_| wrong_type(value, "strict_schemas", "a bool"))?);
+        }
         "proxy" => config.proxy = Some(proxy(value)?),
         "transport" => {
             let replay = value.cast::<Replay>().map_err(|_| {

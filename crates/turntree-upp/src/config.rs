@@ -58,6 +58,9 @@ pub struct ProviderConfig {
     pub max_concurrency: Option<NonZeroUsize>,
     /// The proxy. Default: the one from the environment.
     pub proxy: Option<Proxy>,
+    /// Whether the vendor enforces the schema of structured output. Default: if the schema can be closed. `Some(true)`
+    /// refuses other schemas, `Some(false)` sends every schema unchanged.
+    pub strict_schemas: Option<bool>,
     /// Wraps or replaces the HTTP transport, for example with a cassette.
     pub transport: Option<Arc<dyn TransportLayer>>,
 }
@@ -117,6 +120,7 @@ impl ProviderConfig {
             total_timeout: self.total_timeout.or(base.total_timeout),
             max_concurrency: self.max_concurrency.or(base.max_concurrency),
             proxy: self.proxy.clone().or_else(|| base.proxy.clone()),
+            strict_schemas: self.strict_schemas.or(base.strict_schemas),
             transport: self.transport.clone().or_else(|| base.transport.clone()),
         };
         for (name, value) in &self.headers {
@@ -183,6 +187,7 @@ impl fmt::Debug for ProviderConfig {
             .field("total_timeout", &self.total_timeout)
             .field("max_concurrency", &self.max_concurrency)
             .field("proxy", &self.proxy)
+            .field("strict_schemas", &self.strict_schemas)
             .field("transport", &self.transport)
             .finish()
     }

@@ -9,6 +9,7 @@ use super::endpoint::Endpoint;
 use super::error::{ErrorCode, UppError};
 use super::provider::Capabilities;
 use super::request::{ModelRequest, ModelResponse};
+use super::structured_output::SchemaRules;
 use turntree_core::ids::IdSource;
 use turntree_core::message::StreamEvent;
 use turntree_core::time::Clock;
@@ -55,6 +56,11 @@ pub trait Dialect: Send + Sync + fmt::Debug + 'static {
     /// True if the vendor counts cached tokens in addition to the input tokens, not as part of them.
     fn counts_cache_apart(&self) -> bool {
         false
+    }
+
+    /// The schemas that the vendor enforces as structured output of this model; `None` if it enforces none, or any.
+    fn schema_rules(&self, _model_id: &str) -> Option<&'static SchemaRules> {
+        None
     }
 
     /// How streams are framed.

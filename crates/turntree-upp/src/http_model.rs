@@ -5,6 +5,7 @@
 //!
 //! Spec: UPP-1.2 §9, §12, §13
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use super::provider_tools;
 use super::request::{ModelRequest, ModelResponse};
 use super::response_reader::ResponseReader;
+use super::structured_output;
 use turntree_core::http::{
     BodyDecoder, Credentials, EnvironmentKey, Flow, HttpClient, HttpError, HttpRequest, KeyError,
     KeyStrategy as _, ResponseType, StatusError, TransportLayer,
@@ -113,16 +115,22 @@ impl HttpModel {
         }
     }
 
+    /// The request in the words of the vendor: its own tools as parameters, schemas in the form that it enforces.
+    fn settled<'a>(&self, request: &'a ModelRequest) -> Result<Cow<'a, ModelRequest>, UppError> {
+        let (dialect, provider) = (&self.dialect, self.dialect.provider());
+        let request = provider_tools::settle(request, provider, dialect.takes_native_tools())?;
+        let rules = dialect.schema_rules(&self.model_id);
+        structured_output::settle(request, provider, rules, self.config.strict_schemas)
+    }
+
     /// Builds the request, and collects the keys in it.
     async fn prepare(
         &self,
         request: &ModelRequest,
         streaming: bool,
     ) -> Result<(HttpRequest, Keys), UppError> {
-        let request =
-            provider_tools::settle(request, self.dialect.provider(), self.dialect.takes_native_tools())?;
         omissions::report(&request.messages, self.identity());
-        let body = self.dialect.encode(&self.model_id, &request, streaming)?;
+        let body = self.dialect.encode(&self.model_id, request, streaming)?;
         let expect = match (streaming, self.dialect.framing()) {
             (false, _) => ResponseType::Json,
             (true, Framing::ServerSentEvents) => ResponseType::EventStream,
@@ -170,6 +178,9 @@ impl HttpModel {
 
     /// Adds what the response does not contain: the requested model and the cost of the call.
     fn complete_response(&self, request: &ModelRequest, response: &mut ModelResponse) {
+        if let (Some(structure), Some(data)) = (&request.structure, response.data.take()) {
+            response.data = Some(structured_output::output(structure, data));
+        }
         if response.usage.cost.is_none() {
             let prices = self.prices.clone().unwrap_or_else(Prices::current);
             response.usage.cost = pricing::cost_of(
@@ -205,9 +216,10 @@ impl HttpModel {
     }
 
     async fn call(self, request: ModelRequest) -> Result<ModelResponse, UppError> {
-        let prepared = self.prepare(&request, false).await?;
+        let settled = self.settled(&request)?;
+        let prepared = self.prepare(&settled, false).await?;
         let decode = |body: &str| {
-            self.dialect.decode(body, &request, Sources { ids: &*self.ids, clock: &*self.clock })
+            self.dialect.decode(body, &settled, Sources { ids: &*self.ids, clock: &*self.clock })
         };
         let mut response = self.send(prepared, None, decode).await?;
         self.complete_response(&request, &mut response);
@@ -263,9 +275,11 @@ impl HttpModel {
         self,
         request: ModelRequest,
     ) -> Result<impl futures_util::Stream<Item = Result<ModelEvent, UppError>> + Send, UppError> {
-        let prepared = self.prepare(&request, true).await?;
+        let settled = self.settled(&request)?;
+        let prepared = self.prepare(&settled, true).await?;
         let (ids, clock) = (Arc::clone(&self.ids), Arc::clone(&self.clock));
-        let sink = ResponseSink(ResponseReader::new(&*self.dialect, &request, ids, clock));
+        let sink = ResponseSink(ResponseReader::new(&*self.dialect, &settled, ids, clock));
+        drop(settled);
         let model = self.clone();
         Ok(self.receive(prepared, sink).await?.map(move |mut item| {
             if let Ok(ModelEvent::Done(value)) = &mut item {

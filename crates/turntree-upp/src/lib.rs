@@ -9,6 +9,7 @@
 //! | [`http_model`] | runs a dialect over HTTP; [`response_reader`] decodes the streamed body |
 //! | [`providers`], [`registry`] | one file for each vendor; models by name |
 //! | [`provider_tools`] | tools that the vendor runs |
+//! | [`structured_output`] | schemas in the form that vendors enforce, and how the output is read |
 //! | [`provenance`], [`omissions`] | which model made a message, and what is therefore left out of a request |
 //! | [`pricing`] | the cost of a call |
 //! | [`embedding`], [`image`] | the other modalities, run by [`result_call`] and [`result_stream`] |
@@ -38,6 +39,7 @@ pub mod request;
 pub mod response_reader;
 pub mod result_call;
 pub mod result_stream;
+pub mod structured_output;
 pub mod telemetry;
 
 pub use config::ProviderConfig;

@@ -49,6 +49,9 @@ pub struct ModelRequest {
     pub tools: Arc<[ToolDefinition]>,
     /// The JSON Schema of the structured output, if requested.
     pub structure: Option<Arc<RawJson>>,
+    /// True if the vendor is to enforce `structure`, false if not; `None` is the default of the dialect. Set by
+    /// [`structured_output::settle`](crate::structured_output::settle).
+    pub strict: Option<bool>,
 }
 
 /// Why a model stopped.

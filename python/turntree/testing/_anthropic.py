@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from turntree.testing._dialect import Dialect, Exchange, Json, as_list, as_object, event, text_of
 from turntree.testing._replies import ErrorReply, Fault
+from turntree.testing._schemas import ANTHROPIC, schema_error
 
 if TYPE_CHECKING:
     from turntree.testing._request import Api, Request
@@ -49,7 +50,7 @@ class AnthropicMessages(Dialect):
         for name in ("model", "max_tokens", "messages"):
             if not body.get(name):
                 return ErrorReply(400, f"{name}: Field required")
-        return _check_tool_results(_messages(body))
+        return _check_tool_results(_messages(body)) or _check_format(body)
 
     def user_text(self, body: object) -> str:
         """Return the text of the last user message with a text."""
@@ -158,6 +159,18 @@ def _check_tool_results(messages: list[Json]) -> ErrorReply | None:
         open_calls = [block.get("id") for block in _blocks(message, "tool_use")]
     if open_calls:
         return _missing_results(len(merged) - 1, open_calls)
+    return None
+
+
+def _check_format(body: Json) -> ErrorReply | None:
+    """Return an error for a schema that the vendor cannot enforce."""
+    forms = {
+        "output_config.format": as_object(body.get("output_config")).get("format"),
+        "output_format": body.get("output_format"),
+    }
+    for name, form in forms.items():
+        if form is not None and (error := schema_error(as_object(form).get("schema"), ANTHROPIC)) is not None:
+            return ErrorReply(400, f"{name}.schema: {error}")
     return None
 
 

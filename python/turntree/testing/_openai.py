@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from turntree.testing._dialect import Dialect, Json
 from turntree.testing._replies import ErrorReply
+from turntree.testing._schemas import OPENAI, schema_error
 
 if TYPE_CHECKING:
     from turntree.testing._request import Request
@@ -52,3 +53,10 @@ def check_key(request: Request) -> ErrorReply | None:
     if scheme.lower() == "bearer" and token.strip():
         return None
     return ErrorReply(401, "You didn't provide an API key.", code=None)
+
+
+def check_format(form: Json, member: str) -> ErrorReply | None:
+    """Return an error for a format with `strict` and a schema that the vendor cannot enforce."""
+    if form.get("strict") is not True or (error := schema_error(form.get("schema"), OPENAI)) is None:
+        return None
+    return ErrorReply(400, f"Invalid schema for {member} '{form.get('name')}': {error}", code="invalid_json_schema")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from turntree.testing._dialect import CREATED, Exchange, Json, as_list, as_object, event, text_of
-from turntree.testing._openai import OpenAIDialect, check_key
+from turntree.testing._openai import OpenAIDialect, check_format, check_key
 from turntree.testing._replies import ErrorReply, Fault
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class OpenAIChat(OpenAIDialect):
         messages = [as_object(message) for message in as_list(body.get("messages"))]
         if not messages:
             return ErrorReply(400, "Missing required parameter: 'messages'.")
-        return _check_tool_messages(messages)
+        return _check_tool_messages(messages) or _check_format(body)
 
     def user_text(self, body: object) -> str:
         """Return the text of the last user message."""
@@ -153,6 +153,12 @@ def _check_tool_messages(messages: list[Json]) -> ErrorReply | None:
         "An assistant message with 'tool_calls' must be followed by tool messages responding to "
         "each 'tool_call_id'. The following tool_call_ids did not have response messages: " + ", ".join(open_calls),
     )
+
+
+def _check_format(body: Json) -> ErrorReply | None:
+    """Return an error for a schema that the vendor cannot enforce."""
+    form = as_object(as_object(body.get("response_format")).get("json_schema"))
+    return check_format(form, "response_format")
 
 
 def _head(exchange: Exchange, kind: str) -> Json:

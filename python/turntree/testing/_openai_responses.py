@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from turntree.testing._dialect import CREATED, Call, Exchange, Json, as_list, as_object, event, text_of
-from turntree.testing._openai import OpenAIDialect, check_key
+from turntree.testing._openai import OpenAIDialect, check_format, check_key
 from turntree.testing._replies import ErrorReply, Fault
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ class OpenAIResponses(OpenAIDialect):
             return ErrorReply(400, "Missing required parameter: 'model'.")
         if not body.get("input"):
             return ErrorReply(400, "Missing required parameter: 'input'.")
+        if (
+            format_error := check_format(as_object(as_object(body.get("text")).get("format")), "text.format")
+        ) is not None:
+            return format_error
         # The vendor stores the calls of an earlier response; this server does not.
         return None if body.get("previous_response_id") else _check_calls(_items(body))
 

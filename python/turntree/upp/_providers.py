@@ -59,6 +59,8 @@ class ConnectionOptions(TypedDict, total=False):
         proxy: URL of a proxy, or ``direct`` for none. Default: environment variables, such as ``HTTPS_PROXY``.
         ca_certificates: Certificate authorities in addition to those of the system: PEM as bytes, or the path of a
             file. On Linux, ``SSL_CERT_FILE`` replaces the certificates of the system for all requests.
+        strict_schemas: Whether the vendor enforces the schema of structured output. Default: if the schema can be
+            enforced. True: other schemas raise INVALID_REQUEST. False: schemas are sent unchanged.
         transport: A recording that replaces the network; see `replay`.
     """
 
@@ -74,6 +76,7 @@ class ConnectionOptions(TypedDict, total=False):
     max_concurrency: int | None
     proxy: str | None
     ca_certificates: bytes | str | PathLike[str] | None
+    strict_schemas: bool | None
     transport: Replay | None
 
 

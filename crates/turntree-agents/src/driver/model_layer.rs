@@ -43,6 +43,7 @@ impl ModelMiddlewareLayer {
             params: Arc::clone(&setup.params),
             tools: Arc::clone(&setup.tools),
             structure: setup.structure.clone(),
+            strict: None,
         };
         let called = CalledModel {
             modality: Modality::Llm,

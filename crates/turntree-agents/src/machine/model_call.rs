@@ -35,6 +35,7 @@ impl Machine {
             params: Arc::clone(&setup.params),
             tools: if declares_tools { Arc::clone(&setup.tools) } else { Arc::default() },
             structure,
+            strict: None,
         }
     }
 

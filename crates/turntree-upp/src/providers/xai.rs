@@ -47,6 +47,7 @@ pub fn xai_messages(config: &ProviderConfig) -> MessagesDialect {
         documents: false,
         cache_control: false,
         native_tools: false,
+        enforces_schemas: false,
         fills_empty_answers: true,
     });
     match &config.api_version {

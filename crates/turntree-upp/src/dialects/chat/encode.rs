@@ -39,7 +39,8 @@ pub(super) fn body(
     let provider = &*options.endpoint.provider;
     check(options, &request.messages)?;
     let schema = request.structure.as_deref();
-    let schema = schema.map(|structure| StructureSchema::new(provider, structure)).transpose()?;
+    let schema =
+        schema.map(|structure| StructureSchema::new(provider, structure, request.strict)).transpose()?;
     let system = system(options, request, schema.as_ref())?;
 
     let mut body = BodyWriter::new(provider, &request.params);
@@ -448,14 +449,14 @@ struct Format(StructureSchema);
 
 impl Serialize for Format {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(StructureSchema { description, schema }) = self;
+        let Self(StructureSchema { description, schema, strict }) = self;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", STRUCTURE_NAME)?;
         if let Some(description) = description {
             map.serialize_entry("description", description)?;
         }
         map.serialize_entry("schema", schema)?;
-        map.serialize_entry("strict", &true)?;
+        map.serialize_entry("strict", strict)?;
         map.end()
     }
 }

@@ -29,6 +29,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
+use crate::structured_output::SchemaRules;
 use turntree_core::ids::{IdSource, RandomIds};
 
 pub use options::{CallIds, ChatOptions, Documents, Member, Replay, StructureForm};
@@ -68,6 +69,10 @@ impl Dialect for ChatDialect {
 
     fn takes_native_tools(&self) -> bool {
         self.options.native_tools
+    }
+
+    fn schema_rules(&self, _model_id: &str) -> Option<&'static SchemaRules> {
+        (self.options.structure == StructureForm::JsonSchema).then_some(self.options.schema_rules)
     }
 
     fn end_marker(&self) -> Option<&'static str> {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::endpoint::Endpoint;
 use crate::provider::Capabilities;
+use crate::structured_output::SchemaRules;
 
 /// The differences of one host.
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub struct ChatOptions {
     pub images_in_answers: bool,
     /// How structured output is requested.
     pub structure: StructureForm,
+    /// The schemas that the host enforces.
+    pub schema_rules: &'static SchemaRules,
     /// Which call ids the host accepts.
     pub call_ids: CallIds,
     /// The assistant message to insert between tool results and a user message, for hosts that require one.
@@ -135,6 +138,7 @@ impl ChatOptions {
             native_tools: false,
             images_in_answers: false,
             structure: StructureForm::JsonSchema,
+            schema_rules: &SchemaRules::OPENAI,
             call_ids: CallIds::Any,
             after_results: None,
             reports_cost: false,

@@ -130,25 +130,32 @@ impl<'t, I: Iterator<Item = &'t str> + Clone> Serialize for Concatenated<'_, I> 
 pub struct StructureSchema {
     /// The schema's description.
     pub description: Option<RawJson>,
-    /// The schema, with `additionalProperties: false` unless it is set. The rest is unchanged.
+    /// The schema. `additionalProperties` is false unless it is set or the schema is not enforced.
     pub schema: RawObject,
+    /// True if the vendor is to enforce the schema.
+    pub strict: bool,
 }
 
 impl StructureSchema {
-    /// Reads a schema.
+    /// Reads a schema. `strict` is that of the request.
     ///
     /// # Errors
     /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) if it is not an object.
-    pub fn new(provider: &str, structure: &RawJson) -> Result<Self, UppError> {
+    pub fn new(provider: &str, structure: &RawJson, strict: Option<bool>) -> Result<Self, UppError> {
+        let strict = strict.unwrap_or(true);
         let mut schema = RawObject::from_raw(structure).ok_or_else(|| {
             UppError::invalid_request(
                 provider,
                 "structure: a JSON Schema is an object with \"type\": \"object\"",
             )
         })?;
-        if schema.get("additionalProperties").is_none() {
+        if strict && schema.get("additionalProperties").is_none() {
             schema.insert("additionalProperties", RawJson::from_value(&false).unwrap_or_default());
         }
-        Ok(Self { description: schema.get("description").filter(|text| text.is_string()).cloned(), schema })
+        Ok(Self {
+            description: schema.get("description").filter(|text| text.is_string()).cloned(),
+            schema,
+            strict,
+        })
     }
 }

@@ -192,7 +192,7 @@ impl Assembly {
         if self.data.is_none() && context.structure != Structure::None {
             // A text may happen to be a JSON number or string. If the vendor does not enforce the schema, only an
             // object counts.
-            let is_promised = context.structure == Structure::Native;
+            let is_promised = matches!(context.structure, Structure::Native | Structure::Beta);
             let mut values = self.texts.iter().filter_map(ContentBlock::as_text).filter_map(data_of);
             self.data = values.find(|value| is_promised || value.is_object());
         }

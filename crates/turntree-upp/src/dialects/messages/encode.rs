@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::metadata::{StoredMetadata, StoredOrderEntry};
-use super::{JSON_RESPONSE, MessagesDialect, MessagesOptions};
+use super::{JSON_RESPONSE, MessagesDialect, MessagesOptions, Structure};
 use crate::dialects::common::{
     BlockLocation, BodyWriter, MediaBytes, ResultText, StructureSchema, system_text, tool_metadata_value,
 };
@@ -329,11 +329,12 @@ fn write_tools(
     let mut tools: Vec<Tool<'_>> = request.tools.iter().map(|tool| own_tool(&wire.options, tool)).collect();
     let native = native_tools(provider, &request.params)?;
     let has_tools = !tools.is_empty() || !native.is_empty();
+    let form = wire.structure(request);
     let is_answered_by_tool = match request.structure.as_deref() {
-        Some(structure) if wire.structures_natively() => {
-            let structure = StructureSchema::new(provider, structure)?;
+        Some(structure) if form != Structure::Tool => {
+            let structure = StructureSchema::new(provider, structure, request.strict)?;
             let format = OutputFormat { kind: "json_schema", schema: &structure.schema };
-            body.member("output_format", &format)?;
+            write_format(body, &request.params, form, &format)?;
             false
         }
         Some(structure) => {
@@ -351,6 +352,21 @@ fn write_tools(
         body.member("tools", &Tools { tools, native })?;
     }
     Ok(())
+}
+
+/// Writes the schema that the vendor enforces, and preserves the caller's other members of `output_config`.
+fn write_format(
+    body: &mut BodyWriter<'_>,
+    params: &RawObject,
+    form: Structure,
+    format: &OutputFormat<'_>,
+) -> Result<(), UppError> {
+    if form == Structure::Beta {
+        return body.member("output_format", format);
+    }
+    let mut config = params.get("output_config").and_then(RawObject::from_raw).unwrap_or_default();
+    config.insert("format", RawJson::from_value(format).unwrap_or_default());
+    body.member("output_config", &config)
 }
 
 fn own_tool<'a>(options: &MessagesOptions, tool: &'a ToolDefinition) -> Tool<'a> {

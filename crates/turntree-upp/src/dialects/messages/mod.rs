@@ -5,6 +5,7 @@
 //! | `encode` | writes requests |
 //! | `decode` | reads whole responses |
 //! | `stream` | reads streamed responses |
+//! | `models` | what the models support, by name |
 //! | `assembly` | combines blocks into a message, for both readers |
 //! | `metadata` | signatures, redacted thinking, provider blocks and citations, stored to be sent back |
 //!
@@ -14,6 +15,7 @@ mod assembly;
 mod decode;
 mod encode;
 mod metadata;
+mod models;
 mod stream;
 
 use super::common::VendorError;
@@ -22,6 +24,7 @@ use crate::endpoint::{Endpoint, KeyHeader};
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
+use crate::structured_output::SchemaRules;
 
 /// The default version of the API.
 pub const API_VERSION: &str = "2023-06-01";
@@ -53,6 +56,8 @@ pub struct MessagesOptions {
     pub cache_control: bool,
     /// True if provider tools are supported.
     pub native_tools: bool,
+    /// True if the newer models enforce schemas.
+    pub enforces_schemas: bool,
     /// True if an assistant message without content is sent with an empty text; otherwise it is omitted.
     pub fills_empty_answers: bool,
 }
@@ -66,6 +71,7 @@ impl MessagesOptions {
         documents: true,
         cache_control: true,
         native_tools: true,
+        enforces_schemas: true,
         fills_empty_answers: false,
     };
 }
@@ -117,19 +123,20 @@ impl MessagesDialect {
         self
     }
 
-    /// True if the vendor enforces schemas.
-    fn structures_natively(&self) -> bool {
-        self.betas.iter().any(|beta| beta == STRUCTURED_OUTPUTS_BETA)
+    /// How structured output is requested.
+    fn structure(&self, request: &ModelRequest) -> Structure {
+        let has_beta = || self.betas.iter().any(|beta| beta == STRUCTURED_OUTPUTS_BETA);
+        match (&request.structure, request.strict) {
+            (None, _) => Structure::None,
+            (Some(_), Some(true)) if self.options.enforces_schemas && !has_beta() => Structure::Native,
+            (Some(_), Some(true) | None) if has_beta() => Structure::Beta,
+            (Some(_), _) => Structure::Tool,
+        }
     }
 
     /// The properties of a request that the decoder needs.
     fn context(&self, request: &ModelRequest) -> DecodeContext {
-        let structure = match (&request.structure, self.structures_natively()) {
-            (None, _) => Structure::None,
-            (Some(_), true) => Structure::Native,
-            (Some(_), false) => Structure::Tool,
-        };
-        DecodeContext { provider: self.options.provider, structure }
+        DecodeContext { provider: self.options.provider, structure: self.structure(request) }
     }
 }
 
@@ -145,8 +152,10 @@ struct DecodeContext {
 enum Structure {
     /// None was requested.
     None,
-    /// In the text.
+    /// In the text: the model enforces schemas.
     Native,
+    /// In the text: a beta enforces schemas.
+    Beta,
     /// In a call of [`JSON_RESPONSE`], or in the text if the model was not forced to call it.
     Tool,
 }
@@ -177,6 +186,12 @@ impl Dialect for MessagesDialect {
 
     fn takes_native_tools(&self) -> bool {
         self.options.native_tools
+    }
+
+    fn schema_rules(&self, model_id: &str) -> Option<&'static SchemaRules> {
+        let has_beta = self.betas.iter().any(|beta| beta == STRUCTURED_OUTPUTS_BETA);
+        let is_native = self.options.enforces_schemas && models::enforces_schemas(model_id);
+        (has_beta || is_native).then_some(&SchemaRules::ANTHROPIC)
     }
 
     fn counts_cache_apart(&self) -> bool {

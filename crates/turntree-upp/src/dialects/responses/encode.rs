@@ -533,13 +533,13 @@ fn write_format(
     request: &ModelRequest,
     structure: &RawJson,
 ) -> Result<(), UppError> {
-    let structure = StructureSchema::new(&options.endpoint.provider, structure)?;
+    let structure = StructureSchema::new(&options.endpoint.provider, structure, request.strict)?;
     let format = Format {
         kind: "json_schema",
         name: "json_response",
         description: structure.description.as_ref(),
         schema: &structure.schema,
-        strict: true,
+        strict: structure.strict,
     };
     let format = RawJson::from_value(&format).map_err(|error| {
         UppError::invalid_request(options.endpoint.provider.as_ref(), format!("structure: {error}"))

@@ -29,6 +29,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
+use crate::structured_output::SchemaRules;
 
 use self::context::DecodeContext;
 
@@ -71,6 +72,10 @@ impl Dialect for ResponsesDialect {
 
     fn takes_native_tools(&self) -> bool {
         self.options.native_tools
+    }
+
+    fn schema_rules(&self, _model_id: &str) -> Option<&'static SchemaRules> {
+        Some(&SchemaRules::OPENAI)
     }
 
     fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {

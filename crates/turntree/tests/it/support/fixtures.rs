@@ -52,6 +52,7 @@ pub(crate) fn request_of(case: &Value) -> ModelRequest {
         params: case.get("params").map(|params| raw(params).to().unwrap()).map(Arc::new).unwrap_or_default(),
         tools: tools.map(|tools: Vec<_>| tools.into()).unwrap_or_default(),
         structure: case.get("structure").map(|structure| Arc::new(raw(structure))),
+        strict: None,
     }
 }
 

@@ -20,4 +20,5 @@ mod responses;
 mod result_middleware;
 mod rounds;
 mod scripted;
+mod strict_schemas;
 mod vendors;
