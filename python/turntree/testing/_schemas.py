@@ -75,9 +75,9 @@ def _parts(root: Json) -> Iterator[tuple[tuple[str, ...], object]]:
 
 
 def _part_error(part: object, rules: SchemaRules) -> str | None:
-    if not isinstance(part, dict):
-        return "schema must have a 'type' key"
     schema = as_object(part)
+    if not schema:
+        return "schema must have a 'type' key"
     if "$ref" in schema and len(schema) > 1:
         others = sorted(set(schema) - {"$ref"})
         return f"$ref cannot have keywords {others}"
@@ -92,8 +92,8 @@ def _part_error(part: object, rules: SchemaRules) -> str | None:
             return "for 'array' type, 'minItems' values other than 0 or 1 are not supported"
     if not {"type", "$ref", "anyOf", "const", "enum"} & set(schema):
         return "schema must have a 'type' key"
-    types: Any = schema.get("type")
-    types = types if isinstance(types, list) else [types]
+    kind: Any = schema.get("type")
+    types: list[Any] = as_list(kind) if isinstance(kind, list) else [kind]
     if "object" in types:
         return _object_error(schema, rules)
     if "array" in types and "items" not in schema:

@@ -41,17 +41,17 @@ class LlmOptions(TypedDict, total=False):
 
 
 @overload
-def llm(*, model: _core.ModelReference, structure: type[DataT], **options: Unpack[LlmOptions]) -> LLM[DataT]: ...
+def llm(*, model: _core.ModelReference | str, structure: type[DataT], **options: Unpack[LlmOptions]) -> LLM[DataT]: ...
 
 
 @overload
-def llm(*, model: _core.ModelReference, structure: Any = None, **options: Unpack[LlmOptions]) -> LLM[Any]: ...
+def llm(*, model: _core.ModelReference | str, structure: Any = None, **options: Unpack[LlmOptions]) -> LLM[Any]: ...
 
 
 @explain_arguments(AGENT)
 def llm(
     *,
-    model: _core.ModelReference,
+    model: _core.ModelReference | str,
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     system: str | Sequence[Mapping[str, Any]] | None = None,
@@ -65,7 +65,8 @@ def llm(
     """Bind a language model to its tools, parameters, system prompt and middleware.
 
     Args:
-        model: A model from a provider's factory, such as ``anthropic("claude-sonnet-4-5")``.
+        model: A model from a provider's factory, such as ``anthropic("claude-sonnet-4-5")``, or its name, such as
+            ``"openai:gpt-5"``.
         params: Parameters of the model, sent unchanged.
         config: The provider's connection settings; they override those of the model's factory.
         system: The system prompt: a text or a list of blocks.
@@ -116,7 +117,7 @@ class LLM(Generic[DataT]):
     def __init__(
         self,
         *,
-        model: _core.ModelReference,
+        model: _core.ModelReference | str,
         params: Mapping[str, Any] | None = None,
         config: _core.ProviderConfig | Mapping[str, Any] | None = None,
         system: str | Sequence[Mapping[str, Any]] | None = None,
@@ -127,13 +128,13 @@ class LLM(Generic[DataT]):
         middleware: Iterable[object] = (),
         cleanup_timeout: float | None = None,
     ) -> None:
-        self._model = check_model(model)
+        self._model = _model_of(model)
         strategy = tool_strategy_of(tool_strategy)
         schema, answer = structure_of(structure)
         self._params = params
         self._system = system
         self._native = _core.LlmCore(
-            model=model,
+            model=self._model,
             params=params,
             config=config,
             max_iterations=strategy.max_iterations,
@@ -255,6 +256,14 @@ class LLM(Generic[DataT]):
 
     def __repr__(self) -> str:
         return f"LLM(model={self._model!r})"
+
+
+def _model_of(model: object) -> _core.ModelReference:
+    if isinstance(model, str) and ":" in model:
+        from turntree.upp._registry import model as named
+
+        return named(model)
+    return check_model(model)
 
 
 class ForwardingLLM(LLM[Any]):

@@ -577,3 +577,13 @@ def test_many_concurrent_calls(run):
         return await asyncio.gather(*(made.generate(f"{number}") for number in range(50)))
 
     assert [turn.response.text for turn in run(main())] == [f"{number}" for number in range(50)]
+
+
+def test_a_model_can_be_given_by_its_name(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+
+    model = llm(model="openai:gpt-5")
+
+    assert (model.model.provider, model.model.model_id) == ("openai", "gpt-5")
+    with pytest.raises(ValueError, match="unknown provider 'nobody'"):
+        llm(model="nobody:gpt-5")
