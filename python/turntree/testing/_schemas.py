@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from turntree.testing._dialect import Json, as_list, as_object
 
@@ -93,7 +93,7 @@ def _part_error(part: object, rules: SchemaRules) -> str | None:
     if not {"type", "$ref", "anyOf", "const", "enum"} & set(schema):
         return "schema must have a 'type' key"
     kind: Any = schema.get("type")
-    types: list[Any] = as_list(kind) if isinstance(kind, list) else [kind]
+    types: list[Any] = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
     if "object" in types:
         return _object_error(schema, rules)
     if "array" in types and "items" not in schema:
