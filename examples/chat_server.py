@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from turntree import Session, agent
 from turntree.store import memory
-from turntree.thread_protocol import ui_response
+from turntree.thread_protocol import ui_input, ui_response
 from turntree.upp import ModelRequest, scripted
 
 CHATS = memory()  # or "sqlite:///chats.db"
@@ -32,12 +32,11 @@ app = FastAPI()
 
 
 @app.post("/api/chat")
-async def chat(request: Request) -> StreamingResponse:
+async def answer(request: Request) -> StreamingResponse:
     """Answer the last message of the body. The session knows the earlier ones."""
-    body = await request.json()
-    question = "".join(part["text"] for part in body["messages"][-1]["parts"] if part["type"] == "text")
-    session = await Session.open(CHATS, body["id"], helper)
-    ui = ui_response(session.stream(question))
+    chat = ui_input(await request.json())
+    session = await Session.open(CHATS, chat.id, helper)
+    ui = ui_response(chat.stream(session), reply_to=chat)
     return StreamingResponse(ui, headers=ui.headers)
 
 

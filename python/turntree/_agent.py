@@ -6,7 +6,7 @@ Spec: UAP-1.0 §4 and §12.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast, overload
 
 from turntree import _core
 from turntree._agent_hooks import native_hooks, strategy_of
@@ -15,7 +15,7 @@ from turntree._argument_errors import AGENT, explain_arguments
 from turntree._generics import DataT, DepsT
 from turntree._options import check_model, cleanup_seconds, retry_count
 from turntree._output_validators import check_of, validators_of
-from turntree._run_options import native_options
+from turntree._run_options import approver, native_options
 from turntree._strategies import (
     LoopStrategy,
     PlanStrategy,
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from turntree._agent_hooks import AgentStrategy
-    from turntree._run_options import RunOptions
+    from turntree._agent_options import AgentOptions, CommonOptions
+    from turntree._run_options import OnApproval, RunOptions
     from turntree._strategies import CustomStrategy, ExecutionStrategy
     from turntree._types import History, Input, Middleware
     from turntree.upp._tool_use import ToolUseStrategy
@@ -52,35 +53,6 @@ if TYPE_CHECKING:
 
 # The limit of the Rust core: nested sub-agents are polled on one stack.
 _MAX_DEPTH = 16
-
-
-class CommonOptions(TypedDict, total=False):
-    """The keyword options of `agent`, without those that its type depends on."""
-
-    model: _core.ModelReference | str | None
-    params: Mapping[str, Any] | None
-    config: _core.ProviderConfig | Mapping[str, Any] | None
-    execution: CustomStrategy | ExecutionStrategy | None
-    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent[Any, Any] | Toolset]
-    system: str | Sequence[Mapping[str, Any]] | Callable[[_core.RunContext[Any]], Any] | None
-    structure_repair: bool
-    output_validators: Iterable[Callable[..., Any]]
-    output_retries: int | None
-    middleware: Iterable[Middleware]
-    hooks: AgentStrategy | Mapping[str, Callable[..., Any]] | None
-    strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None
-    tool_strategy: ToolUseStrategy | Mapping[str, Any] | None
-    id: str | None
-    name: str | None
-    max_sub_agent_depth: int | None
-    cleanup_timeout: float | None
-
-
-class AgentOptions(CommonOptions, total=False):
-    """The keyword options of `agent`."""
-
-    structure: Any
-    deps_type: Any
 
 
 @overload
@@ -119,6 +91,7 @@ def agent(
     deps_type: Any = None,
     middleware: Iterable[Middleware] = (),
     hooks: AgentStrategy | Mapping[str, Callable[..., Any]] | None = None,
+    on_approval: OnApproval | None = None,
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None = None,
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     id: str | None = None,
@@ -156,6 +129,9 @@ def agent(
         middleware: Middleware for each run, outermost first: from `turntree.middleware`, or your own objects with some
             of ``before``, ``after``, ``on_error``, ``on_event`` and ``on_model_request``.
         hooks: Functions that are called while the agent runs; see `AgentStrategy`.
+        on_approval: A function, sync or async, that decides about a call whose approval says ``"ask"``, before the run
+            stops. It takes the `ToolCall` and returns True, False, ``"ask"`` (a person decides), or a dict of new
+            arguments. A session and a run can have their own. What it leaves open in a sub-agent goes to the caller.
         strategy: An alias of `hooks`, the name in the specification. Pass only one of the two.
         tool_strategy: Hooks of tool use, and the maximum number of tool rounds if `execution` is not given.
         id: A UUIDv4. Default: a new one.
@@ -188,6 +164,7 @@ def agent(
         deps_type=deps_type,
         middleware=middleware,
         hooks=hooks,
+        on_approval=on_approval,
         strategy=strategy,
         tool_strategy=tool_strategy,
         id=id,
@@ -269,6 +246,7 @@ class Agent(Generic[DepsT, DataT]):
                 **native_hooks(hooks, tool_strategy),
                 "system_prompt": system if callable(system) else None,
                 "validate_output": check_of(validators),
+                "on_approval": approver("agent", options.get("on_approval")),
             },
             id=options.get("id"),
             name=options.get("name"),
@@ -384,6 +362,7 @@ class Agent(Generic[DepsT, DataT]):
                 - ``metadata``: a dict that the ``metadata`` of hooks, tools and toolsets starts with.
                 - ``timeout``: the maximum duration in seconds.
                 - ``limits``: `Limits` of the run with everything that it starts.
+                - ``on_approval``: as in `agent`, for this run, instead of the agent's.
 
         Returns:
             The turn: all new messages, starting with the input.

@@ -10,9 +10,14 @@ from turntree._argument_errors import RUN, unknown_argument
 from turntree._options import check_model
 
 if TYPE_CHECKING:
-    from typing import Generic, TypedDict
+    from collections.abc import Awaitable, Callable
+    from typing import Generic, Literal, TypeAlias, TypedDict
 
     from turntree._generics import DepsT
+
+    _Decision: TypeAlias = bool | Literal["ask"] | dict[str, Any]
+    # Decides about a call whose approval says "ask".
+    OnApproval: TypeAlias = Callable[[_core.ToolCall], _Decision | Awaitable[_Decision]]
 
     class RunOptions(TypedDict, Generic[DepsT], total=False):
         """The keyword options of each way to run an agent. None stands for the default.
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
             metadata: Values that ``metadata`` of hooks, tools and toolsets starts with (JSON).
             timeout: The maximum duration of the run in seconds. It then raises `UPPError` TIMEOUT, with ``partial``.
             limits: The most that the run may use, with everything that it starts.
+            on_approval: A function that decides about calls whose approval says "ask", instead of that of the session
+                or the agent.
         """
 
         deps: DepsT | None
@@ -35,9 +42,10 @@ if TYPE_CHECKING:
         metadata: Mapping[str, Any] | None
         timeout: float | None
         limits: Limits | None
+        on_approval: OnApproval | None
 
 
-_NAMES = frozenset({"deps", "params", "model", "metadata", "timeout", "limits"})
+_NAMES = frozenset({"deps", "params", "model", "metadata", "timeout", "limits", "on_approval"})
 # Thirty days: a longer timeout is a typing error.
 _MAX_TIMEOUT = 2_592_000
 
@@ -170,7 +178,21 @@ def native_options(function: str, options: Mapping[str, Any]) -> dict[str, Any] 
         native["timeout"] = _seconds_of(native["timeout"])
     if "limits" in native:
         native["limits"] = _meter_of(native["limits"])
+    if "on_approval" in native:
+        approver(function, native["on_approval"])
     return native or None
+
+
+def approver(owner: str, function: OnApproval | None) -> OnApproval | None:
+    """Return the function that decides about calls.
+
+    Raises:
+        TypeError: It is not a function.
+    """
+    if function is None or callable(function):
+        return function
+    message = f"on_approval of {owner} must be a function that takes the call, not {type(function).__name__}"
+    raise TypeError(message)
 
 
 def _dict_of(name: str, value: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from turntree._agent import Agent
 from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import SESSION, explain_arguments
 from turntree._generics import DataT, DepsT
-from turntree._run_options import native_options
+from turntree._run_options import approver, native_options
 from turntree._session_id import check_id
 from turntree._session_state import SessionState
 from turntree._session_store import call_store, save_interval_of, store_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from turntree._run_options import RunOptions
+    from turntree._run_options import OnApproval, RunOptions
     from turntree._session_store import SaveInterval
     from turntree._types import Input
     from turntree.store import PersistenceAdapter
@@ -58,6 +58,7 @@ def session(
     persistence: PersistenceAdapter | str | None = None,
     save_interval: SaveInterval | None = None,
     metadata: Mapping[str, Any] | None = None,
+    on_approval: OnApproval | None = None,
 ) -> Session[DepsT, DataT]:
     """Create a session.
 
@@ -74,6 +75,7 @@ def session(
             saved before they are executed, and an approved call is saved after it. Default: "tool" for stores that save
             only what is new, "turn" for objects with ``save``, ``load`` and ``delete``, which save the whole session.
         metadata: Application data (JSON); ``session.metadata`` is a mutable dict.
+        on_approval: As in `agent`, for the runs of this session, instead of the agent's. It is not saved.
 
     Raises:
         ValidationError: `id` is empty, too long or not printable, or `metadata` has the reserved key "turntree".
@@ -91,7 +93,7 @@ def session(
     interval = checkpoint_interval if checkpoints else "off"
     store, saves = store_of(persistence), save_interval_of(persistence, save_interval)
     native = _core.SessionCore(agent._native, dict(metadata or {}), store, saves, id, interval)
-    return Session(native, agent, store)
+    return Session(native, agent, store, on_approval)
 
 
 class Session(SessionState, Generic[DepsT, DataT]):
@@ -106,12 +108,19 @@ class Session(SessionState, Generic[DepsT, DataT]):
     Spec: UAP-1.0 §6.1.
     """
 
-    __slots__ = ("__weakref__", "_agent", "_persistence")
+    __slots__ = ("__weakref__", "_agent", "_on_approval", "_persistence")
 
-    def __init__(self, native: _core.SessionCore, agent: Agent[DepsT, DataT], persistence: PersistenceAdapter) -> None:
+    def __init__(
+        self,
+        native: _core.SessionCore,
+        agent: Agent[DepsT, DataT],
+        persistence: PersistenceAdapter,
+        on_approval: OnApproval | None = None,
+    ) -> None:
         super().__init__(native)
         self._agent = agent
         self._persistence = persistence
+        self._on_approval = approver("the session", on_approval)
 
     @property
     def agent(self) -> Agent[DepsT, DataT]:
@@ -147,7 +156,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
 
         Spec: UAP-1.0 §6.1.
         """
-        native = native_options("Session.run", options) if options else None
+        native = self._options_of("Session.run", options)
         try:
             return await self._enter(lambda ticket, inside: self._native.run(input, ticket, inside, native))
         except ApprovalRequired as required:
@@ -167,7 +176,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             SessionError: As `run`; or a run of this session is active on this thread's event loop, which the call would
                 block.
         """
-        native = native_options("Session.run_sync", options) if options else None
+        native = self._options_of("Session.run_sync", options)
         try:
             return self._enter(lambda ticket, inside: self._native.run_sync(input, ticket, inside, native))
         except ApprovalRequired as required:
@@ -191,7 +200,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         Raises:
             SessionError: As `run`.
         """
-        of_run = native_options("Session.stream", options) if options else None
+        of_run = self._options_of("Session.stream", options)
         native = self._enter(
             lambda ticket, inside: self._native.stream(
                 input, ticket, inside, on_loop=True, sub_agent_events=sub_agent_events, options=of_run
@@ -212,7 +221,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         Raises:
             SessionError: As `run_sync`.
         """
-        of_run = native_options("Session.stream_sync", options) if options else None
+        of_run = self._options_of("Session.stream_sync", options)
         native = self._enter(
             lambda ticket, inside: self._native.stream(
                 input, ticket, inside, on_loop=False, sub_agent_events=sub_agent_events, options=of_run
@@ -236,7 +245,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             ApprovalRequired: As `run`; or calls are `in_doubt`. `resolve` them first. Nothing runs then.
             UPPError: As `run`.
         """
-        native = native_options("Session.resume", options) if options else None
+        native = self._options_of("Session.resume", options)
         try:
             return await self._enter(lambda ticket, inside: self._native.resume(ticket, inside, native))
         except ApprovalRequired as required:
@@ -245,7 +254,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
 
     def resume_sync(self, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]:
         """Like `resume`, but blocks until the turn is complete."""
-        native = native_options("Session.resume_sync", options) if options else None
+        native = self._options_of("Session.resume_sync", options)
         try:
             return self._enter(lambda ticket, inside: self._native.resume_sync(ticket, inside, native))
         except ApprovalRequired as required:
@@ -258,7 +267,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         Raises:
             SessionError: As `resume`; raised when the stream is read.
         """
-        of_run = native_options("Session.resume_stream", options) if options else None
+        of_run = self._options_of("Session.resume_stream", options)
         native = self._enter(
             lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=True, options=of_run)
         )
@@ -266,7 +275,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
 
     def resume_stream_sync(self, **options: Unpack[RunOptions[DepsT]]) -> SyncAgentStream[DataT]:
         """Like `resume_stream`, but without an event loop, as `stream_sync` does."""
-        of_run = native_options("Session.resume_stream_sync", options) if options else None
+        of_run = self._options_of("Session.resume_stream_sync", options)
         native = self._enter(
             lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=False, options=of_run)
         )
@@ -367,6 +376,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         *,
         persistence: PersistenceAdapter | str | None = None,
         save_interval: SaveInterval | None = None,
+        on_approval: OnApproval | None = None,
         strict: bool = False,
     ) -> Self:
         """Create a session from its JSON; its state equals that of the serialized session.
@@ -378,6 +388,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             agent: The agent that executes the runs.
             persistence: As in `session`.
             save_interval: As in `session`.
+            on_approval: As in `session`.
             strict: Whether all ids must be UUIDv4.
 
         Raises:
@@ -393,7 +404,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         except (TypeError, ValueError) as error:
             # Values without a JSON form, such as NaN or an object.
             raise ValidationError(str(error)) from error
-        return cls(native, agent, store)
+        return cls(native, agent, store, on_approval)
 
     @classmethod
     async def open(
@@ -404,6 +415,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         *,
         metadata: Mapping[str, Any] | None = None,
         save_interval: SaveInterval | None = None,
+        on_approval: OnApproval | None = None,
         checkpoints: bool = True,
         checkpoint_interval: Literal["step", "turn"] = "step",
     ) -> Session[DepsT, DataT]:
@@ -417,6 +429,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             agent: The agent that executes the runs.
             metadata: As in `session`; for a new session only.
             save_interval: As in `session`.
+            on_approval: As in `session`.
             checkpoints: As in `session`; for a new session only.
             checkpoint_interval: As in `session`; for a new session only.
 
@@ -428,6 +441,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         _check_agent(agent)
         found = await cls._find(store, id, agent, save_interval)
         if found is not None:
+            found._on_approval = approver("the session", on_approval)
             return found
         return session(
             agent,
@@ -437,6 +451,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             persistence=store,
             save_interval=save_interval,
             metadata=metadata,
+            on_approval=on_approval,
         )
 
     @classmethod
@@ -447,6 +462,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         agent: Agent[DepsT, DataT],
         *,
         save_interval: SaveInterval | None = None,
+        on_approval: OnApproval | None = None,
     ) -> Self:
         """Load a session from a store; it is saved to the same store after every run.
 
@@ -455,6 +471,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             id: The session's id.
             agent: The agent that executes the runs.
             save_interval: As in `session`.
+            on_approval: As in `session`.
 
         Raises:
             SessionError: The store has no session with this id.
@@ -467,6 +484,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         if found is None:
             message = f'no session is saved under the id "{id}"'
             raise SessionError(message)
+        found._on_approval = approver("the session", on_approval)
         return found
 
     @classmethod
@@ -516,6 +534,13 @@ class Session(SessionState, Generic[DepsT, DataT]):
 
     def _repr_html_(self) -> str:
         return self._tree._repr_html_()
+
+    def _options_of(self, function: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the options of a run for the native core, with those of the session."""
+        native = native_options(function, options) if options else None
+        if self._on_approval is None:
+            return native
+        return {"on_approval": self._on_approval, **(native or {})}
 
     def _inside(self) -> bool:
         return any(session is self and self._native.is_running(ticket) for session, ticket in _running.get())

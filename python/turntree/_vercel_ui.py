@@ -17,11 +17,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from turntree import _core
+from turntree.exceptions import ApprovalRequired
 
 if TYPE_CHECKING:
     from typing import TypedDict
 
     from typing_extensions import Unpack
+
+    from turntree._ui_input import UiInput
 
     class ReadOptions(TypedDict, total=False):
         """The keyword options of `from_ui_stream`."""
@@ -178,7 +181,7 @@ class UiResponse:
     returned as an ASGI application. If the client disconnects, the run is stopped.
     """
 
-    __slots__ = ("_keep_alive", "_live", "_on_error", "_stream", "_used", "headers", "status_code")
+    __slots__ = ("_keep_alive", "_live", "_on_error", "_sdk", "_stream", "_used", "headers", "status_code")
 
     def __init__(
         self,
@@ -186,11 +189,13 @@ class UiResponse:
         live: _core.UiLiveStream,
         on_error: Callable[[BaseException], str] | None,
         keep_alive: float | None,
+        sdk: int,
     ) -> None:
         self._stream = stream
         self._live = live
         self._on_error = on_error
         self._keep_alive = keep_alive
+        self._sdk = sdk
         self._used = False
         self.status_code: int = 200
         self.headers: dict[str, str] = _core.ui_stream_headers()
@@ -218,6 +223,11 @@ class UiResponse:
                     yield frames
                 is_over = True
                 yield live.abort() if await _was_aborted(stream) else live.finish()
+            except ApprovalRequired as required:
+                is_over = True
+                for call in required.calls:
+                    yield live.approval(call, self._sdk > 5)
+                yield live.finish()
             except Exception as error:  # the status is already sent, so the error becomes a frame
                 is_over = True
                 yield live.error(self._error_text(error))
@@ -351,6 +361,8 @@ def ui_response(
     metadata: Mapping[str, Any] | None = None,
     on_error: Callable[[BaseException], str] | None = None,
     keep_alive: float | None = 15.0,
+    reply_to: UiInput | None = None,
+    sdk: Literal[5, 6, 7] = 6,
 ) -> UiResponse:
     """Stream a run to `useChat` of the Vercel AI SDK, versions 5 to 7.
 
@@ -358,8 +370,9 @@ def ui_response(
 
         @app.post("/api/chat")
         async def chat(request: Request) -> StreamingResponse:
-            body = await request.json()
-            ui = ui_response(coder.stream(body["messages"][-1]["parts"][-1]["text"]))
+            chat = ui_input(await request.json())
+            session = await Session.open(store, chat.id, coder)
+            ui = ui_response(chat.stream(session), reply_to=chat)
             return StreamingResponse(ui, headers=ui.headers)
 
     Args:
@@ -370,6 +383,9 @@ def ui_response(
             because error messages may contain internal data.
         keep_alive: Seconds without a frame after which a comment is sent. Clients ignore it; it prevents proxies from
             closing the connection while a tool runs. None sends no comments.
+        reply_to: The request, from `ui_input`. The response to answers then continues the message of the assistant.
+        sdk: The major version of the client. If tool calls of a session wait for approval, the stream ends with a
+            request for each of them; clients of version 5 do not know these, and show a call without a result.
 
     Raises:
         TypeError: `metadata` is not JSON data.
@@ -380,5 +396,15 @@ def ui_response(
     if keep_alive is not None and not keep_alive > 0:
         message = f"keep_alive must be above zero, or None to send no comments, not {keep_alive}"
         raise ValueError(message)
-    live = _core.UiLiveStream(message_id, None if metadata is None else dict(metadata))
-    return UiResponse(stream, live, on_error, keep_alive)
+    if sdk not in (5, 6, 7):
+        message = f"sdk must be 5, 6 or 7, not {sdk!r}"
+        raise ValueError(message)
+    calls: list[str] = []
+    denied: list[str] = []
+    if reply_to is not None and reply_to.input is None:
+        message_id = message_id if message_id is not None else reply_to.message_id
+        calls = [answer.tool_call_id for answer in reply_to.answers]
+        # Clients of version 5 show a denied call as an error.
+        denied = [answer.tool_call_id for answer in reply_to.answers if not answer.approved and sdk > 5]
+    live = _core.UiLiveStream(message_id, None if metadata is None else dict(metadata), calls, denied)
+    return UiResponse(stream, live, on_error, keep_alive, sdk)

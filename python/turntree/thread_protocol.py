@@ -2,7 +2,7 @@
 
 - `from_pydantic_ai` creates a `Thread` from a Pydantic AI history; `Thread.to_pydantic_ai` restores the same history.
 - `from_ui_stream` and `from_ui_messages` read chats of the Vercel AI SDK; `Thread.to_ui_stream` and
-  `Thread.to_ui_messages` write them, and `ui_response` streams an active run.
+  `Thread.to_ui_messages` write them. `ui_input` reads a request of `useChat`, and `ui_response` streams an active run.
 - `from_upp` and `from_tree` convert messages, sessions and trees of turntree.
 - `convert_jsonl` and `convert_arrow` convert files and columns of histories, on all cores.
 """
@@ -44,6 +44,7 @@ from turntree._core import (
 from turntree._core import ProtocolThread as Thread
 from turntree._public_names import set_public_module as _set_public_module
 from turntree._pydantic_ai import canonicalize as canonicalize_pydantic_ai
+from turntree._ui_input import UiAnswer, UiInput, ui_input
 from turntree._vercel_ui import UiChunk, UiResponse, from_ui_stream, ui_response
 
 if TYPE_CHECKING:
@@ -187,7 +188,9 @@ __all__ = [
     "Thread",
     "ToolCallAction",
     "ToolReturnAction",
+    "UiAnswer",
     "UiChunk",
+    "UiInput",
     "UiResponse",
     "UiStreamReader",
     "Usage",
@@ -203,6 +206,7 @@ __all__ = [
     "from_ui_stream",
     "from_upp",
     "pydantic_ai_version",
+    "ui_input",
     "ui_response",
 ]
 

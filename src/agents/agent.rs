@@ -226,6 +226,7 @@ impl AgentCore {
         let mut options = RunOptions::read(options)?;
         let run = PreparedRun::new([slf.clone().into_any().unbind()], slf.get().functions());
         let run = run.seeded(seed).with_deps(options.deps.take());
+        let run = run.with_on_approval(options.on_approval.take());
         let metadata = options.metadata(Arc::default());
         let context = run.context(slf.py(), &CallSite::new(slf.py(), mode)?, metadata)?;
         let context = options.apply(&run.roots, context);

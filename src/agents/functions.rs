@@ -64,7 +64,7 @@ pub(super) struct Function {
 
 impl Function {
     /// Reads a function; async functions run as tasks, others where they are called. `what` names it in the error.
-    fn new(callable: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
+    pub(super) fn new(callable: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
         if !callable.is_callable() {
             return Err(wrong_type(callable, what, "a function"));
         }
@@ -73,6 +73,11 @@ impl Function {
 
     pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
         Self { callable: self.callable.clone_ref(py), mode: self.mode }
+    }
+
+    /// The Python function.
+    pub(super) fn into_callable(self) -> Py<PyAny> {
+        self.callable
     }
 
     /// Calls the function when the returned future is polled.
@@ -145,8 +150,13 @@ pub(crate) struct Functions {
 /// The name of the function that executes a run with a strategy written in Python.
 pub(super) const EXECUTE: &str = "execute";
 
+/// The name of the function that decides about calls whose approval says [`ASK`].
+pub(super) const ON_APPROVAL: &str = "on_approval";
+
 /// The names of the hooks, with the flags that report them to the driver.
-const HOOKS: [(&str, HookSet); 15] = [
+const HOOKS: [(&str, HookSet); 16] = [
+    // The host calls it, not the driver.
+    (ON_APPROVAL, HookSet::empty()),
     ("on_tool_call", HookSet::TOOL_CALL),
     ("on_before_call", HookSet::BEFORE_CALL),
     ("on_after_call", HookSet::AFTER_CALL),

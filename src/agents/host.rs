@@ -13,8 +13,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::agent_core::AgentCore;
+use super::approvers::{Approvers, decision_from};
 use super::call_site::CallSite;
-use super::functions::{Approver, EXECUTE, Functions, ToolFunction};
+use super::functions::{Approver, EXECUTE, Function, Functions, ON_APPROVAL, ToolFunction};
 use super::host_conversions::{
     after_call_from, approval_from, before_call_from, exception_of, host_error, is_cancellation,
     optional_turn_from, system_prompt_from, turn_to_python, value_of, with_python,
@@ -70,6 +71,8 @@ pub(crate) struct PyHost {
     ids: Option<DerivedIds>,
     /// The index of the dependencies in the run's roots.
     deps: Option<usize>,
+    /// Who decides about calls whose approval says "ask".
+    approvers: Approvers,
 }
 
 impl PyHost {
@@ -93,7 +96,13 @@ impl PyHost {
             earlier_calls: None,
             ids: None,
             deps: None,
+            approvers: Approvers::default(),
         }
+    }
+
+    /// The same host. These functions decide about calls whose approval says "ask".
+    pub(super) fn with_approvers(self, approvers: Approvers) -> Self {
+        Self { approvers, ..self }
     }
 
     /// The same host. Its run starts after the calls of `earlier_calls` have ended.
@@ -166,7 +175,8 @@ impl PyHost {
         let exceptions = ToolExceptions::new(metadata.roots());
         let host = Self::new(agent.get().functions(), self.call_site.with_start(start), metadata, exceptions);
         // The sub-agent shares the roots.
-        Ok(host.with_ids(self.ids_of(invocation)).with_deps(self.deps))
+        let approvers = self.approvers.of_sub_agent(self.on_approval(py), self.roots());
+        Ok(host.with_ids(self.ids_of(invocation)).with_deps(self.deps).with_approvers(approvers))
     }
 
     /// Returns where the functions of the run are called.
@@ -296,6 +306,25 @@ impl PyHost {
         })
     }
 
+    /// Returns the functions that decide about a call whose approval says "ask".
+    fn approvers(&self, py: Python<'_>) -> PyResult<Vec<Function>> {
+        self.approvers.functions(py, self.on_approval(py), self.roots())
+    }
+
+    /// Returns the function of the agent that decides about its calls.
+    fn on_approval(&self, py: Python<'_>) -> Option<Function> {
+        lock(&self.functions).hooks.get(ON_APPROVAL).map(|function| function.clone_ref(py))
+    }
+
+    /// Starts a function that decides about a call.
+    fn approver_call(&self, approver: Function, invocation: &ToolInvocation) -> PyResult<Call> {
+        gil::require_held(|py| {
+            let call = ToolCall::clone(&invocation.call).to_python(py)?;
+            let caller = self.caller(py, invocation.span.as_ref())?;
+            Ok(approver.call(PyTuple::new(py, [call])?, &caller).named(ON_APPROVAL))
+        })
+    }
+
     /// Returns the tool object and the current arguments, which tool hooks receive.
     fn tool_and_arguments(
         &self,
@@ -398,10 +427,23 @@ impl Host for PyHost {
     }
 
     fn approve(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, Approval> {
-        match self.approval_call(&invocation).transpose() {
-            None => Box::pin(std::future::ready(Ok(Approval::Ask))),
-            Some(started) => Box::pin(value_of(started, approval_from)),
-        }
+        let started = self.approval_call(&invocation).transpose();
+        Box::pin(async move {
+            let approval = match started {
+                None => Approval::Ask,
+                Some(started) => value_of(started, approval_from).await?,
+            };
+            if approval != Approval::Ask {
+                return Ok(approval);
+            }
+            for approver in with_python(|py| self.approvers(py))? {
+                match value_of(self.approver_call(approver, &invocation), decision_from).await? {
+                    Approval::Ask => {}
+                    decision => return Ok(decision),
+                }
+            }
+            Ok(Approval::Ask)
+        })
     }
 
     fn on_tool_call(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, ()> {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 
+use super::approvers::Approvers;
 use super::call_site::CallSite;
 use super::functions::Functions;
 use super::host::PyHost;
@@ -33,6 +34,8 @@ pub(super) struct PreparedRun {
     session_calls: Option<CleanupScope>,
     /// The dependencies of the run.
     deps: Option<Py<PyAny>>,
+    /// The function that decides about calls, of the run or its session.
+    on_approval: Option<Py<PyAny>>,
     /// The name that the ids of the run are computed from; `None`: random ids.
     seed: Option<String>,
 }
@@ -53,6 +56,7 @@ impl PreparedRun {
             cleanup,
             session_calls: None,
             deps: None,
+            on_approval: None,
             seed: None,
         }
     }
@@ -66,6 +70,11 @@ impl PreparedRun {
     /// The same run with the dependencies of its functions.
     pub(super) fn with_deps(self, deps: Option<Py<PyAny>>) -> Self {
         Self { deps, ..self }
+    }
+
+    /// The same run with the function that decides about calls whose approval says "ask".
+    pub(super) fn with_on_approval(self, on_approval: Option<Py<PyAny>>) -> Self {
+        Self { on_approval, ..self }
     }
 
     /// The same run with ids that are computed from this name, if there is one.
@@ -86,7 +95,9 @@ impl PreparedRun {
         let parent = parent_run::current(py)?;
         let of_parent = parent.as_ref().and_then(|parent| parent.deps.as_ref());
         let deps = self.deps.as_ref().or(of_parent).map(|deps| self.roots.add(deps.clone_ref(py)));
+        let approver = self.on_approval.as_ref().map(|function| self.roots.add(function.clone_ref(py)));
         let host = self.host(py, site, &metadata)?.with_deps(deps);
+        let host = host.with_approvers(Approvers::of_run(approver));
         let context = parent_run::run_context(Arc::new(host), parent, !site.is_on_loop());
         Ok(RunContext { metadata, ..context })
     }

@@ -21,6 +21,8 @@ use turntree_upp::ProviderConfig;
 pub(super) struct RunOptions {
     /// The object that the application lends to the functions of the run.
     pub(super) deps: Option<Py<PyAny>>,
+    /// The function that decides about calls whose approval says "ask".
+    pub(super) on_approval: Option<Py<PyAny>>,
     /// The metadata that the run starts with.
     pub(super) metadata: Option<RawObject>,
     /// The Python object of the model.
@@ -44,6 +46,7 @@ impl RunOptions {
         let meter = get("limits")?.map(Bound::cast_into::<UsageMeter>).transpose()?;
         Ok(Self {
             deps: get("deps")?.map(Bound::unbind),
+            on_approval: get("on_approval")?.map(Bound::unbind),
             metadata: get("metadata")?.map(|metadata| to_raw_object(&metadata, "metadata")).transpose()?,
             overrides: Some(Box::new(RunOverrides {
                 // The configuration of the agent belongs to the agent's model.

@@ -156,6 +156,7 @@ impl SessionCore {
         let mut options = RunOptions::read(options)?;
         let run = PreparedRun::new(owners, agent.get().functions()).in_session(calls);
         let run = run.with_deps(options.deps.take());
+        let run = run.with_on_approval(options.on_approval.take());
         let context = run.context(py, &site, options.metadata(metadata))?;
         let mut context = options.apply(&run.roots, context);
         context.session_id = inside.then(|| Arc::clone(session.id()));

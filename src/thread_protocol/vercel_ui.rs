@@ -13,9 +13,9 @@ use crate::agents::stream::AgentStreamEvent;
 use crate::convert::json::{browser_raw, browser_text_or_bytes, to_browser, to_raw};
 use crate::data::value_of;
 use crate::error::{OrRaise as _, wrong_type};
-use crate::records::StreamEvent;
+use crate::records::{StreamEvent, ToolCall};
 use turntree_core::json::RawJson;
-use turntree_core::message::StreamEvent as CoreEvent;
+use turntree_core::message::{StreamEvent as CoreEvent, ToolCall as CoreCall};
 use turntree_thread_protocol as core;
 use turntree_thread_protocol::convert::vercel_ui::{
     Chunk, DONE_FRAME, EventStream, ExportOptions, HEADERS, LIMITS, UiMessage, UiStream,
@@ -234,10 +234,27 @@ impl UiLiveStream {
 #[pymethods]
 impl UiLiveStream {
     #[new]
-    #[pyo3(signature = (message_id = None, metadata = None))]
-    fn new(message_id: Option<String>, metadata: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    #[pyo3(signature = (message_id = None, metadata = None, calls = Vec::new(), denied = Vec::new()))]
+    fn new(
+        message_id: Option<String>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        calls: Vec<String>,
+        denied: Vec<String>,
+    ) -> PyResult<Self> {
         let metadata = metadata.map(|metadata| to_raw(metadata, "metadata")).transpose()?;
-        Ok(Self(Mutex::new(EventStream::new(message_id, metadata))))
+        let stream = EventStream::new(message_id, metadata).continuing(calls).denying(denied);
+        Ok(Self(Mutex::new(stream)))
+    }
+
+    /// Return the frames that show a call which waits for an approval. `asks`: the client knows such requests.
+    fn approval<'py>(
+        &self,
+        py: Python<'py>,
+        call: &Bound<'py, ToolCall>,
+        asks: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let call = value_of::<CoreCall>(call.as_super())?;
+        Ok(self.frames(py, |stream| stream.approval(call, asks), false))
     }
 
     /// Return the frames that begin the stream.

@@ -169,7 +169,9 @@ impl AgentTool for SubAgent {
             context.events = caller.events.map(|events| Arc::new(events.of_sub_agent(run)));
             match session {
                 Some(session) => session.run(task, context).await.map_err(|failed| {
-                    if failed.ends_caller {
+                    if !failed.waits_for.is_empty() {
+                        HostError::waiting(failed.waits_for)
+                    } else if failed.ends_caller {
                         HostError::end_of_runs(failed.error)
                     } else {
                         failure(failed.error)

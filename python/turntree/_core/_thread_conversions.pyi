@@ -8,7 +8,7 @@ from typing_extensions import Self
 
 from turntree._core._agent_events import AgentStreamEvent
 from turntree._core._data import Json
-from turntree._core._messages import StreamEvent
+from turntree._core._messages import StreamEvent, ToolCall
 from turntree._core._thread_protocol import AgentConfig, Change, ProtocolThread
 
 @final
@@ -70,7 +70,15 @@ class UiStreamReader:
 class UiLiveStream:
     """The native half of `turntree.thread_protocol.UiResponse`: converts events of a run to frames of a response."""
 
-    def __new__(cls, message_id: str | None = None, metadata: Mapping[str, Any] | None = None) -> Self: ...
+    def __new__(
+        cls,
+        message_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        calls: Sequence[str] = ...,
+        denied: Sequence[str] = ...,
+    ) -> Self: ...
+    def approval(self, call: ToolCall, asks: bool) -> bytes:
+        """Return the frames that show a call which waits for an approval. `asks`: the client knows such requests."""
     def start(self) -> bytes:
         """Return the frames that begin the stream."""
     def events(self, events: list[AgentStreamEvent] | list[StreamEvent]) -> bytes:

@@ -18,6 +18,7 @@ mod stop;
 pub mod stream;
 mod telemetry;
 mod tool_call;
+mod tool_outcome;
 mod tool_round;
 pub(crate) mod tools_in_force;
 

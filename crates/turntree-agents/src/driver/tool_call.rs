@@ -12,6 +12,9 @@ use futures_util::future::poll_fn;
 use crate::driver::model_layer::{ModelMiddlewareLayer, tool_failure};
 use crate::driver::run_loop::RunLoop;
 use crate::driver::telemetry::ToolCallOutcome;
+use crate::driver::tool_outcome::{
+    ApprovalAndDuration, check_arguments, check_limits, denied, outcome_of, rejected,
+};
 use crate::host::agent_tool::CallerRun;
 use crate::host::error::{HostError, HostErrorKind};
 use crate::host::hook_set::HookSet;
@@ -20,15 +23,11 @@ use crate::host::progress::Progress;
 use crate::host::tool::Tool;
 use crate::host::tool_invocation::ToolInvocation;
 use crate::machine::tool_retries;
-use crate::types::action::{CallState, ToolOutcome, ToolReturn, ToolRound};
+use crate::types::action::{CallState, SuspendedCall, ToolOutcome, ToolReturn, ToolRound};
 use crate::types::approval::{ApprovalDecision, Verdict};
-use crate::types::resolution::{Resolution, ResolvedCall};
-use crate::types::structure::{Structure, Violation};
 use turntree_core::json::{Extra, RawJson};
-use turntree_core::limits::Limits;
 use turntree_core::message::event::{ToolExecutionEnd, ToolExecutionStart};
-use turntree_core::message::fold::are_over_limits;
-use turntree_core::message::{Delta, StreamEvent, ToolCall, ToolExecution};
+use turntree_core::message::{Delta, StreamEvent, ToolCall};
 use turntree_core::telemetry::{Aborted, Exception, Span, SpanGuard};
 use turntree_upp::UppError;
 use turntree_upp::telemetry::ErrorOutcome;
@@ -59,6 +58,8 @@ pub(super) enum CallStop {
     Approved(Box<ApprovedCall>),
     /// The call needs approval. The run stops after the other calls have finished.
     AwaitingApproval(Arc<ToolCall>),
+    /// The tool is a sub-agent, and calls of it need approval. The run stops after the other calls have finished.
+    Suspended(Box<SuspendedCall>),
     /// The tool has returned. The return value is stored in the state before the hooks after the call run.
     Returned(Box<CallOutcome>),
 }
@@ -69,8 +70,17 @@ pub(super) type CallResult = Result<ToolOutcome, CallStop>;
 /// A call that the approval handler has approved.
 pub(super) struct ApprovedCall {
     call: Arc<ToolCall>,
+    /// True if the handler has replaced the arguments.
+    is_replaced: bool,
     /// The span of the call; it continues.
     span: SpanGuard,
+}
+
+impl ApprovedCall {
+    /// The call, if the handler has replaced its arguments.
+    pub(super) fn replaced(&self) -> Option<Arc<ToolCall>> {
+        self.is_replaced.then(|| Arc::clone(&self.call))
+    }
 }
 
 /// What is left to do of a call.
@@ -104,6 +114,20 @@ pub(super) struct CallOutcome {
     span: SpanGuard,
 }
 
+impl CallOutcome {
+    fn new(
+        record: ApprovalAndDuration,
+        call: &Arc<ToolCall>,
+        result: RawJson,
+        error: Option<HostError>,
+    ) -> Self {
+        let ApprovalAndDuration { approved, duration } = record;
+        let failure = error.as_ref().map(|error| error.type_name.clone());
+        let returned = ToolReturn { call: Arc::clone(call), result, failure, duration, approved };
+        Self { returned, error, span: SpanGuard::default() }
+    }
+}
+
 impl From<ToolReturn> for CallOutcome {
     fn from(returned: ToolReturn) -> Self {
         let message = || returned.result.as_string().unwrap_or_default();
@@ -126,7 +150,7 @@ impl RunLoop<'_> {
         };
         self.suspend_if_closing().await;
         if matches!(rest, Rest::All)
-            && let Err(error) = self.emit(|| self.start_event(position, call)).await
+            && let Err(error) = self.emit(|| self.start_event(calls.round, position, call)).await
         {
             return (position, Err(CallStop::Run(error)));
         }
@@ -146,7 +170,7 @@ impl RunLoop<'_> {
                 returned.span = span;
                 return (position, Err(CallStop::Returned(returned)));
             }
-            Err(CallStop::AwaitingApproval(_)) => {
+            Err(CallStop::AwaitingApproval(_) | CallStop::Suspended(_)) => {
                 span.end(&Aborted);
                 return (position, outcome);
             }
@@ -172,15 +196,18 @@ impl RunLoop<'_> {
         let progress = match (rest, round.begun(position)) {
             (Rest::Nothing(_, error), _) => return Err(CallStop::Round(error)),
             (Rest::Hooks(returned), _) => CallProgress::Returned(*returned),
-            (Rest::Tool(approved), _) => CallProgress::Approved(approved.call),
+            (Rest::Tool(approved), _) => CallProgress::Approved(approved.call, Some(true)),
             (Rest::All, Some(CallState::Returned(returned))) => {
                 CallProgress::Returned(returned.clone().into())
             }
             (Rest::All, Some(CallState::Resolved(resolved))) => return Ok(outcome_of(resolved)),
             (Rest::All, Some(CallState::Decided(ApprovalDecision { call, verdict }))) => match verdict {
                 Verdict::Denied { reason } => return Ok(denied(call, reason.as_deref())),
-                Verdict::Approved => CallProgress::Approved(Arc::clone(call)),
+                Verdict::Approved => CallProgress::Approved(Arc::clone(call), Some(true)),
             },
+            (Rest::All, Some(CallState::Suspended(SuspendedCall { call, approved, .. }))) => {
+                CallProgress::Approved(Arc::clone(call), *approved)
+            }
             (Rest::All, _) => CallProgress::NotStarted,
         };
         let Some((index, tool)) =
@@ -208,7 +235,9 @@ impl RunLoop<'_> {
         match progress {
             CallProgress::NotStarted => self.run_known(tool, invocation(Arc::new(call.clone()))).await,
             // The hooks before the call ran before the approval was requested.
-            CallProgress::Approved(call) => self.run_approved(tool, invocation(call), Some(true)).await,
+            CallProgress::Approved(call, approved) => {
+                self.run_approved(tool, invocation(call), approved).await
+            }
             CallProgress::Returned(returned) => {
                 self.run_after(tool, invocation(Arc::clone(&returned.returned.call)), returned).await
             }
@@ -237,16 +266,18 @@ impl RunLoop<'_> {
                 return self.failed(tool, &invocation, error, ApprovalAndDuration::default()).await;
             }
         };
-        let call = || Arc::clone(&invocation.call);
-        match self.approve(tool, &invocation).await? {
-            Some(Approval::Denied) => Ok(denied(&invocation.call, None)),
-            Some(Approval::Ask) => Err(CallStop::AwaitingApproval(call())),
-            Some(Approval::Granted) if self.driver.ports.recorder.is_some() => {
-                Err(CallStop::Approved(Box::new(ApprovedCall { call: call(), span: SpanGuard::default() })))
-            }
-            Some(Approval::Granted) => self.run_approved(tool, invocation, Some(true)).await,
-            None => self.run_approved(tool, invocation, None).await,
+        let (invocation, is_replaced) = match self.approve(tool, &invocation).await? {
+            Some(Approval::Denied) => return Ok(denied(&invocation.call, None)),
+            Some(Approval::Ask) => return Err(CallStop::AwaitingApproval(Arc::clone(&invocation.call))),
+            None => return self.run_approved(tool, invocation, None).await,
+            Some(Approval::Granted) => (invocation, false),
+            Some(Approval::GrantedWith(arguments)) => (with_arguments(invocation, arguments), true),
+        };
+        if self.driver.ports.recorder.is_some() {
+            let (call, span) = (Arc::clone(&invocation.call), SpanGuard::default());
+            return Err(CallStop::Approved(Box::new(ApprovedCall { call, is_replaced, span })));
         }
+        self.run_approved(tool, invocation, Some(true)).await
     }
 
     async fn run_approved(
@@ -260,14 +291,23 @@ impl RunLoop<'_> {
         let result = self.call(tool, &invocation).await;
         let ended = self.driver.host.clock().now().milliseconds();
         let record = ApprovalAndDuration { approved, duration: ended.abs_diff(began) };
+        if let Some(waits_for) = result.as_ref().err().and_then(HostError::waits_for) {
+            let (call, waits_for) = (Arc::clone(&invocation.call), waits_for.to_vec());
+            return Err(CallStop::Suspended(Box::new(SuspendedCall { call, approved, waits_for })));
+        }
         match result {
             Ok(result) if self.has(HookSet::AFTER_CALL) || self.driver.ports.model_middleware.is_some() => {
-                Err(CallStop::Returned(Box::new(record.returned(&invocation.call, result, None))))
+                Err(CallStop::Returned(Box::new(CallOutcome::new(record, &invocation.call, result, None))))
             }
             Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
             Err(error) if self.has(HookSet::TOOL_ERROR) && error.kind != HostErrorKind::Fatal => {
                 let message = RawJson::from_str_value(&error.message);
-                Err(CallStop::Returned(Box::new(record.returned(&invocation.call, message, Some(error)))))
+                Err(CallStop::Returned(Box::new(CallOutcome::new(
+                    record,
+                    &invocation.call,
+                    message,
+                    Some(error),
+                ))))
             }
             Err(error) => self.failed(tool, &invocation, error, record).await,
         }
@@ -356,11 +396,7 @@ impl RunLoop<'_> {
         match self.driver.host.on_before_call(Arc::clone(&invocation)).await {
             Ok(BeforeCall::Proceed) => Ok(Before::Go(invocation)),
             Ok(BeforeCall::Skip) => Ok(Before::Skip(invocation)),
-            Ok(BeforeCall::ProceedWith(arguments)) => {
-                let call = ToolCall { arguments, ..ToolCall::clone(&invocation.call) };
-                let invocation = ToolInvocation { call: Arc::new(call), ..Arc::unwrap_or_clone(invocation) };
-                Ok(Before::Go(Arc::new(invocation)))
-            }
+            Ok(BeforeCall::ProceedWith(arguments)) => Ok(Before::Go(with_arguments(invocation, arguments))),
             Err(error) => Err((invocation, error)),
         }
     }
@@ -456,12 +492,17 @@ impl RunLoop<'_> {
         if fatal { CallStop::Run(error) } else { CallStop::Round(error) }
     }
 
-    fn start_event(&self, position: usize, call: &ToolCall) -> StreamEvent {
+    fn start_event(&self, round: &ToolRound, position: usize, call: &ToolCall) -> StreamEvent {
+        let mut extra = Extra::new();
+        if let Some(call) = round.begun(position).and_then(CallState::call) {
+            // The stream of a resumed run does not repeat the response with the arguments, and they can be new.
+            extra.insert("arguments", call.arguments.clone());
+        }
         let delta = ToolExecutionStart {
             tool_call_id: call.tool_call_id.clone(),
             tool_name: call.tool_name.clone(),
             timestamp: self.driver.host.clock().now().milliseconds(),
-            extra: Extra::new(),
+            extra,
         };
         StreamEvent::new(index(position), Delta::ToolExecutionStart(delta))
     }
@@ -472,9 +513,12 @@ impl RunLoop<'_> {
             Err(CallStop::Round(error) | CallStop::Run(error)) => {
                 (RawJson::from_str_value(&error.message), true)
             }
-            Err(CallStop::Approved(_) | CallStop::AwaitingApproval(_) | CallStop::Returned(_)) => {
-                (RawJson::default(), false)
-            }
+            Err(
+                CallStop::Approved(_)
+                | CallStop::AwaitingApproval(_)
+                | CallStop::Suspended(_)
+                | CallStop::Returned(_),
+            ) => (RawJson::default(), false),
         };
         let delta = ToolExecutionEnd {
             tool_call_id: call.tool_call_id.clone(),
@@ -488,34 +532,12 @@ impl RunLoop<'_> {
     }
 }
 
-/// Validates the arguments of a call.
-/// Refuses arguments whose text was kept because it exceeds a limit.
-fn check_limits(arguments: &RawJson) -> Result<(), HostError> {
-    if !are_over_limits(arguments) {
-        return Ok(());
-    }
-    let depth = Limits::PAYLOAD.depth;
-    let rule = "Invalid arguments. They have more than";
-    Err(HostError::invalid_arguments(format!(
-        "{rule} {depth} levels of objects and arrays, or too many values"
-    )))
-}
-
-fn check_arguments(schema: &Structure, arguments: &RawJson) -> Result<(), HostError> {
-    let violations = schema.violations(arguments);
-    if violations.is_empty() {
-        return Ok(());
-    }
-    let list = Violation::list(&violations, "; ").replace("the answer: ", "");
-    Err(HostError::invalid_arguments(format!("Invalid arguments. {list}")))
-}
-
 /// The progress of a call.
 enum CallProgress {
     /// The call has not started.
     NotStarted,
-    /// The call is approved.
-    Approved(Arc<ToolCall>),
+    /// The hooks before the call have run, and the call is approved if that is required.
+    Approved(Arc<ToolCall>, Option<bool>),
     /// The tool has returned.
     Returned(CallOutcome),
 }
@@ -526,70 +548,10 @@ enum Before {
     Skip(Arc<ToolInvocation>),
 }
 
-/// Approval and duration of a call.
-#[derive(Default, Clone, Copy)]
-struct ApprovalAndDuration {
-    approved: Option<bool>,
-    duration: u64,
-}
-
-impl ApprovalAndDuration {
-    fn returned(self, call: &Arc<ToolCall>, result: RawJson, error: Option<HostError>) -> CallOutcome {
-        let Self { approved, duration } = self;
-        let failure = error.as_ref().map(|error| error.type_name.clone());
-        CallOutcome {
-            returned: ToolReturn { call: Arc::clone(call), result, failure, duration, approved },
-            error,
-            span: SpanGuard::default(),
-        }
-    }
-
-    fn outcome(self, call: &ToolCall, result: RawJson, is_error: bool) -> ToolOutcome {
-        let execution = ToolExecution {
-            tool_name: call.tool_name.clone(),
-            tool_call_id: call.tool_call_id.clone(),
-            arguments: call.arguments.clone(),
-            result,
-            is_error,
-            duration: self.duration,
-            approved: self.approved,
-            extra: Extra::new(),
-        };
-        ToolOutcome { execution, model_result: None, retries: None }
-    }
-}
-
-/// An error result for a call whose tool is not called.
-fn rejected(call: &ToolCall, message: &str) -> ToolOutcome {
-    ApprovalAndDuration::default().outcome(call, RawJson::from_str_value(message), true)
-}
-
-/// The result of a call that was in doubt. The state of a run that is resumed has no calls to retry: they are open again.
-fn outcome_of(ResolvedCall { call, approved, resolution }: &ResolvedCall) -> ToolOutcome {
-    let (result, is_error) = match resolution {
-        Resolution::Result(result) => (result.clone(), false),
-        Resolution::Error(message) => (RawJson::from_str_value(message), true),
-        Resolution::Retry => (RawJson::from_str_value("The call was not repeated"), true),
-    };
-    let record = ApprovalAndDuration { approved: approved.then_some(true), duration: 0 };
-    record.outcome(call, result, is_error)
-}
-
-/// The result of a denied call. UPP-1.2 §10.4 defines its text; a reason, if there is one, replaces it.
-fn denied(call: &ToolCall, reason: Option<&str>) -> ToolOutcome {
-    let record = ApprovalAndDuration { approved: Some(false), duration: 0 };
-    if let Some(reason) = reason {
-        return record.outcome(
-            call,
-            RawJson::from_str_value(&format!("Tool execution denied: {reason}")),
-            true,
-        );
-    }
-    let outcome = record.outcome(call, RawJson::from_str_value("Tool execution denied"), true);
-    ToolOutcome {
-        model_result: Some(RawJson::from_str_value("Tool execution denied by approval handler")),
-        ..outcome
-    }
+/// The same invocation with other arguments.
+fn with_arguments(invocation: Arc<ToolInvocation>, arguments: RawJson) -> Arc<ToolInvocation> {
+    let call = ToolCall { arguments, ..ToolCall::clone(&invocation.call) };
+    Arc::new(ToolInvocation { call: Arc::new(call), ..Arc::unwrap_or_clone(invocation) })
 }
 
 fn index(position: usize) -> u32 {

@@ -16,6 +16,7 @@ use crate::driver::tool_call::{CallResult, CallStop, CallsOfRound, Rest};
 use crate::host::tool::Tool;
 use crate::machine::machine::Machine;
 use crate::types::action::{Action, ActionResult, ToolRound};
+use turntree_core::message::ToolCall;
 use turntree_upp::UppError;
 
 impl RunLoop<'_> {
@@ -58,8 +59,12 @@ impl RunLoop<'_> {
             Ok(outcome) => ActionResult::Tool { position, outcome: Ok(outcome) },
             Err(CallStop::Round(error)) => ActionResult::Tool { position, outcome: Err(error) },
             Err(CallStop::AwaitingApproval(call)) => ActionResult::ApprovalNeeded { position, call },
+            Err(CallStop::Suspended(suspended)) => {
+                ActionResult::Suspended { position, suspended: *suspended }
+            }
             Err(CallStop::Approved(call)) => {
-                return Ok(Some(match self.store_approval(running, position).await? {
+                let replaced = call.replaced();
+                return Ok(Some(match self.store_approval(running, position, replaced).await? {
                     Ok(()) => Rest::Tool(call),
                     Err(error) => Rest::Nothing(call, error),
                 }));
@@ -85,8 +90,9 @@ impl RunLoop<'_> {
         &self,
         running: &mut RunningCalls<'_, C>,
         position: usize,
+        replaced: Option<Arc<ToolCall>>,
     ) -> Result<Result<(), UppError>, UppError> {
-        self.feed(running.machine, ActionResult::Granted { position })?;
+        self.feed(running.machine, ActionResult::Granted { position, replaced })?;
         let RunningCalls { machine, calls, ended, .. } = running;
         let recorder = self.driver.ports.recorder.as_ref();
         match recorder.and_then(|recorder| recorder.approved(machine.state())) {
@@ -156,6 +162,9 @@ impl<C: Future<Output = (usize, CallResult)>> Drop for RunningCalls<'_, C> {
                     ActionResult::Returned { position, returned: outcome.returned }
                 }
                 Err(CallStop::AwaitingApproval(call)) => ActionResult::ApprovalNeeded { position, call },
+                Err(CallStop::Suspended(suspended)) => {
+                    ActionResult::Suspended { position, suspended: *suspended }
+                }
                 Err(CallStop::Approved(_) | CallStop::Round(_) | CallStop::Run(_)) => continue,
             };
             // If the round rejects the result, the tool is called again on resume, as for calls that have not ended.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use turntree_core::message::ToolCall;
 use turntree_upp::error::HostPayload;
 use turntree_upp::{ErrorCode, UppError};
 
@@ -23,6 +24,9 @@ pub enum HostErrorKind {
 
 /// The payload of an error that ends every run that contains it, unchanged.
 struct EndOfRuns(UppError);
+
+/// The payload of the error of a sub-agent whose calls wait for approval: these calls.
+struct Waiting(Vec<Arc<ToolCall>>);
 
 /// An error of the application's code.
 #[derive(Clone)]
@@ -53,6 +57,18 @@ impl HostError {
     pub(crate) fn end_of_runs(error: UppError) -> Self {
         let raised = Self::raised("UppError", error.message.clone());
         Self { kind: HostErrorKind::Fatal, payload: Some(Arc::new(EndOfRuns(error))), ..raised }
+    }
+
+    /// Calls of a sub-agent wait for approval: the run that calls it stops until they are decided.
+    pub(crate) fn waiting(calls: Vec<Arc<ToolCall>>) -> Self {
+        let raised = Self::raised("ApprovalRequired", "calls of the sub-agent wait for approval");
+        Self { kind: HostErrorKind::Fatal, payload: Some(Arc::new(Waiting(calls))), ..raised }
+    }
+
+    /// The calls that a sub-agent waits for, if that is the error.
+    pub(crate) fn waits_for(&self) -> Option<&[Arc<ToolCall>]> {
+        let Waiting(calls) = self.payload.as_deref()?.downcast_ref()?;
+        Some(calls)
     }
 
     /// Adds the exception object.

@@ -41,10 +41,12 @@ pub enum BeforeCall {
 }
 
 /// The result of an approval handler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Approval {
     /// Call the tool.
     Granted,
+    /// Call the tool with these arguments, a JSON object.
+    GrantedWith(RawJson),
     /// Do not call the tool.
     Denied,
     /// Decide later: the run stops when the other calls of the round have finished.

@@ -11,7 +11,7 @@ use crate::machine::state::RunState;
 use crate::types::action::Boundary;
 use crate::types::event::{AgentStreamEvent, SubAgentRun};
 use turntree_core::json::{RawJson, RawObject};
-use turntree_core::message::Message;
+use turntree_core::message::{Message, ToolCall};
 use turntree_upp::UppError;
 
 /// Receives the state of a run at every boundary, in addition to the host.
@@ -71,4 +71,6 @@ pub struct SubAgentFailure {
     pub error: UppError,
     /// True if the error also ends the calling run, which can be resumed: the store failed.
     pub ends_caller: bool,
+    /// Calls of the sub-agent that wait for approval. The calling run stops until they are decided.
+    pub waits_for: Vec<Arc<ToolCall>>,
 }

@@ -18,6 +18,15 @@ impl Round {
         })
     }
 
+    /// The calls that the round waits for: those that wait for approval, in order, and those of sub-agents.
+    pub(crate) fn awaited_approvals(&self) -> impl Iterator<Item = &Arc<ToolCall>> {
+        self.slots.iter().flat_map(|slot| match slot {
+            CallState::AwaitingApproval(call) => std::slice::from_ref(call),
+            CallState::Suspended(suspended) => suspended.waits_for.as_slice(),
+            _ => &[],
+        })
+    }
+
     /// The decisions that have not been executed.
     fn decisions(&self) -> impl Iterator<Item = &ApprovalDecision> {
         self.slots.iter().filter_map(|slot| match slot {
@@ -35,7 +44,12 @@ impl RunState {
         }
     }
 
-    /// The calls that wait for approval, in order.
+    /// True if calls of the run, or of its sub-agents, wait for approval.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.round().is_some_and(|round| round.awaited_approvals().next().is_some())
+    }
+
+    /// The calls that wait for approval, in order, without those of sub-agents.
     pub fn pending_approvals(&self) -> Vec<Arc<ToolCall>> {
         self.round().into_iter().flat_map(Round::pending_approvals).cloned().collect()
     }

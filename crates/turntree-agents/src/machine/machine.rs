@@ -11,8 +11,9 @@ use crate::machine::setup::Setup;
 use crate::machine::state::{Phase, RunState, StateError};
 use crate::machine::strategies::policy::{StrategyPolicy, StrategyView, Transition};
 use crate::types::action::{
-    Action, ActionResult, Boundary, CallState, Notification, Stamp, ToolOutcome, ToolRound,
+    Action, ActionResult, Boundary, CallState, Notification, Stamp, SuspendedCall, ToolOutcome, ToolRound,
 };
+use crate::types::approval::{ApprovalDecision, Verdict};
 use crate::types::failure;
 use crate::types::plan_step::PlanStep;
 use turntree_core::json::{Extra, RawJson};
@@ -191,7 +192,7 @@ impl Machine {
             Phase::Act => Action::Notify(Notification::Act { hook }),
             Phase::Tools(round) if round.unsaved => Action::Checkpoint(Boundary::ToolFinished),
             Phase::Tools(round) if !round.is_running() => {
-                Action::AwaitApproval(round.pending_approvals().cloned().collect())
+                Action::AwaitApproval(round.awaited_approvals().cloned().collect())
             }
             Phase::Tools(round) => self.run_tools(round),
             Phase::Observe => Action::Notify(Notification::Observe { hook }),
@@ -276,13 +277,8 @@ impl Machine {
     fn step_tools(&mut self, mut round: Round, result: ActionResult) -> Result<Phase, Round> {
         match result {
             ActionResult::Tool { position, outcome } => self.take_tool(round, position, outcome),
-            ActionResult::Granted { position } => match round.slots.get(position) {
-                Some(CallState::Waiting) => {
-                    round.granted.push(position);
-                    Ok(Phase::Tools(round))
-                }
-                _ => Err(round),
-            },
+            ActionResult::Granted { position, replaced } => take_grant(round, position, replaced),
+            ActionResult::Suspended { position, suspended } => take_suspension(round, position, suspended),
             ActionResult::ApprovalNeeded { position, call } => take_approval_request(round, position, call),
             ActionResult::Returned { position, returned } => {
                 match round.slots.get_mut(position) {
@@ -398,7 +394,7 @@ impl Machine {
         }
         match round.failure.take() {
             Some(error) => self.fail_in(error.0, Some(round)),
-            None if round.pending_approvals().next().is_some() => Phase::Tools(round),
+            None if round.awaited_approvals().next().is_some() => Phase::Tools(round),
             None => Phase::Results(round),
         }
     }
@@ -460,6 +456,26 @@ impl Machine {
 }
 
 /// Records that a call needs approval. The state is saved, as after a result, so that a restart does not lose the request.
+fn take_grant(mut round: Round, position: usize, replaced: Option<Arc<ToolCall>>) -> Result<Phase, Round> {
+    match (round.slots.get_mut(position), replaced) {
+        (Some(CallState::Waiting), None) => round.granted.push(position),
+        (Some(slot @ CallState::Waiting), Some(call)) => {
+            *slot = CallState::Decided(ApprovalDecision { call, verdict: Verdict::Approved });
+        }
+        _ => return Err(round),
+    }
+    Ok(Phase::Tools(round))
+}
+
+fn take_suspension(mut round: Round, position: usize, suspended: SuspendedCall) -> Result<Phase, Round> {
+    match round.slots.get_mut(position) {
+        Some(slot) if slot.is_open() => *slot = CallState::Suspended(suspended),
+        _ => return Err(round),
+    }
+    round.unsaved = true;
+    Ok(Phase::Tools(round))
+}
+
 fn take_approval_request(mut round: Round, position: usize, call: Arc<ToolCall>) -> Result<Phase, Round> {
     match round.slots.get_mut(position) {
         Some(slot @ CallState::Waiting) => *slot = CallState::AwaitingApproval(call),

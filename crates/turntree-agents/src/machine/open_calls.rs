@@ -83,6 +83,7 @@ impl Round {
         for slot in &mut self.slots {
             match slot {
                 CallState::Failed => *slot = CallState::Waiting,
+                CallState::Suspended(suspended) => suspended.waits_for.clear(),
                 CallState::Resolved(ResolvedCall { call, approved, resolution: Resolution::Retry }) => {
                     let (call, verdict) = (Arc::clone(call), Verdict::Approved);
                     *slot = if *approved {
@@ -105,6 +106,7 @@ fn open_call(round: Option<&Round>, position: usize, call: &ToolCall) -> Option<
     let (call, is_approved) = match slot {
         CallState::Waiting | CallState::Failed => (Arc::new(call.clone()), granted),
         CallState::Decided(ApprovalDecision { call, verdict: Verdict::Approved }) => (Arc::clone(call), true),
+        CallState::Suspended(suspended) => (Arc::clone(&suspended.call), suspended.approved == Some(true)),
         CallState::Decided(_)
         | CallState::AwaitingApproval(_)
         | CallState::Returned(_)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::json::SavedError;
-use crate::types::action::{CallState, ToolReturn};
+use crate::types::action::{CallState, SuspendedCall, ToolReturn};
 use crate::types::approval::ApprovalDecision;
 use crate::types::resolution::ResolvedCall;
 use turntree_core::message::{Message, ToolCall, ToolDefinition, ToolResult};
@@ -54,7 +54,13 @@ impl Round {
     pub(crate) fn begun(&self) -> Vec<(usize, CallState)> {
         let slots = self.slots.iter().enumerate();
         let has_begun = |slot: &CallState| {
-            matches!(slot, CallState::Decided(_) | CallState::Returned(_) | CallState::Resolved(_))
+            matches!(
+                slot,
+                CallState::Decided(_)
+                    | CallState::Returned(_)
+                    | CallState::Resolved(_)
+                    | CallState::Suspended(_)
+            )
         };
         let begun = slots.filter(|(_, slot)| has_begun(slot));
         begun.map(|(position, slot)| (position, slot.clone())).collect()
@@ -73,7 +79,8 @@ impl Round {
             CallState::AwaitingApproval(stored)
             | CallState::Decided(ApprovalDecision { call: stored, .. })
             | CallState::Returned(ToolReturn { call: stored, .. })
-            | CallState::Resolved(ResolvedCall { call: stored, .. }) => {
+            | CallState::Resolved(ResolvedCall { call: stored, .. })
+            | CallState::Suspended(SuspendedCall { call: stored, .. }) => {
                 stored.tool_call_id == call.tool_call_id && stored.tool_name == call.tool_name
             }
             CallState::Waiting | CallState::Failed => true,

@@ -275,7 +275,8 @@ impl Session {
     /// Returns true if the session is saved before the run starts, so that a crash loses neither the input nor the
     /// decisions about calls.
     fn saves_at_start(&self, state: &RunState) -> bool {
-        self.has_store() && (self.save_interval != SaveInterval::Turn || state.has_decisions())
+        let has_decisions = || state.has_decisions() || self.has_inner_decisions();
+        self.has_store() && (self.save_interval != SaveInterval::Turn || has_decisions())
     }
 
     /// Creates the machine with the session's history, and a driver that records the run's state in the session.

@@ -7,24 +7,27 @@
 
 use std::sync::Arc;
 
-use crate::machine::state::RunState;
 use crate::session::error::SessionError;
+use crate::session::in_doubt::{Level, run_of};
 use crate::session::session::Session;
+use crate::session::state::SessionState;
 use crate::types::Verdict;
 use crate::types::approval::Undecidable;
 use turntree_core::json::RawJson;
 use turntree_core::message::ToolCall;
 
 impl Session {
-    /// Returns the calls that wait for approval, in order, with the arguments that the tools would receive.
+    /// Returns the calls that wait for approval, with the arguments that the tools would receive: those of the session in
+    /// order, then those of its sub-agents, at any depth.
     pub fn pending(&self) -> Vec<Arc<ToolCall>> {
-        let state = self.shared.state();
-        let run = state.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
-        run.map(RunState::pending_approvals).unwrap_or_default()
+        self.pending_calls(&self.shared.state())
     }
 
-    /// Approves or denies a pending call. If two calls of one response have the same id, the first undecided one
-    /// is decided. `arguments`, a JSON object, replaces the arguments of the call. Nothing runs before [`Self::resume`].
+    fn pending_calls(&self, state: &SessionState) -> Vec<Arc<ToolCall>> {
+        self.levels(state).iter().flat_map(|level| level.run.pending_approvals()).collect()
+    }
+
+    /// Approves or denies a pending call. If two calls have the same id, the first undecided one is decided. `arguments`, a JSON object, replaces the arguments of the call. Nothing runs before [`Self::resume`].
     ///
     /// # Errors
     /// [`SessionError::RunActive`], [`SessionError::NotPending`] and [`SessionError::AlreadyDecided`].
@@ -38,9 +41,13 @@ impl Session {
         if state.running.is_some() {
             return Err(SessionError::RunActive { id: Arc::clone(self.id()) });
         }
-        let run = state.unfinished.as_mut().and_then(|unfinished| unfinished.run.as_mut());
-        let pending = run.as_ref().map(|run| run.pending_approvals()).unwrap_or_default();
-        let decided = run.map_or(Err(Undecidable::Unknown), |run| run.decide(call_id, verdict, arguments));
+        let pending = self.pending_calls(&state);
+        let waits = |level: &&Level<'_>| {
+            level.run.pending_approvals().iter().any(|call| call.tool_call_id == call_id)
+        };
+        let path = self.levels(&state).iter().find(waits).map(|level| level.path.clone()).unwrap_or_default();
+        let decided = run_of(&mut state, &path)
+            .map_or(Err(Undecidable::Unknown), |run| run.decide(call_id, verdict, arguments));
         decided.map_err(|error| {
             let (call_id, session) = (call_id.to_owned(), Arc::clone(self.id()));
             match error {
@@ -69,13 +76,18 @@ impl Session {
         Ok(discarded)
     }
 
+    /// Returns true if decisions about calls of sub-agents have not been carried out.
+    pub(super) fn has_inner_decisions(&self) -> bool {
+        self.levels(&self.shared.state()).iter().skip(1).any(|level| level.run.has_decisions())
+    }
+
     /// Rejects a new run that would drop calls which wait for approval, are in doubt, or are decided and have not run.
     pub(super) fn check_decisions(&self) -> Result<(), SessionError> {
         let state = self.shared.state();
-        let run = state.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
-        let Some(run) = run else { return Ok(()) };
         let (in_doubt, resolved) = self.open_doubts(&state);
-        let (pending, mut decided) = (run.pending_approvals(), run.decided_calls());
+        let levels = self.levels(&state);
+        let pending: Vec<_> = levels.iter().flat_map(|level| level.run.pending_approvals()).collect();
+        let mut decided: Vec<_> = levels.iter().flat_map(|level| level.run.decided_calls()).collect();
         decided.extend(resolved);
         if pending.is_empty() && decided.is_empty() && in_doubt.is_empty() {
             return Ok(());

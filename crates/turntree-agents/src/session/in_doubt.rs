@@ -46,12 +46,12 @@ struct CallInDoubt {
 }
 
 /// The unfinished run of a session or of a sub-agent's session.
-struct Level<'a> {
-    path: Vec<Box<str>>,
+pub(super) struct Level<'a> {
+    pub(super) path: Vec<Box<str>>,
     agent: Agent,
     /// The tools of the run, with those of its toolsets, if they are known.
     tools: Option<&'a Arc<[Tool]>>,
-    run: &'a RunState,
+    pub(super) run: &'a RunState,
     is_interrupted: bool,
     sub_agents: &'a SubAgentStates,
 }
@@ -89,12 +89,7 @@ impl Session {
             });
         };
         let CallInDoubt { path, position, .. } = found;
-        let SessionState { unfinished, sub_agents, .. } = &mut *state;
-        let run = match path.split_first() {
-            None => unfinished.as_mut().and_then(|unfinished| unfinished.run.as_mut()),
-            Some((first, inner)) => sub_agents.get_mut(first).and_then(|session| run_at(session, inner)),
-        };
-        if let Some(run) = run {
+        if let Some(run) = run_of(&mut state, path) {
             run.resolve(*position, resolution);
         }
         state.updated_at = self.shared.clock.now();
@@ -145,21 +140,30 @@ impl Session {
 
     /// Returns the calls in doubt, also while a run is starting.
     fn calls_in_doubt(&self, state: &SessionState) -> Vec<CallInDoubt> {
-        let mut levels = VecDeque::new();
-        let agent = self.agent.clone();
-        let outermost = Level::of(Vec::new(), agent, state.unfinished.as_ref(), &state.sub_agents);
-        levels.extend(outermost.map(|level| Level { tools: state.tools.as_ref(), ..level }));
         let mut found = Vec::new();
-        while let Some(level) = levels.pop_front() {
+        for level in self.levels(state) {
             let open = level.run.open_calls();
             found.extend(open.iter().filter(|open| level.is_in_doubt(open)).map(|open| CallInDoubt {
                 path: level.path.clone(),
                 position: open.position,
                 call: Arc::clone(&open.call),
             }));
-            level.push_sub_agents(&open, &mut levels);
         }
         found
+    }
+
+    /// Returns the unfinished run, and those of the sub-agents that its open calls continue, outermost first.
+    pub(super) fn levels<'a>(&self, state: &'a SessionState) -> Vec<Level<'a>> {
+        let agent = self.agent.clone();
+        let outermost = Level::of(Vec::new(), agent, state.unfinished.as_ref(), &state.sub_agents);
+        let outermost = outermost.map(|level| Level { tools: state.tools.as_ref(), ..level });
+        let mut waiting: VecDeque<_> = outermost.into_iter().collect();
+        let mut levels = Vec::new();
+        while let Some(level) = waiting.pop_front() {
+            level.push_sub_agents(&level.run.open_calls(), &mut waiting);
+            levels.push(level);
+        }
+        levels
     }
 
     /// Returns the calls in doubt and the resolved calls whose resolution has not been carried out.
@@ -215,6 +219,14 @@ impl<'a> Level<'a> {
 
 fn calls_of(in_doubt: &[CallInDoubt]) -> Vec<Arc<ToolCall>> {
     in_doubt.iter().map(|found| Arc::clone(&found.call)).collect()
+}
+
+/// Returns the unfinished run of the session, or of the sub-agent's session at `path` in it.
+pub(super) fn run_of<'a>(state: &'a mut SessionState, path: &[Box<str>]) -> Option<&'a mut RunState> {
+    match path.split_first() {
+        None => state.unfinished.as_mut().and_then(|unfinished| unfinished.run.as_mut()),
+        Some((first, inner)) => state.sub_agents.get_mut(first).and_then(|session| run_at(session, inner)),
+    }
 }
 
 /// Returns the run of the sub-agent's session at `path` inside `session`.

@@ -20,6 +20,7 @@ use crate::session::options::{SaveInterval, SessionOptions};
 use crate::session::session::{Session, Shared};
 use crate::session::state::RunningSubAgent;
 use crate::sub_agent::{result_of, result_of_text};
+use crate::types::approval::approval_required;
 use crate::types::event::SubAgentRun;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{Message, MessageKind};
@@ -115,12 +116,17 @@ impl SubAgentSession for SubAgentCall {
                 Resumption::Result(result) => Ok(result.clone()),
             };
             let ends_caller = outcome.as_ref().is_err_and(SessionError::is_of_store);
+            let outcome = outcome.map_err(|error| {
+                let error = error.into();
+                let waits_for = approval_required(&error).map(|required| required.calls.clone());
+                SubAgentFailure { error, ends_caller, waits_for: waits_for.unwrap_or_default() }
+            });
             self.status = match &outcome {
                 Ok(_) => "completed",
-                Err(_) if ends_caller => "interrupted",
+                Err(failed) if failed.ends_caller || !failed.waits_for.is_empty() => "interrupted",
                 Err(_) => "failed",
             };
-            outcome.map_err(|error| SubAgentFailure { error: error.into(), ends_caller })
+            outcome
         })
     }
 }

@@ -36,9 +36,9 @@ impl UnfinishedRun {
         self.run.as_ref().map(RunState::execution_state)
     }
 
-    /// Returns true if calls of the run wait for a decision.
+    /// Returns true if calls of the run, or of its sub-agents, wait for a decision.
     pub fn is_waiting(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| !run.pending_approvals().is_empty())
+        self.run.as_ref().is_some_and(RunState::is_waiting)
     }
 
     /// Returns all messages that are not in the tree.

@@ -190,6 +190,8 @@ pub enum ActionResult {
     Granted {
         /// The index of the call in the response.
         position: usize,
+        /// The call with the arguments that the approval handler has replaced; `None` if it has not.
+        replaced: Option<Arc<ToolCall>>,
     },
     /// To [`Action::RunTools`]: the call needs approval first.
     ApprovalNeeded {
@@ -197,6 +199,13 @@ pub enum ActionResult {
         position: usize,
         /// The call, with the arguments that the tool would receive.
         call: Arc<ToolCall>,
+    },
+    /// To [`Action::RunTools`]: the tool is a sub-agent, and calls of it need approval first.
+    Suspended {
+        /// The index of the call in the response.
+        position: usize,
+        /// The call.
+        suspended: SuspendedCall,
     },
     /// To [`Action::Execute`].
     Executed(Box<StrategyOutcome>),
@@ -229,6 +238,20 @@ pub struct Abort {
     pub response: Stamp,
 }
 
+/// The call of a sub-agent that has stopped because calls of it, or of its own sub-agents, wait for approval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SuspendedCall {
+    /// The call, with the arguments that the sub-agent has received.
+    pub call: Arc<ToolCall>,
+    /// True if the call of the sub-agent itself was approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
+    /// The calls that wait for approval. Empty when the run is resumed: the sub-agent then continues.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<Arc<ToolCall>>,
+}
+
 /// The state of one call of a tool round. Part of the serialized state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -244,6 +267,8 @@ pub(crate) enum CallState {
     Returned(ToolReturn),
     /// The call was in doubt and is resolved; the resolution has not been carried out.
     Resolved(ResolvedCall),
+    /// The call of a sub-agent whose calls wait for approval.
+    Suspended(SuspendedCall),
     /// The result that the model receives. The record is among the executions of the run.
     Answered(turntree_core::message::ToolResult),
     /// The call failed and ends the run.
@@ -251,8 +276,24 @@ pub(crate) enum CallState {
 }
 
 impl CallState {
+    /// The call, with the arguments that the tool receives or has received, if it has begun.
+    pub(crate) const fn call(&self) -> Option<&Arc<ToolCall>> {
+        match self {
+            Self::AwaitingApproval(call)
+            | Self::Decided(ApprovalDecision { call, .. })
+            | Self::Returned(ToolReturn { call, .. })
+            | Self::Resolved(ResolvedCall { call, .. })
+            | Self::Suspended(SuspendedCall { call, .. }) => Some(call),
+            Self::Waiting | Self::Answered(_) | Self::Failed => None,
+        }
+    }
+
     /// True if the driver still has work to do for the call.
     pub(crate) const fn is_open(&self) -> bool {
-        matches!(self, Self::Waiting | Self::Decided(_) | Self::Returned(_) | Self::Resolved(_))
+        match self {
+            Self::Waiting | Self::Decided(_) | Self::Returned(_) | Self::Resolved(_) => true,
+            Self::Suspended(call) => call.waits_for.is_empty(),
+            Self::AwaitingApproval(_) | Self::Answered(_) | Self::Failed => false,
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Spec: UPP-1.2 §11.1; UI message stream §3, §4.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use super::chunk::{Chunk, without_prototypes};
 use super::message::Optional;
 use crate::convert::portable::object;
 use turntree_core::json::RawJson;
-use turntree_core::message::{Delta, StreamEvent};
+use turntree_core::message::{Delta, StreamEvent, ToolCall};
 
 /// The result of a call that an error interrupted.
 const CUT_SHORT: &str = "Tool execution was interrupted by an error.";
@@ -38,6 +38,8 @@ pub struct EventStream {
     blocks: BTreeMap<u32, Block>,
     /// Announced calls, and whether they have a result.
     calls: HashMap<String, bool>,
+    /// Calls that the user has denied.
+    denied: HashSet<String>,
     count: usize,
 }
 
@@ -45,6 +47,34 @@ impl EventStream {
     /// Creates a stream that has not started.
     pub fn new(message_id: Option<String>, metadata: Option<RawJson>) -> Self {
         Self { message_id, metadata, ..Self::default() }
+    }
+
+    /// Continues the message of an earlier stream: the client has these calls, and waits for their results.
+    #[must_use]
+    pub fn continuing(self, calls: impl IntoIterator<Item = String>) -> Self {
+        Self { calls: calls.into_iter().map(|call| (call, false)).collect(), ..self }
+    }
+
+    /// The user has denied these calls: their results are sent as denials.
+    #[must_use]
+    pub fn denying(self, calls: impl IntoIterator<Item = String>) -> Self {
+        Self { denied: calls.into_iter().collect(), ..self }
+    }
+
+    /// The chunks that show a call which waits for an approval. `asks`: the client knows requests for approval, which
+    /// majors before 6 do not; without it the call has no result.
+    pub fn approval(&mut self, call: &ToolCall, asks: bool) -> Vec<Chunk> {
+        if self.ended {
+            return Vec::new();
+        }
+        let mut chunks = self.start();
+        let id = &*call.tool_call_id;
+        self.announce(id, &call.tool_name, &call.arguments, &mut chunks);
+        if asks {
+            let approval_id = Some(id.to_owned());
+            chunks.push(Chunk { approval_id, ..Chunk::tool("tool-approval-request", id) });
+        }
+        chunks
     }
 
     /// The first chunk. Send it immediately, so that the client sees a response.
@@ -82,12 +112,17 @@ impl EventStream {
                 self.call(event.index, id, name, &delta.arguments_json, &mut chunks);
             }
             Delta::ToolExecutionStart(start) => {
-                self.called(&start.tool_call_id, &start.tool_name, &mut chunks);
+                let arguments = start.extra.get("arguments").cloned().unwrap_or_else(RawJson::empty_object);
+                self.announce(&start.tool_call_id, &start.tool_name, &arguments, &mut chunks);
             }
             Delta::ToolExecutionEnd(end) => {
-                self.called(&end.tool_call_id, &end.tool_name, &mut chunks);
+                self.announce(&end.tool_call_id, &end.tool_name, &RawJson::empty_object(), &mut chunks);
                 self.calls.insert(end.tool_call_id.clone(), true);
-                chunks.push(result(&end.tool_call_id, &end.result, end.is_error));
+                chunks.push(if self.denied.contains(&end.tool_call_id) {
+                    Chunk::tool("tool-output-denied", &end.tool_call_id)
+                } else {
+                    result(&end.tool_call_id, &end.result, end.is_error)
+                });
             }
             Delta::ContentBlockStart(_) | Delta::Unknown { .. } => {}
         }
@@ -235,7 +270,7 @@ impl EventStream {
     }
 
     /// Announces a call if needed: clients give up on a result without a call.
-    fn called(&mut self, id: &str, name: &str, chunks: &mut Vec<Chunk>) {
+    fn announce(&mut self, id: &str, name: &str, arguments: &RawJson, chunks: &mut Vec<Chunk>) {
         let is_this = |block: &Block| matches!(block, Block::Call { id: open, .. } if open == id);
         if let Some(index) = self.blocks.iter().find(|(_, block)| is_this(block)).map(|(index, _)| *index) {
             self.close_block(index, chunks);
@@ -247,7 +282,7 @@ impl EventStream {
         self.calls.insert(id.to_owned(), false);
         chunks.push(Chunk {
             tool_name: Some(name.to_owned()),
-            input: RawJson::empty_object().into(),
+            input: input(arguments.get()).into(),
             ..Chunk::tool("tool-input-available", id)
         });
     }

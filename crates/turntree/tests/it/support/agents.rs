@@ -339,7 +339,7 @@ impl Host for TestHost {
 
     fn approve(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, Approval> {
         let about = format!("{} {}", invocation.call.tool_call_id, invocation.call.arguments);
-        self.hook("approve", &about, self.approval)
+        self.hook("approve", &about, self.approval.clone())
     }
 
     fn on_tool_call(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, ()> {

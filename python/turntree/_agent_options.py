@@ -1,0 +1,49 @@
+"""The keyword options of `agent`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from turntree import _core
+    from turntree._agent import Agent
+    from turntree._agent_hooks import AgentStrategy
+    from turntree._run_options import OnApproval
+    from turntree._strategies import CustomStrategy, ExecutionStrategy
+    from turntree._toolsets import Toolset
+    from turntree._types import Middleware
+    from turntree.upp._tool_use import ToolUseStrategy
+    from turntree.upp._tools import Tool
+    from turntree.upp.native._tool import NativeTool
+
+
+class CommonOptions(TypedDict, total=False):
+    """The keyword options of `agent`, without those that its type depends on."""
+
+    model: _core.ModelReference | str | None
+    params: Mapping[str, Any] | None
+    config: _core.ProviderConfig | Mapping[str, Any] | None
+    execution: CustomStrategy | ExecutionStrategy | None
+    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent[Any, Any] | Toolset]
+    system: str | Sequence[Mapping[str, Any]] | Callable[[_core.RunContext[Any]], Any] | None
+    structure_repair: bool
+    on_approval: OnApproval | None
+    output_validators: Iterable[Callable[..., Any]]
+    output_retries: int | None
+    middleware: Iterable[Middleware]
+    hooks: AgentStrategy | Mapping[str, Callable[..., Any]] | None
+    strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None
+    tool_strategy: ToolUseStrategy | Mapping[str, Any] | None
+    id: str | None
+    name: str | None
+    max_sub_agent_depth: int | None
+    cleanup_timeout: float | None
+
+
+class AgentOptions(CommonOptions, total=False):
+    """The keyword options of `agent`."""
+
+    structure: Any
+    deps_type: Any
