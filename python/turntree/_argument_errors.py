@@ -58,6 +58,7 @@ RUN: dict[str, str] = {
     "input": "the input has no name: run(input)",
     "prompt": "the input has no name: run(input)",
     "user_prompt": "the input has no name: run(input)",
+    "at": "another node of a session is the argument of its run: await session.run(input, at=node)",
     "session": "run the session instead: await session.run(input)",
     "thread_id": "run a session instead: turntree.session(agent, id=…)",
     "usage_limits": "the limits are limits=turntree.Limits(…)",

@@ -12,12 +12,13 @@ from turntree import _core
 from turntree._agent import Agent
 from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import SESSION, explain_arguments
+from turntree._branch_run import node_id, run_at
 from turntree._generics import DataT, DepsT
 from turntree._run_options import approver, native_options
 from turntree._session_id import check_id
 from turntree._session_state import SessionState
 from turntree._session_store import call_store, save_interval_of, store_of
-from turntree.exceptions import ApprovalRequired, CorruptDataError, SessionError, ValidationError
+from turntree.exceptions import ApprovalRequired, CorruptDataError, SessionError, StoreError, ValidationError
 from turntree.store import Store, key_of
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def session(
     interval = checkpoint_interval if checkpoints else "off"
     store, saves = store_of(persistence), save_interval_of(persistence, save_interval)
     native = _core.SessionCore(agent._native, dict(metadata or {}), store, saves, id, interval)
-    return Session(native, agent, store, on_approval)
+    return Session(native, agent, store, on_approval, saves=saves is not None)
 
 
 class Session(SessionState, Generic[DepsT, DataT]):
@@ -108,7 +109,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
     Spec: UAP-1.0 §6.1.
     """
 
-    __slots__ = ("__weakref__", "_agent", "_on_approval", "_persistence")
+    __slots__ = ("__weakref__", "_agent", "_on_approval", "_persistence", "_saves")
 
     def __init__(
         self,
@@ -116,11 +117,15 @@ class Session(SessionState, Generic[DepsT, DataT]):
         agent: Agent[DepsT, DataT],
         persistence: PersistenceAdapter,
         on_approval: OnApproval | None = None,
+        *,
+        saves: bool = True,
     ) -> None:
         super().__init__(native)
         self._agent = agent
         self._persistence = persistence
         self._on_approval = approver("the session", on_approval)
+        # Whether runs are saved.
+        self._saves: bool = saves
 
     @property
     def agent(self) -> Agent[DepsT, DataT]:
@@ -132,7 +137,9 @@ class Session(SessionState, Generic[DepsT, DataT]):
         """The store that `save` writes to."""
         return self._persistence
 
-    async def run(self, input: Input, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]:
+    async def run(
+        self, input: Input, *, at: str | _core.ThreadNode | None = None, **options: Unpack[RunOptions[DepsT]]
+    ) -> _core.Turn[DataT]:
         """Run the agent with the history, and add the turn to the current node.
 
         Waits for earlier calls of `run`, `resume` and `restore`. A failed or cancelled run adds nothing to the tree;
@@ -140,6 +147,9 @@ class Session(SessionState, Generic[DepsT, DataT]):
 
         Args:
             input: As `Agent.run` takes it.
+            at: A node of the tree, or its id: the run has the history of this node and adds its turn there. The current
+                node does not change. If it is not the current one, the run does not wait for others, so that several
+                branches can run at once. It has no checkpoints and cannot be resumed: it adds its turn or nothing.
             **options: As `Agent.run`. None of them is saved.
 
         Returns:
@@ -152,11 +162,21 @@ class Session(SessionState, Generic[DepsT, DataT]):
                 approval or are in doubt.
             StoreError: The turn is in the tree, but saving failed. The error's ``turn`` is the turn; `save` retries. A
                 `ConflictError` if another writer has changed the stored session; load it again then.
+            KeyError: No node has the id `at`.
             asyncio.CancelledError: The awaiting task was cancelled.
 
         Spec: UAP-1.0 §6.1.
         """
         native = self._options_of("Session.run", options)
+        if at is not None and (node := node_id(at)) != self._tree.current.id:
+            turn = await run_at(self._agent._native, self._tree, node, input, native)
+            try:
+                if self._saves:
+                    await self.save()
+            except StoreError as error:
+                error.turn = turn
+                raise
+            return turn
         try:
             return await self._enter(lambda ticket, inside: self._native.run(input, ticket, inside, native))
         except ApprovalRequired as required:
@@ -404,7 +424,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         except (TypeError, ValueError) as error:
             # Values without a JSON form, such as NaN or an object.
             raise ValidationError(str(error)) from error
-        return cls(native, agent, store, on_approval)
+        return cls(native, agent, store, on_approval, saves=saves is not None)
 
     @classmethod
     async def open(

@@ -8,7 +8,8 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from turntree import _core
-from turntree._agent import Agent, AgentOptions
+from turntree._agent import Agent
+from turntree._agent_options import AgentOptions
 from turntree._strategies import LoopStrategy, PlanStrategy, ReactStrategy
 from turntree._toolsets import name_of, tools_of
 from turntree.durable._steps import Run, current_run, jsonable

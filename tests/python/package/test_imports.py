@@ -16,6 +16,7 @@ STUBS = PYTHON / "turntree" / "_core"
 # The imports that close these cycles are for type checkers, or inside the function that needs them.
 ALLOWED = {
     "turntree._agent",
+    "turntree._agent_options",
     "turntree._agent_stream",
     "turntree._import.formats",
     "turntree._import.importer",
