@@ -362,8 +362,9 @@ class Session(SessionState, Generic[DepsT, DataT]):
         """Take the state of the store, and add the changes of this session that it does not have.
 
         Call it after a `ConflictError`. Turns of this session that follow messages which another writer has continued
-        too are on a branch with the name "rebased", which becomes the current node. The session is not saved; call
-        `save`.
+        too are on a branch with the name "rebased", which becomes the current node; so are all turns if two writers
+        have created the session. Of `metadata`, the keys that were changed here are taken over. A run that was ended
+        here is not unfinished any more. The session is not saved; call `save`.
 
         Raises:
             ConflictError: The session was deleted from the store.

@@ -260,8 +260,8 @@ class Store(Maintenance):
             The run's id, for `run`.
 
         Raises:
-            TypeError: `input` cannot be a user message.
-            ValueError: The store has no queue, or `session_id` is not a session id.
+            TypeError: `input` cannot be a user message, or `agent` is not an agent.
+            ValueError: The store has no queue, `session_id` is not a session id, or `priority` is out of range.
         """
         arguments = _new_run(session_id, input, agent, not_before, priority)
         return cast("str", await self._native.enqueue(*arguments, blocking=False))
@@ -475,6 +475,9 @@ class _Identified(Protocol):
     def name(self) -> str | None: ...
 
 
+# Stores have priorities as numbers of 32 bits.
+_LOWEST_PRIORITY, _HIGHEST_PRIORITY = -(2**31), 2**31 - 1
+
 # Sessions that are opened with the same URL share a store.
 _opened: WeakValueDictionary[str, Store] = WeakValueDictionary()
 
@@ -490,6 +493,9 @@ def from_url(url: str) -> Store:
         ValueError: The URL has another scheme, or is invalid.
         StoreError: The store cannot be opened.
     """
+    if not isinstance(cast("object", url), str):
+        message = f"url must be a str, not {type(url).__name__}"
+        raise TypeError(message)
     if (known := _opened.get(url)) is not None:
         return known
     scheme, separator, _ = url.partition("://")
@@ -567,7 +573,10 @@ def _new_run(
 ) -> tuple[str, str, str | None, str | None, datetime | None, int]:
     """Return the arguments of `StoreCore.enqueue`."""
     check_id(session_id)
-    name = agent if agent is None or isinstance(agent, str) else agent.name or agent.id
+    name = _agent_name(agent)
+    if not _LOWEST_PRIORITY <= priority <= _HIGHEST_PRIORITY:
+        message = f"priority must be from {_LOWEST_PRIORITY} to {_HIGHEST_PRIORITY}, not {priority}"
+        raise ValueError(message)
     if input is None:
         return str(uuid4()), session_id, None, name, not_before, priority
     if isinstance(input, _core.UserMessage):
@@ -579,6 +588,17 @@ def _new_run(
         content: Any = input if isinstance(input, (str, list)) else [input]
         message = _core.UserMessage(content)
     return message.id, session_id, message.model_dump_json(), name, not_before, priority
+
+
+def _agent_name(agent: object) -> str | None:
+    """Return the name that workers compare with those of their agents, or else the id."""
+    if agent is None or isinstance(agent, str):
+        return agent
+    try:
+        return cast("_Identified", agent).name or cast("_Identified", agent).id
+    except AttributeError:
+        error = f"agent must be an agent, its name or its id, not {type(agent).__name__}"
+        raise TypeError(error) from None
 
 
 def _run(id: str, row: Any) -> Run:

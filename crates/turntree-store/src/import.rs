@@ -139,9 +139,10 @@ impl Input {
         if self.line.starts_with(b"{\"end\":") {
             let LastLine { end } = self.parse("the line with \"end\"")?;
             if end != self.counts {
+                let found = &self.counts;
                 return Err(format!(
-                    "sessions or entries are missing: expected {end:?}, found {:?}",
-                    self.counts
+                    "sessions or entries are missing or added: the line counts {} and {}, the lines before it are {} and {}",
+                    end.sessions, end.entries, found.sessions, found.entries
                 )
                 .into());
             }

@@ -196,6 +196,14 @@ async def test_nothing_of_a_damaged_export_is_imported(helper, tmp_path, damage)
         assert await other.sessions() == []
 
 
+async def test_an_export_with_wrong_counts_names_both(tmp_path):
+    path = tmp_path / "export.jsonl"
+    path.write_text('{"format":"turntree-export","version":1}\n{"end":{"sessions":1,"entries":2}}\n')
+    async with store.memory() as saved:
+        with pytest.raises(CorruptDataError, match=r"line 2: .* counts 1 and 2, the lines before it are 0 and 0"):
+            await saved.load_export(path)
+
+
 async def test_other_files_are_refused(helper, tmp_path):
     path = tmp_path / "x.jsonl"
     async with store.memory() as saved:

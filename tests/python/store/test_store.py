@@ -165,6 +165,8 @@ def test_urls():
         store.from_url("sessions.db")
     with pytest.raises(ValueError, match="has no path"):
         store.from_url("sqlite://x.db")
+    with pytest.raises(TypeError, match="url must be a str, not int"):
+        store.from_url(5)
     with pytest.raises(ValueError) as caught:
         store.from_url("mysql://user:secret@host/db")
     assert "secret" not in str(caught.value)

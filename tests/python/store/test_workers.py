@@ -438,6 +438,10 @@ async def test_arguments_of_enqueue(url):
             await saved.enqueue("s", AssistantMessage("x"))
         with pytest.raises(TypeError):
             await saved.enqueue("s", 7)
+        with pytest.raises(TypeError, match="agent must be an agent"):
+            await saved.enqueue("s", "x", agent=7)
+        with pytest.raises(ValueError, match="priority must be from"):
+            await saved.enqueue("s", "x", priority=2**31)
     with pytest.raises(ValueError, match="max_attempts"):
         Worker(store.memory(), agent(model=scripted(["x"])), max_attempts=0)
 

@@ -10,12 +10,15 @@ use crate::session::store::LoadedSession;
 use turntree_core::json::RawObject;
 use turntree_core::persistence::{PersistenceError, PersistenceErrorKind};
 
+const DELETED: &str = "it was deleted from its store; to store it again, save a copy, which \
+                       `Session.from_json(session.to_json(), agent, persistence=store)` returns";
+
 impl Session {
     /// Replaces the state of the session by that of the store, after earlier runs have ended. Changes that were not saved
     /// are lost. Returns the stored metadata, which the caller puts into its own.
     ///
     /// # Errors
-    /// [`SessionError::Store`], also if the store does not have the session any more.
+    /// [`SessionError::NotLoaded`], also if the store does not have the session any more.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -35,8 +38,7 @@ impl Session {
     pub async fn rebase(&self) -> Result<RawObject, SessionError> {
         self.take_over(|base, ours, theirs| {
             let (ids, clock) = (&*self.shared.ids, &*self.shared.clock);
-            let base = base.unwrap_or_else(|| ours.clone());
-            rebase(&base, &ours, theirs, ids, clock).map_err(SessionError::Tree)
+            rebase(base.as_ref(), &ours, theirs, ids, clock).map_err(SessionError::Tree)
         })
         .await
     }
@@ -49,20 +51,20 @@ impl Session {
             SessionSnapshot,
         ) -> Result<SessionSnapshot, SessionError>,
     ) -> Result<RawObject, SessionError> {
-        let failed = |error| SessionError::Store { id: Arc::clone(self.id()), error };
-        let missing = |message: String| {
+        let failed = |error| SessionError::NotLoaded { id: Arc::clone(self.id()), error };
+        let missing = |message: &str| {
             let kind = PersistenceErrorKind::Conflict;
             failed(PersistenceError { kind, ..PersistenceError::new(message) })
         };
         let Some(store) = &self.persistence else {
-            return Err(missing(format!("session \"{}\" has no store", self.id())));
+            return Err(missing("it has no store"));
         };
         let _lock = Arc::clone(&self.shared.run_lock).lock_owned().await;
         let mut saved = self.shared.saved.lock().await;
         let Some(LoadedSession { snapshot: theirs, saved: remembered }) =
             store.load(self.id()).await.map_err(failed)?
         else {
-            return Err(missing(format!("session \"{}\" was deleted from its store", self.id())));
+            return Err(missing(DELETED));
         };
         let base = saved.as_ref().and_then(|saved| store.saved_snapshot(saved));
         let merged = merge(base, self.snapshot()?, theirs)?;
