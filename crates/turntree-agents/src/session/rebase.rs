@@ -183,15 +183,12 @@ fn add_node(
     node: &ThreadNode,
     moved: &HashMap<NodeId, Moved>,
 ) -> Result<(), TreeError> {
-    let (parent, name) = match &node.parent_id {
-        Some(parent) => {
-            let parent = TreePosition { node: parent.clone(), length: node.branch_point };
-            (new_position(&parent, moved), node.name.clone())
-        }
-        None => {
-            let root = TreePosition { node: tree.root().id.clone(), length: None };
-            (root, node.name.clone().or_else(|| Some(REBASED.to_owned())))
-        }
+    let (parent, name) = if let Some(parent) = &node.parent_id {
+        let parent = TreePosition { node: parent.clone(), length: node.branch_point };
+        (new_position(&parent, moved), node.name.clone())
+    } else {
+        let root = TreePosition { node: tree.root().id.clone(), length: None };
+        (root, node.name.clone().or_else(|| Some(REBASED.to_owned())))
     };
     let point = parent.length.unwrap_or_default();
     let id = tree.branch_at(parent.node.as_str(), point, name, node.thread.clone(), node.id.clone())?;
