@@ -70,7 +70,7 @@ mod _core {
     #[pymodule_export]
     use super::data::{_restore, Data};
     #[pymodule_export]
-    use super::server::{asgi::AsgiCore, native::ServerCore};
+    use super::server::{asgi::AsgiCore, jwt::PyJwtAuthenticator, native::ServerCore};
     #[pymodule_export]
     use super::store::{import::ImportCore, store::StoreCore};
     #[pymodule_export]

@@ -19,9 +19,8 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use tokio::sync::mpsc;
 
 use super::ApplicationFactory;
-use super::asgi_scope::Scope;
+use super::asgi_scope::{Scope, ScopeError};
 use super::asgi_websocket;
-use super::authenticator::PyAuthenticator;
 use super::event_loop::{ServerLoop, ServingLoop};
 use super::native::ServeOptions;
 use crate::bridge::call::{Arguments, CallMode, call};
@@ -80,8 +79,8 @@ impl AsgiCore {
     ) -> PyResult<Self> {
         let mut service = Service::new(make(server_loop)?).with_limits(options.limits);
         if let Some(auth) = options.auth {
-            callbacks.functions.push(Arc::clone(&auth));
-            service = service.with_authenticator(PyAuthenticator::new(auth, server_loop.clone()));
+            callbacks.functions.extend(auth.callback());
+            service = service.with_authenticator(auth.authenticator(server_loop));
         }
         Ok(Self { service, callbacks, serving })
     }
@@ -104,14 +103,23 @@ impl AsgiCore {
         let roots = GcRoots::new([receive.clone_ref(py), send.clone_ref(py)]);
         let channel = Channel { receive: Function::new(receive), send: Function::new(send) };
         match kind.as_str() {
-            "http" => {
-                let scope = Scope::read(scope)?;
-                Ok(Coroutine::new("asgi.http", roots, http(service, scope, channel)))
-            }
-            "websocket" => {
-                let scope = Scope::read(scope)?;
-                Ok(Coroutine::new("asgi.websocket", roots, asgi_websocket::serve(service, scope, channel)))
-            }
+            "http" => match Scope::read(scope) {
+                Ok(scope) => Ok(Coroutine::new("asgi.http", roots, http(service, scope, channel))),
+                Err(ScopeError::Request(error)) => {
+                    Ok(Coroutine::new("asgi.http", roots, refuse(service, error, channel)))
+                }
+                Err(ScopeError::Scope(error)) => Err(error),
+            },
+            "websocket" => match Scope::read(scope) {
+                Ok(scope) => {
+                    let serving = asgi_websocket::serve(service, scope, channel);
+                    Ok(Coroutine::new("asgi.websocket", roots, serving))
+                }
+                Err(ScopeError::Request(_)) => {
+                    Ok(Coroutine::new("asgi.websocket", roots, asgi_websocket::refuse(channel)))
+                }
+                Err(ScopeError::Scope(error)) => Err(error),
+            },
             "lifespan" => Ok(Coroutine::new("asgi.lifespan", roots, lifespan(service, channel))),
             other => Err(PyValueError::new_err(format!(
                 "scope[\"type\"] must be \"http\", \"websocket\" or \"lifespan\", not \"{other}\""
@@ -289,6 +297,13 @@ fn bytes_of(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
         Ok(bytes) => Ok(Bytes::copy_from_slice(bytes.as_bytes())),
         Err(_) => value.extract::<Vec<u8>>().map(Bytes::from),
     }
+}
+
+/// Answers a request whose head cannot be read.
+async fn refuse(service: Service, error: ServerError, channel: Channel) -> PyResult<()> {
+    let (parts, ()) = http::Request::new(()).into_parts();
+    let response = service.refuse(&parts, &error);
+    channel.respond("http.response", response).await
 }
 
 /// Serves one request; a disconnect drops it.

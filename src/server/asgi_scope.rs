@@ -8,11 +8,31 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::error::value_error;
-use turntree_server::Connection;
+use turntree_server::{Connection, ServerError};
+
+/// The longest path with its query.
+const MAX_URL: usize = 65_534;
 
 /// Characters that stand for themselves in a path (RFC 3986 §3.3), beside letters and digits.
 const PATH_CHARACTERS: &[u8] = b"-._~!$&'()*+,;=:@/%";
+
+/// Why a scope is no request.
+pub(super) enum ScopeError {
+    /// A mistake of the client, which is answered.
+    Request(ServerError),
+    /// A mistake of the program that runs the application.
+    Scope(PyErr),
+}
+
+impl From<PyErr> for ScopeError {
+    fn from(error: PyErr) -> Self {
+        Self::Scope(error)
+    }
+}
+
+fn invalid(error: impl std::fmt::Display) -> ScopeError {
+    ScopeError::Request(ServerError::InvalidHead { reason: error.to_string() })
+}
 
 /// The head of a request.
 pub(super) struct Scope {
@@ -30,13 +50,14 @@ impl Scope {
     /// Reads a scope of type `http` or `websocket`.
     ///
     /// # Errors
-    /// `ValueError` for what is not a request, `TypeError` for members of another type.
-    pub(super) fn read(scope: &Bound<'_, PyDict>) -> PyResult<Self> {
+    /// [`ScopeError::Request`] for a request that cannot be read; `ValueError` and `TypeError` for members that no server
+    /// may send.
+    pub(super) fn read(scope: &Bound<'_, PyDict>) -> Result<Self, ScopeError> {
         let py = scope.py();
         let mut head = http::Request::new(());
         if let Some(method) = scope.get_item(intern!(py, "method"))? {
             *head.method_mut() =
-                Method::from_bytes(method.extract::<String>()?.as_bytes()).map_err(value_error)?;
+                Method::from_bytes(method.extract::<String>()?.as_bytes()).map_err(invalid)?;
         }
         let root_path: String = optional(scope, intern!(py, "root_path"))?.unwrap_or_default();
         *head.uri_mut() = uri(scope, &root_path)?;
@@ -74,7 +95,7 @@ where
 }
 
 /// The path below the mount point, and the query.
-fn uri(scope: &Bound<'_, PyDict>, root_path: &str) -> PyResult<Uri> {
+fn uri(scope: &Bound<'_, PyDict>, root_path: &str) -> Result<Uri, ScopeError> {
     let py = scope.py();
     let decoded: String = optional(scope, intern!(py, "path"))?.unwrap_or_default();
     let raw: Option<Vec<u8>> = optional(scope, intern!(py, "raw_path"))?;
@@ -87,9 +108,13 @@ fn uri(scope: &Bound<'_, PyDict>, root_path: &str) -> PyResult<Uri> {
         _ => encoded(relative(&decoded, root_path)),
     };
     let query: Vec<u8> = optional(scope, intern!(py, "query_string"))?.unwrap_or_default();
-    let query = String::from_utf8(query).map_err(value_error)?;
+    let query = String::from_utf8(query).map_err(invalid)?;
     let separator = if query.is_empty() { "" } else { "?" };
-    format!("{path}{separator}{query}").parse().map_err(value_error)
+    let url = format!("{path}{separator}{query}");
+    if url.len() > MAX_URL {
+        return Err(ScopeError::Request(ServerError::UrlTooLong { limit: MAX_URL }));
+    }
+    url.parse().map_err(invalid)
 }
 
 /// Whether a path is the root path or below it.
@@ -120,14 +145,15 @@ fn encoded(path: &str) -> String {
     encoded
 }
 
-fn headers(scope: &Bound<'_, PyDict>) -> PyResult<HeaderMap> {
+fn headers(scope: &Bound<'_, PyDict>) -> Result<HeaderMap, ScopeError> {
     let py = scope.py();
     let mut headers = HeaderMap::new();
     let Some(pairs) = scope.get_item(intern!(py, "headers"))? else { return Ok(headers) };
     for pair in pairs.try_iter()? {
         let (name, value): (Bound<'_, PyBytes>, Bound<'_, PyBytes>) = pair?.extract()?;
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(value_error)?;
-        headers.append(name, HeaderValue::from_bytes(value.as_bytes()).map_err(value_error)?);
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(invalid)?;
+        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(invalid)?;
+        headers.try_append(name, value).map_err(invalid)?;
     }
     Ok(headers)
 }

@@ -33,6 +33,12 @@ pub(super) async fn serve(service: Service, scope: Scope, channel: Channel) -> P
     }
 }
 
+/// Refuses a handshake whose head cannot be read. The server answers 403.
+pub(super) async fn refuse(channel: Channel) -> PyResult<()> {
+    let Event::Connect = channel.receive().await? else { return Ok(()) };
+    close(&channel, None).await
+}
+
 /// Sends the answer to the handshake, then moves messages in both directions.
 async fn connection(
     channel: &Channel,

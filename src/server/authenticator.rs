@@ -1,4 +1,4 @@
-//! `auth=`: a Python function that finds the principal of a token.
+//! `auth=`: a Python function that finds the principal of a token, or a native authenticator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,20 +10,62 @@ use pyo3::types::{PyDict, PyString};
 
 use super::access_log;
 use super::event_loop::ServerLoop;
+use super::jwt::PyJwtAuthenticator;
 use crate::bridge::callbacks::PyCallback;
 use crate::bridge::gil;
 use crate::convert::json::to_raw;
 use crate::error::wrong_type;
-use turntree_server::{Authenticator, Principal, ServerError};
+use turntree_server::{Authenticator, JwtAuthenticator, Principal, ServerError};
+
+/// The argument `auth` of a server.
+#[derive(Clone)]
+pub(crate) enum Auth {
+    Function(Arc<PyCallback>),
+    Jwt(Arc<JwtAuthenticator>),
+}
+
+impl Auth {
+    /// Reads the argument.
+    ///
+    /// # Errors
+    /// `TypeError` if it cannot be called.
+    pub(crate) fn new(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(jwt) = value.cast::<PyJwtAuthenticator>() {
+            return Ok(Self::Jwt(Arc::clone(jwt.get().native())));
+        }
+        if !value.is_callable() {
+            return Err(wrong_type(value, "auth", "a function of the bearer token, or a JwtAuthenticator"));
+        }
+        Ok(Self::Function(PyCallback::patient(value)?))
+    }
+
+    /// The function, for the garbage collector.
+    pub(crate) fn callback(&self) -> Option<Arc<PyCallback>> {
+        match self {
+            Self::Function(function) => Some(Arc::clone(function)),
+            Self::Jwt(_) => None,
+        }
+    }
+
+    /// The authenticator of a server. Functions are called on its loop.
+    pub(crate) fn authenticator(&self, server_loop: &ServerLoop) -> Arc<dyn Authenticator> {
+        match self {
+            Self::Function(function) => {
+                Arc::new(PyAuthenticator::new(Arc::clone(function), server_loop.clone()))
+            }
+            Self::Jwt(native) => Arc::clone(native) as Arc<dyn Authenticator>,
+        }
+    }
+}
 
 /// Calls `auth(token)`: async functions on the server's loop, others in a thread.
-pub(crate) struct PyAuthenticator {
+struct PyAuthenticator {
     function: Arc<PyCallback>,
     server_loop: ServerLoop,
 }
 
 impl PyAuthenticator {
-    pub(crate) fn new(function: Arc<PyCallback>, server_loop: ServerLoop) -> Self {
+    fn new(function: Arc<PyCallback>, server_loop: ServerLoop) -> Self {
         Self { function, server_loop }
     }
 }

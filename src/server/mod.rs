@@ -5,7 +5,7 @@
 //! | [`event_loop`] | the event loop on which an application calls Python |
 //! | [`native`] | a native server and its life |
 //! | [`asgi`], [`asgi_scope`], [`asgi_websocket`] | the ASGI 3 application |
-//! | [`authenticator`], [`access_log`] | `auth=` and the logger `turntree.server` |
+//! | [`authenticator`], [`jwt`], [`access_log`] | `auth=`, `JwtAuthenticator` and the logger `turntree.server` |
 //!
 //! A protocol gives an [`ApplicationFactory`]. Requests of the native server run on the tokio runtime. When they need
 //! Python, they submit a future to the event loop ([`event_loop::ServerLoop::run`]): a network thread never takes the GIL.
@@ -16,6 +16,7 @@ mod asgi_scope;
 mod asgi_websocket;
 pub(crate) mod authenticator;
 pub(crate) mod event_loop;
+pub(crate) mod jwt;
 pub(crate) mod native;
 
 use std::sync::Arc;

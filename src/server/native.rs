@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 
 use super::ApplicationFactory;
 use super::access_log::PyAccessLog;
-use super::authenticator::PyAuthenticator;
+use super::authenticator::Auth;
 use super::event_loop::ServerLoop;
-use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::callbacks::Callbacks;
 use crate::bridge::coroutine::{Coroutine, into_any};
 use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::lock;
@@ -22,11 +22,11 @@ use turntree_server::{Limits, Server, ServerConfig, Service};
 pub(crate) struct ServeOptions {
     pub(crate) config: ServerConfig,
     pub(crate) limits: Limits,
-    pub(crate) auth: Option<Arc<PyCallback>>,
+    pub(crate) auth: Option<Auth>,
 }
 
 impl ServeOptions {
-    /// Options for a host and port. `auth` is a function of a token; `drain` is in seconds, `max_body` in bytes.
+    /// Options for a host and port. `auth` is a function of a token or a native authenticator; `drain` is in seconds, `max_body` in bytes.
     ///
     /// # Errors
     /// `ValueError` for a number of seconds that is not a duration; the exceptions of inspecting `auth`.
@@ -43,7 +43,7 @@ impl ServeOptions {
                 .map_err(|error| value_error(format!("drain={drain}: {error}; pass a number of seconds")))?;
         }
         let limits = Limits { body: max_body.unwrap_or(Limits::default().body), ..Limits::default() };
-        Ok(Self { config, limits, auth: auth.map(PyCallback::patient).transpose()? })
+        Ok(Self { config, limits, auth: auth.map(Auth::new).transpose()? })
     }
 }
 
@@ -70,7 +70,7 @@ enum State {
 impl ServerCore {
     /// A server that is not started. `callbacks` are the Python objects of the application.
     pub(crate) fn new(make: ApplicationFactory, options: ServeOptions, mut callbacks: Callbacks) -> Self {
-        callbacks.functions.extend(options.auth.clone());
+        callbacks.functions.extend(options.auth.as_ref().and_then(Auth::callback));
         Self { make, options, state: Arc::new(Mutex::new(State::New)), callbacks }
     }
 
@@ -81,7 +81,7 @@ impl ServerCore {
             service = service.with_access_log(PyAccessLog::new(py, Arc::clone(home))?);
         }
         if let Some(auth) = &self.options.auth {
-            service = service.with_authenticator(PyAuthenticator::new(Arc::clone(auth), server_loop));
+            service = service.with_authenticator(auth.authenticator(&server_loop));
         }
         Ok(service)
     }

@@ -11,18 +11,17 @@ use super::host::PyAgentHost;
 use super::payments::{GateMethods, PyPaymentGate};
 use super::store::ServedStore;
 use crate::agents::agent_core::AgentCore;
-use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::callbacks::Callbacks;
 use crate::bridge::gc::GcRoots;
 use crate::error::value_error;
 use crate::server::ApplicationFactory;
 use crate::server::asgi::AsgiCore;
-use crate::server::authenticator::PyAuthenticator;
+use crate::server::authenticator::Auth;
 use crate::server::event_loop::ServerLoop;
 use crate::server::native::{ServeOptions, ServerCore};
 use turntree_agents::Agent;
 use turntree_core::ids::RandomIds;
 use turntree_core::time::SystemClock;
-use turntree_server::Authenticator;
 use turntree_uamp::agent::{AgentRegistry, Conversations, RegistryError, ServedAgent};
 use turntree_uamp::payments::PaymentGate;
 use turntree_uamp::service::{AgentService, ServiceOptions, Site};
@@ -70,14 +69,14 @@ pub(super) struct Served {
     roots: GcRoots,
     store: ServedStore,
     options: ServiceOptions,
-    /// The function of the server's options, for tokens in the protocol.
-    auth: Option<Arc<PyCallback>>,
+    /// That of the server's options, for tokens in the protocol.
+    auth: Option<Auth>,
     key: Option<Arc<SigningKey>>,
     gate: Option<GateMethods>,
 }
 
 impl Served {
-    /// Reads the arguments. `auth` is the function of a server's options.
+    /// Reads the arguments. `auth` is that of the server's options.
     ///
     /// # Errors
     /// `TypeError` and `ValueError` for wrong arguments.
@@ -85,7 +84,7 @@ impl Served {
         agents: &Bound<'_, PyList>,
         store: &Bound<'_, PyAny>,
         settings: Settings,
-        auth: Option<Arc<PyCallback>>,
+        auth: Option<Auth>,
     ) -> PyResult<Self> {
         let py = agents.py();
         let cores: Vec<Bound<'_, AgentCore>> =
@@ -127,9 +126,7 @@ impl Served {
         let mut site = Site::new(self.registry(server_loop).map_err(value_error)?, conversations);
         site.options = self.options.clone();
         site.signing_key.clone_from(&self.key);
-        site.authenticator = self.auth.as_ref().map(|auth| {
-            Arc::new(PyAuthenticator::new(Arc::clone(auth), server_loop.clone())) as Arc<dyn Authenticator>
-        });
+        site.authenticator = self.auth.as_ref().map(|auth| auth.authenticator(server_loop));
         site.payment_gate = self
             .gate
             .clone()

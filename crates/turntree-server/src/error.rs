@@ -25,6 +25,21 @@ pub enum ServerError {
         /// What happened. The client does not see it.
         reason: String,
     },
+    /// The head of the request cannot be read.
+    #[error("the head of the request cannot be read: {reason}")]
+    InvalidHead {
+        /// What is wrong.
+        reason: String,
+    },
+    /// The URL is longer than the server allows.
+    #[error("the URL is longer than {limit} bytes; send a shorter one")]
+    UrlTooLong {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The application serves no WebSocket connections.
+    #[error("no WebSocket connections are served here")]
+    NoWebSocket,
     /// The body is larger than the server allows.
     #[error("the body is larger than {limit} bytes; send less")]
     BodyTooLarge {
@@ -97,8 +112,12 @@ impl ServerError {
         match self {
             Self::MissingToken | Self::InvalidToken => StatusCode::UNAUTHORIZED,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UrlTooLong { .. } => StatusCode::URI_TOO_LONG,
+            Self::NoWebSocket => StatusCode::NOT_FOUND,
             Self::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::Disconnected | Self::Body { .. } | Self::Json { .. } => StatusCode::BAD_REQUEST,
+            Self::InvalidHead { .. } | Self::Disconnected | Self::Body { .. } | Self::Json { .. } => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Authenticator { .. } | Self::Overloaded { .. } | Self::ShuttingDown => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -114,6 +133,9 @@ impl ServerError {
         match self {
             Self::MissingToken | Self::InvalidToken => "unauthorized",
             Self::Authenticator { .. } => "authentication_unavailable",
+            Self::InvalidHead { .. } => "invalid_head",
+            Self::UrlTooLong { .. } => "url_too_long",
+            Self::NoWebSocket => "not_found",
             Self::BodyTooLarge { .. } => "body_too_large",
             Self::BodyTimeout { .. } => "body_timeout",
             Self::Disconnected | Self::Body { .. } => "incomplete_body",

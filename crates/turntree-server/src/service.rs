@@ -176,7 +176,8 @@ impl Service {
         authenticator.authenticate(token).await?.map(Some).ok_or(ServerError::InvalidToken)
     }
 
-    fn refuse(&self, parts: &Parts, error: &ServerError) -> Response {
+    /// The application's response for a request that the server layer refuses.
+    pub fn refuse(&self, parts: &Parts, error: &ServerError) -> Response {
         let mut response = self.application.refuse(parts, error);
         error.add_headers(&mut response);
         response

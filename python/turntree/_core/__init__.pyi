@@ -79,7 +79,7 @@ from turntree._core._provider_config import (
     TokenBucket,
     WeightedKeys,
 )
-from turntree._core._server import AsgiCore, ServerCore
+from turntree._core._server import AsgiCore, JwtAuthenticator, ServerCore
 from turntree._core._sessions import SessionCore
 from turntree._core._store import ImportCore, StoreCore
 from turntree._core._thread_actions import (
@@ -140,6 +140,7 @@ __all__ = [
     "StrategyContext",
     "SessionCore",
     "AsgiCore",
+    "JwtAuthenticator",
     "ServerCore",
     "StoreCore",
     "State",

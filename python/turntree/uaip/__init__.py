@@ -20,7 +20,7 @@ A workflow has stages, and an agent sees and calls only the tasks of its current
 from __future__ import annotations
 
 from turntree import _servables
-from turntree._core import State, ToolContext
+from turntree._core import JwtAuthenticator, State, ToolContext
 from turntree._public_names import set_public_module
 from turntree.uaip._approvals import Approval
 from turntree.uaip._client import Client, Session, SyncClient, SyncSession, ToolInfo, connect, connect_sync
@@ -48,6 +48,7 @@ __all__ = [
     "serve_sync",
     "asgi_app",
     "openapi",
+    "JwtAuthenticator",
     # clients
     "connect",
     "connect_sync",

@@ -99,7 +99,8 @@ def serve(
         store: Where sessions are stored: a store of `turntree.store` or its URL, of memory, SQLite or PostgreSQL.
             Default: the memory of this process.
         auth: A function of the bearer token, sync or async, that returns the principal: its id, or a dict with ``id``;
-            None refuses the request with 401. A session belongs to the principal who opened it.
+            None refuses the request with 401. Or a `JwtAuthenticator`. A session belongs to the principal who opened
+            it.
         profile: "strict" follows the specification; "reference" answers as servers of version 0.4, for their clients.
             A request can choose with the header ``X-UAIP-Profile``.
         idle_ttl: How long a session is kept after its last action, in seconds.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from turntree import _servables
 from turntree._agent import Agent
+from turntree._core import JwtAuthenticator
 from turntree._public_names import set_public_module
 from turntree.uamp._a2a import a2a_agent
 from turntree.uamp._acp import acp_stdio
@@ -41,6 +42,7 @@ __all__ = [
     "serve_sync",
     "asgi_app",
     "acp_stdio",
+    "JwtAuthenticator",
     "PaymentGate",
     "PaymentRequest",
     "PaymentError",

@@ -44,7 +44,8 @@ def serve(
         store: Where conversations are stored: a store of `turntree.store`, its URL, or an object with the methods
             ``save``, ``load`` and ``delete``. Default: the memory of this process. A conversation is a `Session`.
         auth: A function of the bearer token, sync or async, that returns the principal: its id, or a dict with ``id``;
-            None refuses the request with 401. A conversation belongs to the principal who began it.
+            None refuses the request with 401. Or a `JwtAuthenticator`. A conversation belongs to the principal who
+            began it.
         payment_gate: Decides whether responses must be paid, and checks payments: an object with the methods of
             `PaymentGate`. It applies to all wires. Default: responses are free.
         signing_key: The private key that signs complete responses, with Ed25519 or RSA: PEM text, or a JWK as text or

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,20 @@ def test_example_prints_what_it_shows(script, lines):
     done = run(ROOT / "examples" / f"{script}.py")
 
     assert set(lines) <= set(done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(("script", "requests"), [("shop", 9), ("support_desk", 5), ("research", 7)])
+def test_an_example_of_workflows_says_what_stages_save_and_how_it_was_counted(script, requests):
+    done = run(ROOT / "examples" / f"uaip_{script}.py")
+
+    line = done.stdout.splitlines()[-1]
+    found = re.fullmatch(
+        r"tool schemas in (\d+) requests: (\d+) tokens .*, (\d+) with .* \((\d+) % saved; (.+)\)", line
+    )
+    assert found, line
+    assert int(found[1]) == requests
+    assert 0 < int(found[2]) < int(found[3])
+    assert found[5].startswith(("tokenizer: ", "estimate: "))
 
 
 def test_the_function_of_the_ray_example_converts_a_table(monkeypatch):

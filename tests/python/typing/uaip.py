@@ -66,3 +66,11 @@ async def clients() -> None:
     with uaip.serve_sync(shop) as sync, uaip.connect_sync(sync.url) as blocking:
         assert_type(blocking.open(), SyncSession)
     agent(model=scripted(["ok"]), tools=[uaip.toolset(session), uaip.toolset(shop), uaip.toolset(server.url)])
+
+
+async def tokens() -> None:
+    auth = uaip.JwtAuthenticator(
+        "https://login.example.com/keys", issuer="login", audience=["shop"], algorithms=["RS256"]
+    )
+    uaip.serve(shop, auth=auth)
+    assert_type(await auth("token"), dict[str, Any] | None)

@@ -173,3 +173,26 @@ async def test_actions_of_one_session_run_one_after_the_other(face):
         )
 
     assert sorted(answer.json()["result"] for answer in answers) == list(range(1, 41))
+
+
+async def test_a_websocket_handshake_is_refused(face):
+    head = [
+        "GET / HTTP/1.1",
+        "Host: x",
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version: 13",
+        "",
+        "",
+    ]
+    async with served(face, shop()) as url:
+        answer = await raw(url, "\r\n".join(head).encode())
+
+    if face == "native":
+        assert answer.startswith(b"HTTP/1.1 404 "), answer
+        body = json.loads(answer.split(b"\r\n\r\n", 1)[1])
+        assert body == {"detail": "no WebSocket connections are served here", "code": "not_found"}
+    else:
+        # An ASGI server without the extension `websocket.http.response` knows no other status.
+        assert b" 403 " in answer.split(b"\r\n", 1)[0] or b" 404 " in answer.split(b"\r\n", 1)[0]

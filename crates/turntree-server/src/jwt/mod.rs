@@ -95,17 +95,25 @@ impl JwtAuthenticator {
     /// An authenticator. The keys are fetched with the first token.
     ///
     /// # Errors
-    /// [`ServerError::Setting`] if no audience or algorithm is given; what the HTTP client refuses.
+    /// [`ServerError::Setting`] if no audience or algorithm is given, or if `jwks_url` is no URL of `http` or `https`; what
+    /// the HTTP client refuses.
     pub fn new(config: JwtConfig) -> Result<Self, ServerError> {
-        let missing = |setting, reason: &str| ServerError::Setting { setting, reason: reason.to_owned() };
+        let wrong = |setting, reason: &str| ServerError::Setting { setting, reason: reason.to_owned() };
         let Some(first) = config.algorithms.first() else {
-            return Err(missing("algorithms", "no algorithm is accepted; give at least one"));
+            return Err(wrong("algorithms", "no algorithm is accepted; give at least one"));
         };
         if config.audiences.is_empty() {
-            return Err(missing(
+            return Err(wrong(
                 "audiences",
                 "a token for any server would be accepted; give the names of this one",
             ));
+        }
+        if !is_http_url(&config.jwks_url) {
+            let reason = format!(
+                "{:?} is no URL of http or https; give the address of the issuer's keys",
+                config.jwks_url
+            );
+            return Err(wrong("jwks_url", &reason));
         }
         crypto::install();
         let mut validation = Validation::new(first.algorithm());
@@ -142,4 +150,9 @@ impl Authenticator for JwtAuthenticator {
     fn authenticate<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Principal>, ServerError>> {
         Box::pin(self.principal(token))
     }
+}
+
+fn is_http_url(text: &str) -> bool {
+    let url = text.parse::<http::Uri>();
+    url.is_ok_and(|url| url.host().is_some() && matches!(url.scheme_str(), Some("http" | "https")))
 }

@@ -8,7 +8,7 @@ use axum::extract::ws::{self, WebSocketUpgrade as AxumUpgrade};
 use futures_util::future::{Either, select};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use http::{HeaderValue, Method, StatusCode, Version, header};
+use http::{HeaderValue, Method, Version, header};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -17,6 +17,7 @@ use turntree_core::runtime;
 use super::connection::ConnectionHandler;
 use crate::application::{Connection, Response};
 use crate::body::Body;
+use crate::error::ServerError;
 use crate::websocket::{CloseFrame, Handshake, Message, WebSocket, WebSocketUpgrade, offered_subprotocols};
 
 /// How long the server waits for the client's close frame after its own.
@@ -51,6 +52,7 @@ pub(super) async fn upgrade(
     let mut head = http::Request::new(());
     *head.uri_mut() = parts.uri;
     *head.headers_mut() = parts.headers;
+    let (asked, ()) = head.clone().into_parts();
     let (answer, answered) = WebSocketUpgrade::new(offered_subprotocols(head.headers()));
     let service = handler.service.clone();
     let serving = runtime::spawn(async move { service.websocket(head, connection, answer).await });
@@ -58,8 +60,7 @@ pub(super) async fn upgrade(
         Ok(Handshake::Accepted(socket)) => socket,
         Ok(Handshake::Rejected(response)) => return response,
         Err(_) => {
-            return Body::text("no WebSocket connections are served here")
-                .into_response(StatusCode::NOT_FOUND);
+            return handler.service.refuse(&asked, &ServerError::NoWebSocket);
         }
     };
     if let Some(Ok(chosen)) = socket.subprotocol.as_deref().map(HeaderValue::from_str) {
