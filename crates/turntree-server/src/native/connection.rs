@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::stalled_writes::Socket;
 use super::{ServerConfig, configure, websocket};
 use crate::application::{Connection, Response};
 use crate::service::Service;
@@ -59,7 +60,8 @@ impl ConnectionHandler {
             async move { Ok::<_, Infallible>(handler.answer(request, peer).await) }
         });
         let builder = self.builder();
-        let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        let socket = TokioIo::new(Socket::new(stream, self.config.write_timeout));
+        let mut connection = pin!(builder.serve_connection_with_upgrades(socket, service));
         // Errors are the client's: it disconnected, or it sent what is not HTTP and has its answer.
         if let Either::Right(((), _)) = select(connection.as_mut(), pin!(self.stopping.cancelled())).await {
             connection.as_mut().graceful_shutdown();

@@ -1,10 +1,11 @@
 //! The native server: HTTP/1.1, HTTP/2 without TLS (prior knowledge) and WebSocket on the tokio runtime.
 //!
-//! Every wait for a client has a limit: for the head of a request, for its body ([`crate::Limits`]), for the answer to a
-//! ping. TLS belongs to a reverse proxy.
+//! Every wait for a client has a limit: for the head of a request, for its body ([`crate::Limits`]), for the reading of
+//! a response, for the answer to a ping. TLS belongs to a reverse proxy.
 
 mod body;
 mod connection;
+mod stalled_writes;
 mod websocket;
 
 use std::net::SocketAddr;
@@ -35,6 +36,8 @@ pub struct ServerConfig {
     pub port: u16,
     /// How long a client may take for the head of a request, and how long a connection may be idle: 30 s.
     pub header_timeout: Duration,
+    /// How long a client may leave unread what is sent, without any progress, before it is disconnected: 60 s.
+    pub write_timeout: Duration,
     /// The largest head of a request in bytes, at least 8 KiB: 64 KiB. A larger one is refused with 431.
     pub max_header_bytes: u32,
     /// The largest number of open connections: 4096. Further ones wait in the system's queue.
@@ -52,6 +55,7 @@ impl Default for ServerConfig {
             host: "127.0.0.1".to_owned(),
             port: 0,
             header_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
             max_header_bytes: 64 * 1024,
             max_connections: 4096,
             ping_interval: Duration::from_secs(20),

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http::{StatusCode, Version};
 use turntree_server::access_log::{AccessLog, AccessRecord};
-use turntree_server::{Server, Service};
+use turntree_server::{Server, ServerConfig, Service};
 
 use crate::application::{Behaviours, FLOOD_CHUNK, RawClient, config, http_client, next, serve};
 
@@ -168,6 +169,19 @@ async fn a_body_is_made_only_as_fast_as_the_client_reads() {
     // The sockets' buffers hold a few megabytes of the gigabyte.
     let made = behaviours.chunks.load(Ordering::Relaxed) * FLOOD_CHUNK;
     assert!(made < 64 * 1024 * 1024, "{made} bytes were made for a client that read 4096");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_disconnected() {
+    let (behaviours, mut events) = Behaviours::new();
+    let config = ServerConfig { write_timeout: Duration::from_millis(100), ..config() };
+    let server = Server::start(Service::new(behaviours), config).await.unwrap();
+    let mut client = RawClient::connect(server.address()).await;
+
+    client.send("GET /flood HTTP/1.1\r\nHost: a\r\n\r\n").await;
+
+    assert_eq!([next(&mut events).await, next(&mut events).await], ["/flood", "dropped flood"]);
+    drop(client);
 }
 
 #[tokio::test]
