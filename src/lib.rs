@@ -142,6 +142,7 @@ mod _core {
             image::GeneratedImage, image::ImageUsage, image::ImageResult, image::ImageEvent,
         );
         super::thread_protocol::register(module, &mut registry)?;
+        super::uamp::data::register(module, &mut registry)?;
         module.add_function(wrap_pyfunction!(super::render::_render, module)?)?;
         registry.install(module.py());
         Ok(())

@@ -7,6 +7,7 @@
 //! | [`payments`] | payment gates written in Python |
 //! | [`store`] | stores written in Python, for requests on network threads |
 //! | [`client`] | clients; signatures |
+//! | [`data`] | events and their types as data classes |
 //! | [`a2a`] | the client of A2A agents |
 //! | [`acp`] | agents over standard streams |
 //! | [`serve`] | native servers and ASGI applications of agents |
@@ -15,6 +16,7 @@ pub(crate) mod a2a;
 pub(crate) mod acp;
 pub(crate) mod client;
 pub(crate) mod daemon;
+pub(crate) mod data;
 mod host;
 mod payments;
 pub(crate) mod serve;

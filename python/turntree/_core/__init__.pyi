@@ -132,6 +132,15 @@ from turntree._core._uamp import (
     uamp_server,
     uamp_verify,
 )
+from turntree._core._uamp_data import (
+    Capabilities,
+    ClientEvent,
+    ContentItem,
+    ServerEvent,
+    SessionConfig,
+    SystemEvent,
+    UsageStats,
+)
 from turntree._core._upp import AgentStreamCore, EmbeddingModelCore, ImageModelCore, LlmCore
 
 __all__ = [
@@ -158,6 +167,13 @@ __all__ = [
     "uamp_asgi",
     "uamp_server",
     "uamp_verify",
+    "ClientEvent",
+    "ServerEvent",
+    "SystemEvent",
+    "ContentItem",
+    "SessionConfig",
+    "Capabilities",
+    "UsageStats",
     "ToolContext",
     "RunContext",
     "UsageMeter",

@@ -15,7 +15,16 @@ from __future__ import annotations
 
 from turntree import _servables
 from turntree._agent import Agent
-from turntree._core import JwtAuthenticator
+from turntree._core import (
+    Capabilities,
+    ClientEvent,
+    ContentItem,
+    JwtAuthenticator,
+    ServerEvent,
+    SessionConfig,
+    SystemEvent,
+    UsageStats,
+)
 from turntree._public_names import set_public_module
 from turntree.uamp._a2a import a2a_agent
 from turntree.uamp._acp import acp_stdio
@@ -62,6 +71,14 @@ __all__ = [
     "dial",
     "Daemon",
     "UampError",
+    # events as data
+    "ClientEvent",
+    "ServerEvent",
+    "SystemEvent",
+    "ContentItem",
+    "SessionConfig",
+    "Capabilities",
+    "UsageStats",
 ]
 
 set_public_module("turntree.uamp", globals())

@@ -198,9 +198,25 @@ async def test_a_server_that_does_not_come_back_ends_the_response() -> None:
     with pytest.raises(uamp.UampError) as caught:
         await response
     assert caught.value.code == "connection_failed"
-    with pytest.raises(uamp.UampError):
+    with pytest.raises(uamp.UampError, match="the session has ended"):
         await session.run("again")
     await client.aclose()
+
+
+async def test_a_client_that_connects_again_can_be_closed_and_its_responses_end_with_an_error() -> None:
+    async with under_uvicorn(Peer(endless)) as url:
+        client = uamp.connect(url, reconnect_for=3600)
+        await client.start()
+        session = await client.session()
+        response = session.run("hi")
+        await response.__anext__()
+    waiting = asyncio.create_task(client.session())
+    await asyncio.sleep(0)
+    await client.aclose()
+    for unanswered in (response, waiting, session.run("again"), client.session()):
+        with pytest.raises(uamp.UampError, match="the session has ended") as caught:
+            await unanswered
+        assert caught.value.code == "session_closed"
 
 
 async def test_a_url_that_is_not_one_is_refused() -> None:

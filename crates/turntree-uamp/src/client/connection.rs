@@ -214,9 +214,14 @@ impl ClientResponse {
     /// # Cancel safety
     /// No event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<ServerEvent, ClientError>> {
-        let event = self.events.recv().await;
-        self.has_ended = !matches!(event, Some(Ok(_)));
-        event
+        if self.has_ended {
+            return None;
+        }
+        // Without an end, the connection has ended, and nobody has read the request.
+        let event = self.events.recv().await.unwrap_or(Err(ClientError::Closed));
+        self.has_ended =
+            matches!(event, Err(_) | Ok(ServerEvent::ResponseDone(_) | ServerEvent::ResponseCancelled(_)));
+        Some(event)
     }
 }
 
@@ -248,49 +253,81 @@ enum Ending {
     Closed(Option<oneshot::Sender<()>>),
 }
 
+/// How the attempts to connect again have ended.
+enum Reconnection {
+    Made(Socket),
+    /// The time is over, or the server refuses the connection for good.
+    Failed(ClientError),
+    /// The client was closed, or all its handles were dropped.
+    Closed(Option<oneshot::Sender<()>>),
+}
+
+/// Connects again, with growing pauses.
+async fn attempts(url: Url, options: ClientOptions) -> Result<Socket, ClientError> {
+    let started = tokio::time::Instant::now();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let error = match connect(&url, options.token.as_ref()).await {
+            Ok(socket) => return Ok(socket),
+            Err(error) => error,
+        };
+        let is_final = matches!(error, ClientError::Refused { status, .. } if (400..500).contains(&status));
+        if is_final || started.elapsed() + pause > options.reconnect_for {
+            return Err(error);
+        }
+        runtime::sleep(pause).await;
+        pause = LONGEST_PAUSE.min(pause * 2);
+    }
+}
+
 impl Connection {
     async fn run(mut self, first: Socket) {
         let mut socket = first;
         loop {
             match self.serve(socket).await {
                 Ending::Lost => self.core.on_disconnected(),
-                Ending::Closed(answer) => {
-                    let failed = self.core.on_given_up(&ClientError::Closed);
-                    self.dispatch(failed);
-                    if let Some(answer) = answer {
-                        // The caller has gone.
-                        let _ = answer.send(());
-                    }
-                    return;
-                }
+                Ending::Closed(answer) => return self.close(answer),
             }
             socket = match self.reconnect().await {
-                Ok(socket) => socket,
-                Err(error) => {
-                    let failed = self.core.on_given_up(&error);
-                    self.dispatch(failed);
-                    return;
-                }
+                Reconnection::Made(socket) => socket,
+                Reconnection::Failed(error) => return self.give_up(&error),
+                Reconnection::Closed(answer) => return self.close(answer),
             };
         }
     }
 
-    /// Connects again, with growing pauses.
-    async fn reconnect(&self) -> Result<Socket, ClientError> {
-        let started = tokio::time::Instant::now();
-        let mut pause = FIRST_PAUSE;
+    /// Fails all sessions, because the client was closed.
+    fn close(&mut self, answer: Option<oneshot::Sender<()>>) {
+        self.give_up(&ClientError::Closed);
+        if let Some(answer) = answer {
+            // The caller has gone.
+            let _ = answer.send(());
+        }
+    }
+
+    fn give_up(&mut self, error: &ClientError) {
+        let failed = self.core.on_given_up(error);
+        self.dispatch_all(failed);
+    }
+
+    /// Connects again, and obeys commands meanwhile: a client can be closed at any time.
+    async fn reconnect(&mut self) -> Reconnection {
+        let mut attempts = pin!(attempts(self.url.clone(), self.options.clone()));
         loop {
-            let error = match connect(&self.url, self.options.token.as_ref()).await {
-                Ok(socket) => return Ok(socket),
-                Err(error) => error,
+            let command = match select(attempts.as_mut(), pin!(self.commands.recv())).await {
+                Either::Left((Ok(socket), _)) => return Reconnection::Made(socket),
+                Either::Left((Err(error), _)) => return Reconnection::Failed(error),
+                Either::Right((command, _)) => command,
             };
-            let is_final =
-                matches!(error, ClientError::Refused { status, .. } if (400..500).contains(&status));
-            if is_final || started.elapsed() + pause > self.options.reconnect_for {
-                return Err(error);
+            match command {
+                None => return Reconnection::Closed(None),
+                Some(Command::Close(answer)) => return Reconnection::Closed(Some(answer)),
+                Some(command) => {
+                    // The core sends what the server does not have when the session is continued.
+                    let outputs = self.obey(command);
+                    self.dispatch_all(outputs);
+                }
             }
-            runtime::sleep(pause).await;
-            pause = LONGEST_PAUSE.min(pause * 2);
         }
     }
 
@@ -414,6 +451,14 @@ impl Connection {
             outputs = self.dispatch(outputs);
         }
         Ok(())
+    }
+
+    /// Gives outputs to the handles, without a connection on which something could be sent.
+    fn dispatch_all(&mut self, outputs: Vec<Output>) {
+        let mut outputs = outputs;
+        while !outputs.is_empty() {
+            outputs = self.dispatch(outputs);
+        }
     }
 
     /// Gives outputs to the handles. Returns what must be sent because a response has ended.

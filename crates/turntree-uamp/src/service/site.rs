@@ -7,8 +7,9 @@ use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::time::{Clock, SystemClock};
 use turntree_server::Authenticator;
 
-use crate::agent::{AgentRegistry, Conversations};
+use crate::agent::{AgentRegistry, Conversations, ServedAgent};
 use crate::payments::PaymentGate;
+use crate::session::Signer;
 use crate::signature::SigningKey;
 
 /// The settings of a service.
@@ -64,5 +65,15 @@ impl Site {
             ids: Arc::new(RandomIds),
             clock: Arc::new(SystemClock),
         }
+    }
+
+    /// What signs the responses of an agent to a principal; `base` is the path of the agent.
+    pub(crate) fn signer(&self, agent: &ServedAgent, base: &str, principal: Option<&str>) -> Option<Signer> {
+        let key = Arc::clone(self.signing_key.as_ref()?);
+        let issuer = match &self.options.public_url {
+            Some(url) => format!("{url}{base}"),
+            None => agent.name().to_string(),
+        };
+        Some(Signer { key, issuer, audience: principal.map(str::to_owned) })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use turntree_core::ids::IdSource;
 use turntree_core::json::{self, RawJson};
-use turntree_core::time::Clock;
+use turntree_core::time::{Clock, Timestamp};
 
 use super::effect::{AgentOutput, Effect, ResponseRequest};
 use super::input::{Input, InputTooLarge, MAX_BYTES, size_of};
@@ -37,6 +37,21 @@ pub struct Signer {
     pub issuer: String,
     /// Who asks.
     pub audience: Option<String>,
+}
+
+impl Signer {
+    /// The signature of a response; `messages` is a JSON array. `None` if the key cannot sign.
+    pub(crate) fn sign(&self, id: &str, text: &str, messages: &str, now: Timestamp) -> Option<String> {
+        let response = SignedResponse {
+            issuer: &self.issuer,
+            audience: self.audience.as_deref(),
+            response_id: id,
+            text,
+            messages,
+            now: now.milliseconds().div_euclid(1000),
+        };
+        self.key.sign(&response).ok()
+    }
 }
 
 /// What a session begins with.
@@ -369,15 +384,8 @@ impl SessionCore {
 
     fn signature(&self, active: &Active) -> Option<String> {
         let signer = self.settings.signer.as_ref()?;
-        let response = SignedResponse {
-            issuer: &signer.issuer,
-            audience: signer.audience.as_deref(),
-            response_id: &active.id,
-            text: &active.output.text(),
-            messages: active.signed_messages.as_deref()?,
-            now: self.settings.clock.now().milliseconds().div_euclid(1000),
-        };
-        signer.key.sign(&response).ok()
+        let messages = active.signed_messages.as_deref()?;
+        signer.sign(&active.id, &active.output.text(), messages, self.settings.clock.now())
     }
 
     /// Ends a response with an error. The host keeps what there is of its output in the conversation.

@@ -107,12 +107,45 @@ fn keys_are_read_from_pem_and_from_a_jwk_and_others_are_refused() {
     }
 }
 
+fn client_of(key: &std::sync::Arc<SigningKey>, replies: &[&str]) -> TestClient {
+    let mut site = crate::service::site_of([crate::service::served("a", replies)]);
+    site.signing_key = Some(std::sync::Arc::clone(key));
+    TestClient::new(AgentService::new(site, wires::all()))
+}
+
+#[tokio::test]
+async fn completions_are_signed_in_the_body_or_after_the_last_frame() {
+    let key = std::sync::Arc::new(ed25519());
+    let client = client_of(&key, &["one two", "three four"]);
+    let jwks = json!({ "keys": [key.public_jwk()] }).to_string();
+    let messages = json!([{ "role": "user", "content": "Hi", "name": "Ada" }]);
+    let now = turntree_core::time::Clock::now(&turntree_core::time::SystemClock).milliseconds() / 1000;
+
+    let request = json!({ "model": "a", "messages": messages });
+    let body = client.post("/v1/chat/completions", &request).await.unwrap().json();
+    let signed = body["signature"].as_str().unwrap();
+    let claims = verify(signed, "one two", Some(&messages.to_string()), &jwks, now).unwrap();
+    assert_eq!((&*claims.iss, &*claims.jti), ("a", body["id"].as_str().unwrap()));
+
+    let request = json!({ "model": "a", "messages": messages, "stream": true });
+    let response = client.post("/v1/chat/completions", &request).await.unwrap();
+    let text = response.text();
+    let (_, after) = text.split_once("data: [DONE]\n\n").unwrap();
+    let event = after.lines().find_map(|line| line.strip_prefix("event: "));
+    let data = after.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+    assert_eq!(event, Some("response_signature"));
+    let frame: serde_json::Value = serde_json::from_str(data).unwrap();
+    // Clients that read this frame as a chunk find nothing in it.
+    assert_eq!((&frame["object"], &frame["choices"]), (&json!("chat.completion.chunk"), &json!([])));
+    let signed = frame["signature"].as_str().unwrap();
+    assert!(verify(signed, "three four", Some(&messages.to_string()), &jwks, now).is_ok());
+    assert!(verify(signed, "three", Some(&messages.to_string()), &jwks, now).is_err());
+}
+
 #[tokio::test]
 async fn the_public_keys_are_published() {
     let key = std::sync::Arc::new(ed25519());
-    let mut site = crate::service::site_of([crate::service::served("a", &[])]);
-    site.signing_key = Some(std::sync::Arc::clone(&key));
-    let client = TestClient::new(AgentService::new(site, wires::all()));
+    let client = client_of(&key, &[]);
 
     let response = client.get("/.well-known/jwks.json").await.unwrap();
     assert_eq!(response.json(), json!({ "keys": [key.public_jwk()] }));

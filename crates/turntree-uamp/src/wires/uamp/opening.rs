@@ -17,7 +17,7 @@ use super::table::{Command, NotAdded, SessionHandle, SessionTable};
 use crate::agent::{RunRequest, ServedAgent};
 use crate::event::{ServerEvent, SessionCreate};
 use crate::service::{Route, Site};
-use crate::session::{SessionCore, SessionSettings, Signer};
+use crate::session::{SessionCore, SessionSettings};
 use crate::types::{ErrorCode, Modality, Resume, SessionConfig};
 
 /// Events of a client that may wait for one session.
@@ -238,7 +238,7 @@ impl Opener {
             has_payment_gate: self.site.payment_gate.is_some(),
             payment_token,
             token_expires_at: identity.expires_at,
-            signer: self.signer(&agent, &identity, &base),
+            signer: self.site.signer(&agent, &base, identity.id()),
             ids: Arc::clone(&self.site.ids),
             clock: Arc::clone(&self.site.clock),
         });
@@ -278,15 +278,6 @@ impl Opener {
         let session = HostedSession::new(core, effects, of_task, table, place, self.limits);
         runtime::spawn(session.run(receiver)).detach();
         Ok(Opened { handle, after_seq: seq, announcement: Vec::new() })
-    }
-
-    fn signer(&self, agent: &ServedAgent, identity: &Identity, base: &str) -> Option<Signer> {
-        let key = Arc::clone(self.site.signing_key.as_ref()?);
-        let issuer = match &self.site.options.public_url {
-            Some(url) => format!("{url}{base}"),
-            None => agent.name().to_string(),
-        };
-        Some(Signer { key, issuer, audience: identity.id().map(str::to_owned) })
     }
 }
 

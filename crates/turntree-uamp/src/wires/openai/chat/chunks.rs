@@ -81,6 +81,11 @@ impl Chunks {
         frames.push_back(DONE.to_owned());
     }
 
+    /// The frame with the signature. Clients that read it see a chunk without choices.
+    pub fn signature(&self, signature: &str) -> String {
+        format!("{}],\"signature\":{}}}", self.before_choices, Value::from(signature))
+    }
+
     fn text(&self, member: &str, text: &str) -> String {
         let text = serde_json::to_string(text).unwrap_or_default();
         self.frame(&format!("{{\"{member}\":{text}}}"), None)

@@ -43,6 +43,11 @@ impl Completion {
         }
     }
 
+    /// The text so far.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The body.
     pub fn finish(self, usage: &UsageStats) -> Value {
         let Self { heading, text, reasoning, calls, ending } = self;

@@ -5,12 +5,14 @@
 //! | [`request`] | the request, as a run |
 //! | [`chunks`] | the frames of a streamed completion, without I/O |
 //! | [`completion`] | the body of a completion in one piece |
+//! | [`signing`] | the signature of a completion |
 //!
 //! Spec: UAMP-1.0 §13; OpenAI API reference, "Chat Completions"
 
 pub mod chunks;
 pub mod completion;
 pub mod request;
+mod signing;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,6 +27,7 @@ use turntree_server::{Body, Response};
 use self::chunks::Chunks;
 use self::completion::Completion;
 use self::request::ChatRequest;
+use self::signing::Signing;
 use super::error::ApiError;
 use super::reply::{Ending, Reply, ReplyPart};
 use super::{common, conversation, payment};
@@ -58,36 +61,49 @@ pub(super) async fn answer(exchange: Exchange) -> Result<Response, ApiError> {
     }
     let (parts, body) = request.into_parts();
     let bytes = body.bytes().await?;
+    let exchange = Exchange { site, route, request: (), context };
+    let Exchange { site, context, .. } = &exchange;
     let request: ChatRequest = conversation::parse_body(&bytes)?;
-    let agent = common::agent_of(&route, &site, request.model())?;
+    let agent = common::agent_of(&exchange.route, site, request.model())?;
     let heading = Heading {
         id: format!("chatcmpl-{}", site.ids.uuid().simple()),
         created: common::seconds(site.clock.now()),
         model: agent.name().to_string(),
     };
     let (is_streamed, has_usage) = (request.is_streamed(), request.includes_usage());
+    let signing = Signing::of(&exchange, agent, &heading, &bytes);
     let mut run = request.into_run(agent, &*site.ids, &*site.clock)?;
     run.options.principal.clone_from(&context.principal);
     let payment_token = payment::token_of(&parts);
-    payment::check(&site, agent, context.principal.as_ref(), &heading.id, payment_token).await?;
+    payment::check(site, agent, context.principal.as_ref(), &heading.id, payment_token).await?;
     let mut reply = Reply::start(run);
     if !is_streamed {
-        return complete(reply, Completion::new(heading)).await;
+        return complete(reply, Completion::new(heading), signing).await;
     }
     let first = first_parts(&mut reply).await?;
     let chunks = Chunks::new(&heading, has_usage);
-    Ok(Body::events(events(reply, chunks, first), KeepAlive::default()).into_response(StatusCode::OK))
+    let streaming = Streaming::new(reply, chunks, first, signing);
+    Ok(Body::events(streaming.events(), KeepAlive::default()).into_response(StatusCode::OK))
 }
 
 /// The whole completion.
-async fn complete(mut reply: Reply, mut completion: Completion) -> Result<Response, ApiError> {
+async fn complete(
+    mut reply: Reply,
+    mut completion: Completion,
+    signing: Option<Signing>,
+) -> Result<Response, ApiError> {
     while let Some(part) = reply.next().await {
         if let ReplyPart::End(Ending::Failed(error)) = &part {
             return Err(ApiError::from(&**error));
         }
         completion.push(part);
     }
-    Ok(Body::json(&completion.finish(&reply.usage())).into_response(StatusCode::OK))
+    let signature = signing.and_then(|signing| signing.sign(completion.text()));
+    let mut body = completion.finish(&reply.usage());
+    if let (Some(members), Some(signature)) = (body.as_object_mut(), signature) {
+        members.insert("signature".to_owned(), signature.into());
+    }
+    Ok(Body::json(&body).into_response(StatusCode::OK))
 }
 
 /// Waits for the first output, but not for long.
@@ -119,28 +135,58 @@ struct Streaming {
     chunks: Chunks,
     parts: VecDeque<ReplyPart>,
     frames: VecDeque<String>,
+    /// What signs the completion, and its text so far.
+    signing: Option<(Signing, String)>,
 }
 
-/// The events of a streamed completion. Dropping them cancels the run.
-fn events(reply: Reply, chunks: Chunks, parts: VecDeque<ReplyPart>) -> impl Stream<Item = SseEvent> + Send {
-    let mut state = Streaming { reply, chunks, parts, frames: VecDeque::new() };
-    state.chunks.start(&mut state.frames);
-    stream::unfold(state, |mut state| async move {
+impl Streaming {
+    /// Begins with the parts that are known.
+    fn new(reply: Reply, chunks: Chunks, parts: VecDeque<ReplyPart>, signing: Option<Signing>) -> Self {
+        let signing = signing.map(|signing| (signing, String::new()));
+        let mut frames = VecDeque::new();
+        chunks.start(&mut frames);
+        Self { reply, chunks, parts, frames, signing }
+    }
+
+    /// The events. Dropping them cancels the run.
+    fn events(self) -> impl Stream<Item = SseEvent> + Send {
+        stream::unfold(self, |mut state| async move {
+            let event = state.next().await?;
+            Some((event, state))
+        })
+    }
+
+    async fn next(&mut self) -> Option<SseEvent> {
         loop {
-            if let Some(frame) = state.frames.pop_front() {
-                return Some((SseEvent::data(frame), state));
+            if let Some(frame) = self.frames.pop_front() {
+                return Some(SseEvent::data(frame));
             }
-            let part = match state.parts.pop_front() {
-                Some(part) => part,
-                None => state.reply.next().await?,
+            let part = match self.parts.pop_front() {
+                Some(part) => Some(part),
+                None => self.reply.next().await,
             };
             match part {
-                ReplyPart::End(ending) => {
-                    let usage = state.reply.usage();
-                    state.chunks.end(&ending, &usage, &mut state.frames);
+                None => return self.signature(),
+                Some(ReplyPart::End(ending)) => {
+                    if matches!(ending, Ending::Failed(_) | Ending::Cancelled) {
+                        self.signing = None;
+                    }
+                    self.chunks.end(&ending, &self.reply.usage(), &mut self.frames);
                 }
-                part => state.chunks.push(part, &mut state.frames),
+                Some(part) => {
+                    if let (Some((_, signed)), ReplyPart::Text(text)) = (&mut self.signing, &part) {
+                        signed.push_str(text);
+                    }
+                    self.chunks.push(part, &mut self.frames);
+                }
             }
         }
-    })
+    }
+
+    /// The event after the last frame.
+    fn signature(&mut self) -> Option<SseEvent> {
+        let (signing, text) = self.signing.take()?;
+        let signature = signing.sign(&text)?;
+        Some(SseEvent::data(self.chunks.signature(&signature)).with_event(signing::EVENT))
+    }
 }
