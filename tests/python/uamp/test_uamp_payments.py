@@ -100,7 +100,7 @@ async def connected(url: str) -> AsyncGenerator[Socket]:
 @pytest.mark.parametrize("make", [Gate, SyncGate])
 async def test_a_batch_that_is_not_paid_answers_402_and_a_token_pays(face: str, make: Any) -> None:
     gate = make()
-    async with served(face, helper("one", "two"), payment_gate=gate) as url, http(url) as client:
+    async with served(face, helper("one", "two", "three", "four"), payment_gate=gate) as url, http(url) as client:
         for path, body in (("/chat/completions", CHAT), ("/v1/responses", {"model": "helper", "input": "hi"})):
             refused = await client.post(path, json=body)
             error = refused.json()["error"]
@@ -118,6 +118,9 @@ async def test_a_batch_that_is_not_paid_answers_402_and_a_token_pays(face: str, 
         assert paid.json()["choices"][0]["message"]["content"] == "one"
         paid = await client.post("/uamp?payment_token=gold", json=EVENTS)
         assert (paid.status_code, paid.json()[-1]["type"]) == (200, "response.done")
+        for payment in ({"payment_token": "gold"}, {"session": {"extensions": {"X-Payment-Token": "gold"}}}):
+            paid = await client.post("/uamp", json=[{**EVENTS[0], **payment}, *EVENTS[1:]])
+            assert (paid.status_code, paid.json()[-1]["type"]) == (200, "response.done")
 
 
 AG_UI: dict[str, Any] = {

@@ -253,9 +253,8 @@ enum Ending {
     Closed(Option<oneshot::Sender<()>>),
 }
 
-/// How the attempts to connect again have ended.
-enum Reconnection {
-    Made(Socket),
+/// Why the connection is not made again.
+enum Parting {
     /// The time is over, or the server refuses the connection for good.
     Failed(ClientError),
     /// The client was closed, or all its handles were dropped.
@@ -289,9 +288,9 @@ impl Connection {
                 Ending::Closed(answer) => return self.close(answer),
             }
             socket = match self.reconnect().await {
-                Reconnection::Made(socket) => socket,
-                Reconnection::Failed(error) => return self.give_up(&error),
-                Reconnection::Closed(answer) => return self.close(answer),
+                Ok(socket) => socket,
+                Err(Parting::Failed(error)) => return self.give_up(&error),
+                Err(Parting::Closed(answer)) => return self.close(answer),
             };
         }
     }
@@ -311,17 +310,17 @@ impl Connection {
     }
 
     /// Connects again, and obeys commands meanwhile: a client can be closed at any time.
-    async fn reconnect(&mut self) -> Reconnection {
+    async fn reconnect(&mut self) -> Result<Socket, Parting> {
         let mut attempts = pin!(attempts(self.url.clone(), self.options.clone()));
         loop {
             let command = match select(attempts.as_mut(), pin!(self.commands.recv())).await {
-                Either::Left((Ok(socket), _)) => return Reconnection::Made(socket),
-                Either::Left((Err(error), _)) => return Reconnection::Failed(error),
+                Either::Left((Ok(socket), _)) => return Ok(socket),
+                Either::Left((Err(error), _)) => return Err(Parting::Failed(error)),
                 Either::Right((command, _)) => command,
             };
             match command {
-                None => return Reconnection::Closed(None),
-                Some(Command::Close(answer)) => return Reconnection::Closed(Some(answer)),
+                None => return Err(Parting::Closed(None)),
+                Some(Command::Close(answer)) => return Err(Parting::Closed(Some(answer))),
                 Some(command) => {
                     // The core sends what the server does not have when the session is continued.
                     let outputs = self.obey(command);

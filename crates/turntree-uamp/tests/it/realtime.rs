@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use turntree_core::ids::RandomIds;
+use turntree_core::message::StreamEvent;
+use turntree_core::message::event::{DataDelta, Delta};
+use turntree_core::message::media::Binary;
 use turntree_core::time::SystemClock;
 use turntree_server::websocket::Message;
 use turntree_server::{Connection, Service, WebSocket, WebSocketUpgrade};
@@ -127,6 +130,46 @@ async fn the_beta_has_its_own_names() {
     let events = until(&mut socket, "response.done").await;
     assert!(kinds(&events).contains(&"response.text.delta"), "{events:?}");
     assert!(kinds(&events).contains(&"response.text.done"));
+}
+
+/// A reply of a model that speaks.
+fn spoken() -> Reply {
+    let audio = |bytes: &'static [u8]| {
+        let delta = DataDelta { data: Binary::new(bytes), ..DataDelta::default() };
+        StreamEvent::new(1, Delta::Audio(delta))
+    };
+    Reply::events(vec![StreamEvent::text(0, "hello"), audio(b"one"), audio(b"two")])
+}
+
+#[tokio::test]
+async fn audio_of_the_model_is_passed_on_in_the_names_of_both_generations() {
+    for (beta, delta, done, part, modalities) in [
+        (
+            false,
+            "response.output_audio.delta",
+            "response.output_audio.done",
+            "output_audio",
+            json!(["audio"]),
+        ),
+        (true, "response.audio.delta", "response.audio.done", "audio", json!(["audio", "text"])),
+    ] {
+        let (_, agent) = scripted(vec![spoken()], Vec::new());
+        let mut socket = connect(agent, beta).await;
+        send(&socket, text_item("hi")).await;
+        send(&socket, json!({ "type": "response.create" })).await;
+        let events = until(&mut socket, "response.done").await;
+
+        let pieces: Vec<&Value> = events.iter().filter(|event| event["type"] == delta).collect();
+        let audio: Vec<&str> = pieces.iter().filter_map(|event| event["delta"].as_str()).collect();
+        assert_eq!(audio, ["b25l", "dHdv"], "{events:?}");
+        assert!(pieces.iter().all(|event| event["content_index"] == 1));
+        assert!(kinds(&events).contains(&done));
+        let response = &events.last().unwrap()["response"];
+        let content = &response["output"][0]["content"];
+        assert_eq!((&content[0]["text"], &content[1]["type"]), (&"hello".into(), &part.into()));
+        let member = if beta { "modalities" } else { "output_modalities" };
+        assert_eq!(response[member], modalities);
+    }
 }
 
 #[tokio::test]

@@ -100,6 +100,44 @@ fn text_becomes_a_response_whose_deltas_are_its_output() {
 }
 
 #[test]
+fn every_kind_of_output_has_its_event_with_the_id_of_the_response() {
+    let (mut core, _) = open(json!({}));
+    on(&mut core, &json!({"type": "response.create"}));
+    let id = core.active_response().unwrap().to_owned();
+    let text = || "a".to_owned();
+    let result = ToolOutcome { call_id: "k1".to_owned(), result: "1".to_owned(), is_error: false };
+    let progress = AgentOutput::ToolProgress { call_id: "k1".to_owned(), text: text() };
+    let outputs = [AgentOutput::Thinking(text()), AgentOutput::Audio("AAAA".to_owned())].into_iter().chain([
+        AgentOutput::Transcript(text()),
+        progress,
+        AgentOutput::ServerToolResult(result),
+    ]);
+    let events: Vec<Value> = outputs.flat_map(|output| sent(&core.on_output(&id, output))).collect();
+    let done = sent(&core.on_output(&id, AgentOutput::Done));
+
+    let kinds: Vec<&str> = events.iter().chain(&done).map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "thinking",
+            "audio.delta",
+            "transcript.delta",
+            "response.delta",
+            "response.delta",
+            "tool.call_done",
+            "transcript.done",
+            "audio.done",
+            "response.done",
+        ]
+    );
+    assert!(events.iter().chain(&done).all(|event| event["response_id"] == id.as_str()));
+    assert_eq!(events[0]["is_delta"], true);
+    assert_eq!(events[3]["delta"]["tool_progress"], json!({"call_id": "k1", "text": "a"}));
+    assert_eq!(events[4]["delta"]["tool_result"]["call_id"], "k1");
+    assert_eq!(done[0]["transcript"], "a");
+}
+
+#[test]
 fn the_agent_continues_when_the_client_has_run_all_tools() {
     let (mut core, _) = open(json!({}));
     on(&mut core, &json!({"type": "response.create"}));

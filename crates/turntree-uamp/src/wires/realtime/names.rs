@@ -34,6 +34,54 @@ impl Generation {
         }
     }
 
+    /// The event with a piece of audio.
+    pub const fn audio_delta(self) -> &'static str {
+        match self {
+            Self::Current => "response.output_audio.delta",
+            Self::Beta => "response.audio.delta",
+        }
+    }
+
+    /// The event after the last piece of audio.
+    pub const fn audio_done(self) -> &'static str {
+        match self {
+            Self::Current => "response.output_audio.done",
+            Self::Beta => "response.audio.done",
+        }
+    }
+
+    /// The event with a piece of the text of audio.
+    pub const fn transcript_delta(self) -> &'static str {
+        match self {
+            Self::Current => "response.output_audio_transcript.delta",
+            Self::Beta => "response.audio_transcript.delta",
+        }
+    }
+
+    /// The event with the whole text of audio.
+    pub const fn transcript_done(self) -> &'static str {
+        match self {
+            Self::Current => "response.output_audio_transcript.done",
+            Self::Beta => "response.audio_transcript.done",
+        }
+    }
+
+    /// The type of a part with audio that the agent made.
+    pub const fn audio_part(self) -> &'static str {
+        match self {
+            Self::Current => "output_audio",
+            Self::Beta => "audio",
+        }
+    }
+
+    /// The modalities of output with audio.
+    pub const fn with_audio(self) -> &'static [&'static str] {
+        match self {
+            Self::Current => &["audio"],
+            Self::Beta => &["audio", "text"],
+        }
+    }
+
     /// The events that follow when an item has been added to the conversation.
     pub const fn item_events(self) -> &'static [&'static str] {
         match self {

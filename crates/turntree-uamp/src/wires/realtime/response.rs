@@ -18,8 +18,32 @@ pub struct ActiveResponse {
     pub in_conversation: bool,
     metadata: Value,
     /// The message that grows.
-    open: Option<(String, String)>,
+    open: Option<OpenMessage>,
     output: Vec<Item>,
+    has_audio: bool,
+}
+
+#[derive(Debug)]
+struct OpenMessage {
+    id: String,
+    parts: Vec<Part>,
+}
+
+/// A part of a message.
+#[derive(Debug)]
+struct Part {
+    is_audio: bool,
+    /// The text, or that of the audio.
+    text: String,
+}
+
+/// What a message grows by.
+#[derive(Debug)]
+enum Piece {
+    Text(String),
+    /// Audio as base64, which is not kept.
+    Audio(String),
+    Transcript(String),
 }
 
 /// Events of the server, without ids.
@@ -28,7 +52,7 @@ pub type Events = Vec<Value>;
 impl ActiveResponse {
     /// A response without output.
     pub const fn new(generation: Generation, id: String, in_conversation: bool, metadata: Value) -> Self {
-        Self { generation, id, in_conversation, metadata, open: None, output: Vec::new() }
+        Self { generation, id, in_conversation, metadata, open: None, output: Vec::new(), has_audio: false }
     }
 
     /// The items of the output, after the end.
@@ -44,9 +68,9 @@ impl ActiveResponse {
     /// The events of a part that is not the end.
     pub fn push(&mut self, part: ReplyPart, new_id: impl Fn() -> String) -> Events {
         match part {
-            ReplyPart::Text(text) | ReplyPart::Transcript(text) if !text.is_empty() => {
-                self.grow(&text, new_id)
-            }
+            ReplyPart::Text(text) if !text.is_empty() => self.grow(Piece::Text(text), new_id),
+            ReplyPart::Audio(audio) if !audio.is_empty() => self.grow(Piece::Audio(audio), new_id),
+            ReplyPart::Transcript(text) if !text.is_empty() => self.grow(Piece::Transcript(text), new_id),
             ReplyPart::Call(call) => self.call(&call, new_id()),
             // Reasoning and other media have no events in this protocol.
             ReplyPart::Text(_)
@@ -93,7 +117,8 @@ impl ActiveResponse {
             "max_output_tokens": "inf",
         });
         if let Some(object) = object.as_object_mut() {
-            object.insert(self.generation.modalities().to_owned(), json!(["text"]));
+            let modalities = if self.has_audio { self.generation.with_audio() } else { &["text"] };
+            object.insert(self.generation.modalities().to_owned(), json!(modalities));
         }
         object
     }
@@ -106,41 +131,71 @@ impl ActiveResponse {
         json!({ "type": kind, "response_id": self.id, "output_index": self.output.len(), "item": item })
     }
 
-    fn grow(&mut self, piece: &str, new_id: impl Fn() -> String) -> Events {
+    fn grow(&mut self, piece: Piece, new_id: impl Fn() -> String) -> Events {
         let mut events = Vec::new();
-        if self.open.is_none() {
+        let mut message = self.open.take().unwrap_or_else(|| {
             let id = new_id();
             let item = message_json(&id, "in_progress", &[]);
             events.push(self.item_event("response.output_item.added", &item));
             events.extend(self.generation.item_events().first().map(|kind| item_added(kind, &item)));
-            let part = json!({ "content_index": 0, "part": self.part("") });
-            events.push(event("response.content_part.added", &self.place(&id), part));
-            self.open = Some((id, String::new()));
+            OpenMessage { id, parts: Vec::new() }
+        });
+        let place = self.place(&message.id);
+        let is_audio = !matches!(piece, Piece::Text(_));
+        self.has_audio |= is_audio;
+        let index = message.parts.iter().position(|part| part.is_audio == is_audio).unwrap_or_else(|| {
+            let part = Part { is_audio, text: String::new() };
+            let index = message.parts.len();
+            let added = json!({ "content_index": index, "part": self.part(&part) });
+            events.push(event("response.content_part.added", &place, added));
+            message.parts.push(part);
+            index
+        });
+        let (kind, delta) = match piece {
+            Piece::Audio(audio) => (self.generation.audio_delta(), audio),
+            Piece::Text(text) => (self.generation.text_delta(), text),
+            Piece::Transcript(text) => (self.generation.transcript_delta(), text),
+        };
+        if let Some(part) = message.parts.get_mut(index)
+            && kind != self.generation.audio_delta()
+        {
+            part.text.push_str(&delta);
         }
-        if let Some((id, text)) = &mut self.open {
-            text.push_str(piece);
-            let id = id.clone();
-            let delta = json!({ "content_index": 0, "delta": piece });
-            events.push(event(self.generation.text_delta(), &self.place(&id), delta));
-        }
+        events.push(event(kind, &place, json!({ "content_index": index, "delta": delta })));
+        self.open = Some(message);
         events
     }
 
-    fn part(&self, text: &str) -> Value {
-        json!({ "type": self.generation.text_part(), "text": text })
+    fn part(&self, part: &Part) -> Value {
+        if part.is_audio {
+            json!({ "type": self.generation.audio_part(), "transcript": part.text })
+        } else {
+            json!({ "type": self.generation.text_part(), "text": part.text })
+        }
     }
 
     /// Completes the message that grows.
     fn close(&mut self, status: &str) -> Events {
-        let Some((id, text)) = self.open.take() else { return Vec::new() };
-        let (place, part) = (self.place(&id), self.part(&text));
-        let json = message_json(&id, status, std::slice::from_ref(&part));
-        let mut events = vec![
-            event(self.generation.text_done(), &place, json!({ "content_index": 0, "text": text })),
-            event("response.content_part.done", &place, json!({ "content_index": 0, "part": part })),
-            self.item_event("response.output_item.done", &json),
-        ];
+        let Some(OpenMessage { id, parts }) = self.open.take() else { return Vec::new() };
+        let (place, mut events) = (self.place(&id), Vec::new());
+        for (index, part) in parts.iter().enumerate() {
+            if part.is_audio {
+                let done = json!({ "content_index": index });
+                events.push(event(self.generation.audio_done(), &place, done));
+                let done = json!({ "content_index": index, "transcript": part.text });
+                events.push(event(self.generation.transcript_done(), &place, done));
+            } else {
+                let done = json!({ "content_index": index, "text": part.text });
+                events.push(event(self.generation.text_done(), &place, done));
+            }
+            let done = json!({ "content_index": index, "part": self.part(part) });
+            events.push(event("response.content_part.done", &place, done));
+        }
+        let content: Vec<Value> = parts.iter().map(|part| self.part(part)).collect();
+        let json = message_json(&id, status, &content);
+        events.push(self.item_event("response.output_item.done", &json));
         events.extend(self.generation.item_events().get(1).map(|kind| item_added(kind, &json)));
+        let text: String = parts.into_iter().map(|part| part.text).collect();
         self.output.push(Item { id, json, message: Message::text(Role::Assistant, text) });
         events
     }

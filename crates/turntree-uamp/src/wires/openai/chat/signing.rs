@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use turntree_core::json::RawJson;
+use turntree_server::Principal;
 
 use super::Heading;
 use crate::agent::ServedAgent;
@@ -39,7 +40,7 @@ impl Signing {
         heading: &Heading,
         body: &[u8],
     ) -> Option<Self> {
-        let principal = exchange.context.principal.as_ref().map(|principal| principal.id());
+        let principal = exchange.context.principal.as_ref().map(Principal::id);
         let signer = exchange.site.signer(agent, &exchange.route.base, principal)?;
         let Conversation { messages } = conversation::parse_body(body).ok()?;
         Some(Self { signer, site: Arc::clone(&exchange.site), messages, id: heading.id.clone() })
