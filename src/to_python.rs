@@ -176,6 +176,7 @@ macro_rules! data_class {
 
         impl $class {
             /// The value of an instance.
+            #[allow(dead_code, clippy::allow_attributes, reason = "some classes have no attributes of their own")]
             fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a $value> {
                 $crate::data::value_of(slf.as_super())
             }

@@ -76,16 +76,12 @@ fn member<'py>(value: &Bound<'py, Data>, members: &Members, name: &str) -> PyRes
     )))
 }
 
-/// A new instance with members that are keyword arguments.
-fn holding<C: DataClass<BaseType = Data>>(
+/// The value whose members are keyword arguments.
+fn value_with<C: DataClass>(
     py: Python<'_>,
-    class: C,
     tag: Option<&str>,
     members: Option<&Bound<'_, PyDict>>,
-) -> PyResult<PyClassInitializer<C>>
-where
-    C::Value: 'static,
-{
+) -> PyResult<Arc<C::Value>> {
     let all = PyDict::new(py);
     if let Some(members) = members {
         all.update(members.as_mapping())?;
@@ -93,8 +89,7 @@ where
     if let Some(tag) = tag {
         all.set_item("type", tag)?;
     }
-    let value: Arc<C::Value> = extract::<C>(&all, "members")?;
-    Ok(PyClassInitializer::from(Data::new(value)).add_subclass(class))
+    extract::<C>(&all, "members")
 }
 
 /// Defines a class whose members are attributes, under the names of the protocol.
@@ -128,7 +123,8 @@ macro_rules! tagged_class {
                     r#type: &str,
                     members: Option<&Bound<'_, PyDict>>,
                 ) -> PyResult<PyClassInitializer<Self>> {
-                    holding(py, Self, Some(r#type), members)
+                    let value = value_with::<Self>(py, Some(r#type), members)?;
+                    Ok(PyClassInitializer::from(Data::new(value)).add_subclass(Self))
                 }
 
                 /// The type.
@@ -153,7 +149,7 @@ macro_rules! event_class {
                 #[classattr]
                 #[pyo3(name = "TYPES")]
                 fn types(py: Python<'_>) -> PyResult<Bound<'_, PyFrozenSet>> {
-                    PyFrozenSet::new(py, <$value>::KINDS)
+                    PyFrozenSet::new(py, <$value>::KINDS.iter().copied())
                 }
             }
         }
@@ -188,8 +184,8 @@ event_class! {
 tagged_class! {
     /// A part of a message or of an output.
     ///
-    /// The types are ``text``, ``image``, ``audio``, ``video``, ``file``, ``tool_call`` and ``tool_result``; other ones are
-    /// unchanged.
+    /// The types are ``text``, ``image``, ``audio``, ``video``, ``file``, ``tool_call`` and ``tool_result``; other ones
+    /// are unchanged.
     ///
     /// Spec: UAMP-1.0 §8.4.2.
     ContentItem as "ContentItem" over types::ContentItem {}
@@ -207,7 +203,8 @@ macro_rules! record_class {
                     py: Python<'_>,
                     members: Option<&Bound<'_, PyDict>>,
                 ) -> PyResult<PyClassInitializer<Self>> {
-                    holding(py, Self, None, members)
+                    let value = value_with::<Self>(py, None, members)?;
+                    Ok(PyClassInitializer::from(Data::new(value)).add_subclass(Self))
                 }
             }
         }
