@@ -7,7 +7,7 @@ import json
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -49,15 +49,13 @@ class Values:
             return True
         if isinstance(expected, str) and expected.startswith("$"):
             return found is not None and self.known.setdefault(expected, found) == found
-        if isinstance(expected, dict):
-            members: dict[str, Any] = expected
-            return isinstance(found, dict) and all(self.match(value, found.get(key)) for key, value in members.items())
-        if isinstance(expected, list):
-            items: list[Any] = expected
-            return (
-                isinstance(found, list)
-                and len(items) == len(found)
-                and all(self.match(*pair) for pair in zip(items, found, strict=True))
+        if isinstance(expected, dict) and isinstance(found, dict):
+            members, others = cast("dict[str, Any]", expected), cast("dict[str, Any]", found)
+            return all(self.match(value, others.get(key)) for key, value in members.items())
+        if isinstance(expected, list) and isinstance(found, list):
+            pairs = [*zip(cast("list[Any]", expected), cast("list[Any]", found), strict=False)]
+            return len(pairs) == len(cast("list[Any]", expected)) == len(cast("list[Any]", found)) and all(
+                self.match(*pair) for pair in pairs
             )
         return bool(expected == found)
 
