@@ -1,6 +1,7 @@
 """Saving and loading of sessions, their JSON form, `ask` and `query`, structured answers."""
 
 import asyncio
+import contextlib
 import copy
 import gc
 import json
@@ -35,6 +36,7 @@ from turntree import (
     query,
     session,
 )
+from turntree.execution import loop
 from turntree.store import memory
 from turntree.upp import Thread, UPPError, scripted, tool
 
@@ -399,3 +401,30 @@ def test_values_without_a_json_form_are_validation_errors(value):
 async def test_a_store_that_returns_no_text_has_corrupt_data(value):
     with pytest.raises(CorruptDataError, match="load must return a str or None"):
         await Session.load(FixedStore(value), str(uuid.uuid4()), agent(model=scripted([])))
+
+
+LOOK = [{"toolCallId": "c", "toolName": "look", "arguments": {}}]
+
+
+@pytest.mark.parametrize("replies", [[LOOK, "done"], [LOOK, LOOK]], ids=["finished", "stopped"])
+def test_a_session_without_the_shared_data_of_its_runs_is_read_again_after_another_run(replies):
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    def helper(replies):
+        return agent(model=scripted(replies), tools=[look], execution=loop(max_iterations=2))
+
+    first = session(helper(replies))
+    with contextlib.suppress(UPPError):
+        first.run_sync("hi")
+    document = json.loads(first.to_json())
+    assert document["metadata"].pop("turntree")["runs"]
+
+    loaded = Session.from_json(json.dumps(document), helper([LOOK, "again"]))
+    turn = loaded.run_sync("more")
+
+    assert turn.response.text == "again"
+    assert len(loaded.checkpoints) > len(first.checkpoints)
+    assert Session.from_json(loaded.to_json(), helper([])).to_json() == loaded.to_json()

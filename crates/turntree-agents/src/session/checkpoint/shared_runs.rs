@@ -271,9 +271,13 @@ impl RunReader {
     ///
     /// # Errors
     /// The path in the checkpoint and the rule.
-    pub(crate) fn link(&mut self, parsed: ParsedCheckpoint) -> Result<LinkedCheckpoint, ParseError> {
-        // A checkpoint that was taken out of a session's JSON has no entries. It is not resumable.
-        let Some(raw) = parsed.snapshot.as_ref().filter(|_| !self.runs.is_empty()) else {
+    pub(crate) fn link(&mut self, mut parsed: ParsedCheckpoint) -> Result<LinkedCheckpoint, ParseError> {
+        // Another program may have removed the entries; then the checkpoint is not resumable. Its link is removed too:
+        // later it would lead to the entry of another run.
+        if self.runs.is_empty() {
+            parsed.snapshot = None;
+        }
+        let Some(raw) = &parsed.snapshot else {
             return Ok(LinkedCheckpoint { parsed, snapshot: None });
         };
         let snapshot: SnapshotMembers =
