@@ -26,6 +26,7 @@ mod content;
 mod convert;
 mod data;
 mod error;
+mod mcp;
 mod media;
 mod message;
 mod python_exception;
@@ -69,6 +70,11 @@ mod _core {
     };
     #[pymodule_export]
     use super::data::{_restore, Data};
+    #[pymodule_export]
+    use super::mcp::{
+        client::McpClientCore,
+        server::{mcp_server, mcp_stdio},
+    };
     #[pymodule_export]
     use super::server::{asgi::AsgiCore, jwt::PyJwtAuthenticator, native::ServerCore};
     #[pymodule_export]

@@ -32,6 +32,7 @@ from turntree._core._call_context import CallContext, CallRequest, CallResponse,
 from turntree._core._data import Data, _restore
 from turntree._core._embeddings import Embedding, EmbeddingProgress, EmbeddingResult, EmbeddingUsage
 from turntree._core._images import GeneratedImage, ImageEvent, ImageResult, ImageUsage
+from turntree._core._mcp import McpClientCore, mcp_server, mcp_stdio
 from turntree._core._media import Audio, Binary, Document, Image, Video
 from turntree._core._messages import (
     AssistantMessage,
@@ -154,6 +155,9 @@ __all__ = [
     "StoreCore",
     "State",
     "WorkflowCore",
+    "McpClientCore",
+    "mcp_server",
+    "mcp_stdio",
     "UaipClientCore",
     "UaipSessionCore",
     "uaip_asgi",

@@ -214,6 +214,14 @@ pub struct PreparedRequest {
     pub deadline: Option<Instant>,
 }
 
+impl PreparedRequest {
+    /// A request for a [`Transport`](super::Transport) that is used without the HTTP client: no retries, no checks of
+    /// the response.
+    pub const fn new(method: Method, url: Url, headers: HeaderMap, body: Bytes) -> Self {
+        Self { method, url, headers, body, deadline: None }
+    }
+}
+
 impl fmt::Debug for PreparedRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -29,6 +29,7 @@ const CRATES: &[(&str, &str)] = &[
     ("hyper_util", "crates/turntree-server/src/native/"),
     ("tokio_postgres", "crates/turntree-store/src/engines/postgres/"),
     ("redis", "crates/turntree-store/src/engines/redis/"),
+    ("rmcp", "crates/turntree-mcp/src/"),
 ];
 
 /// Calls that only one place may make, and why.

@@ -1,0 +1,337 @@
+//! Clients of MCP servers.
+//!
+//! A connection lives on the tokio runtime: its futures may be polled on any thread. What the server asks for (sampling,
+//! elicitation, roots) and what it notifies of goes to the application through [`ClientPort`].
+
+mod http;
+mod service;
+mod sse;
+mod stdio;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, Either, select};
+use rmcp::model::{ClientRequest, RequestId, ServerResult};
+use rmcp::service::{
+    ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RoleClient, RunningService, ServiceError,
+    ServiceExt as _,
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use turntree_core::runtime::{self, Task};
+
+pub use self::http::HttpEndpoint;
+use self::service::{ClientService, Progress};
+pub use self::stdio::StdioCommand;
+use crate::error::{McpError, PortError};
+
+/// How many reports of progress of one call wait for their reader; later ones are dropped.
+const PROGRESS_BUFFER: usize = 64;
+
+/// How long a closed connection may take to end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What a client of MCP servers needs from the application.
+pub trait ClientPort: fmt::Debug + Send + Sync + 'static {
+    /// Answers a request of the server: `sampling/createMessage`, `elicitation/create` or `roots/list`.
+    ///
+    /// # Cancel safety
+    /// The future is dropped when the server cancels its request or the connection ends.
+    fn request(&self, method: String, params: Value) -> BoxFuture<'static, Result<Value, PortError>>;
+
+    /// Takes a notification of the server, for example `notifications/tools/list_changed`. Progress of calls is not
+    /// among them. Must return at once.
+    fn notification(&self, method: String, params: Value);
+}
+
+/// What a client declares to servers, and its time limit.
+#[derive(Debug, Clone, Default)]
+pub struct ClientOptions {
+    /// The name and the version of the application.
+    pub client: (String, String),
+    /// The maximum time of one request, and of connecting. A report of progress starts the time of a call anew.
+    pub timeout: Option<Duration>,
+    /// Whether the application answers `sampling/createMessage`.
+    pub sampling: bool,
+    /// Whether the application answers `elicitation/create`.
+    pub elicitation: bool,
+    /// Whether the application answers `roots/list`.
+    pub roots: bool,
+}
+
+/// A connection to a server.
+pub struct Client {
+    peer: Peer<RoleClient>,
+    running: Mutex<Option<RunningService<RoleClient, ClientService>>>,
+    child: Mutex<Option<stdio::Child>>,
+    progress: Arc<Progress>,
+    timeout: Option<Duration>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Client").field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Starts the program of a server and connects to its standard streams.
+    ///
+    /// # Errors
+    /// [`McpError::Start`]; as for [`Client::http`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the program.
+    pub async fn stdio(
+        command: StdioCommand,
+        options: ClientOptions,
+        port: Arc<dyn ClientPort>,
+    ) -> Result<Self, McpError> {
+        in_runtime(options.timeout, async move {
+            let (streams, child) = command.start()?;
+            let service = ClientService::new(&options, port);
+            let progress = service.progress();
+            let running = service.serve(streams).await.map_err(connect_error)?;
+            Ok(Self::new(running, progress, Some(child), options.timeout))
+        })
+        .await
+    }
+
+    /// Connects to a server over Streamable HTTP.
+    ///
+    /// # Errors
+    /// [`McpError::Connect`], [`McpError::Unauthorized`], [`McpError::Invalid`] or [`McpError::Timeout`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn http(
+        endpoint: HttpEndpoint,
+        options: ClientOptions,
+        port: Arc<dyn ClientPort>,
+    ) -> Result<Self, McpError> {
+        in_runtime(options.timeout, async move {
+            let service = ClientService::new(&options, port);
+            let progress = service.progress();
+            let running = service.serve(endpoint.streamable()).await.map_err(connect_error)?;
+            Ok(Self::new(running, progress, None, options.timeout))
+        })
+        .await
+    }
+
+    /// Connects to a server over the HTTP transport of protocol version 2024-11-05: one event stream for what the server
+    /// sends, and requests to the address that it names.
+    ///
+    /// # Errors
+    /// As for [`Client::http`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn sse(
+        endpoint: HttpEndpoint,
+        options: ClientOptions,
+        port: Arc<dyn ClientPort>,
+    ) -> Result<Self, McpError> {
+        in_runtime(options.timeout, async move {
+            let service = ClientService::new(&options, port);
+            let progress = service.progress();
+            let transport = sse::SseTransport::open(&endpoint).await?;
+            let running = service.serve(transport).await.map_err(connect_error)?;
+            Ok(Self::new(running, progress, None, options.timeout))
+        })
+        .await
+    }
+
+    fn new(
+        running: RunningService<RoleClient, ClientService>,
+        progress: Arc<Progress>,
+        child: Option<stdio::Child>,
+        timeout: Option<Duration>,
+    ) -> Self {
+        let peer = running.peer().clone();
+        Self { peer, running: Mutex::new(Some(running)), child: Mutex::new(child), progress, timeout }
+    }
+
+    /// What the server said of itself when it was connected: `serverInfo`, `capabilities`, `protocolVersion`,
+    /// `instructions`.
+    pub fn server(&self) -> Value {
+        self.peer.peer_info().and_then(|info| serde_json::to_value(&*info).ok()).unwrap_or(Value::Null)
+    }
+
+    /// Whether the connection has ended.
+    pub fn is_closed(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    /// Sends a request. Its result, and its progress before, are read from the call.
+    ///
+    /// # Cancel safety
+    /// Dropping the [`RunningCall`] cancels the request on the server.
+    pub fn start_call(&self, method: String, params: Value) -> RunningCall {
+        let (peer, registry, timeout) = (self.peer.clone(), Arc::clone(&self.progress), self.timeout);
+        let (sender, progress) = mpsc::channel(PROGRESS_BUFFER);
+        let task = runtime::spawn(perform(peer, registry, method.clone(), params, timeout, sender));
+        RunningCall { method, task, progress }
+    }
+
+    /// Sends a request and returns its result.
+    ///
+    /// # Errors
+    /// [`McpError::Refused`], [`McpError::Timeout`], [`McpError::Closed`] or [`McpError::Protocol`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the request on the server.
+    pub async fn call(&self, method: String, params: Value) -> Result<Value, McpError> {
+        let mut running = self.start_call(method, params);
+        loop {
+            if let CallEvent::Result(result) = running.next().await? {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Ends the connection. A server that is a child process gets the end of its input, and is killed if it does not end
+    /// within a few seconds.
+    pub async fn close(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let closing = runtime::spawn(async move {
+            if let Some(mut running) = running {
+                let _ended = running.close_with_timeout(CLOSE_TIMEOUT).await;
+            }
+            if let Some(child) = child {
+                child.end().await;
+            }
+        });
+        let _closed = closing.await;
+    }
+}
+
+/// A request whose progress and result are read.
+#[derive(Debug)]
+pub struct RunningCall {
+    method: String,
+    task: Task<Result<Value, McpError>>,
+    progress: mpsc::Receiver<Value>,
+}
+
+/// What comes of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallEvent {
+    /// A report of progress: `progress`, and optionally `total` and `message`.
+    Progress(Value),
+    /// The result. Nothing follows.
+    Result(Value),
+}
+
+impl RunningCall {
+    /// The next report, or the result.
+    ///
+    /// # Errors
+    /// As for [`Client::call`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Result<CallEvent, McpError> {
+        let report = std::pin::pin!(self.progress.recv());
+        let outcome = match select(report, &mut self.task).await {
+            Either::Left((Some(report), _)) => return Ok(CallEvent::Progress(report)),
+            Either::Left((None, task)) => task.await,
+            Either::Right((outcome, _)) => outcome,
+        };
+        let failed = |error: runtime::TaskError| McpError::Protocol {
+            method: self.method.clone(),
+            reason: error.to_string(),
+        };
+        outcome.map_err(failed)?.map(CallEvent::Result)
+    }
+}
+
+/// Tells the server that nobody waits for a request.
+struct CancelOnDrop {
+    peer: Peer<RoleClient>,
+    id: Option<RequestId>,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let notification = json!({
+            "method": "notifications/cancelled",
+            "params": { "requestId": id, "reason": "the caller cancelled the request" },
+        });
+        let Ok(notification) = serde_json::from_value(notification) else { return };
+        let peer = self.peer.clone();
+        runtime::spawn(async move {
+            let _sent = peer.send_notification(notification).await;
+        })
+        .detach();
+    }
+}
+
+async fn perform(
+    peer: Peer<RoleClient>,
+    registry: Arc<Progress>,
+    method: String,
+    params: Value,
+    timeout: Option<Duration>,
+    progress: mpsc::Sender<Value>,
+) -> Result<Value, McpError> {
+    let protocol = |reason: String| McpError::Protocol { method: method.clone(), reason };
+    let request = json!({ "method": method, "params": params });
+    let request: ClientRequest =
+        serde_json::from_value(request).map_err(|error| protocol(error.to_string()))?;
+    let mut options = PeerRequestOptions::no_options();
+    if let Some(timeout) = timeout {
+        options = PeerRequestOptions::with_timeout(timeout).reset_timeout_on_progress();
+    }
+    let sent = peer.send_cancellable_request(request, options).await;
+    let handle: RequestHandle<RoleClient> = sent.map_err(|error| service_error(&method, error))?;
+    let _registered = registry.register(handle.progress_token.clone(), progress);
+    let mut guard = CancelOnDrop { peer, id: Some(handle.id.clone()) };
+    let outcome = handle.await_response().await;
+    guard.id = None;
+    let result: ServerResult = outcome.map_err(|error| service_error(&method, error))?;
+    serde_json::to_value(&result).map_err(|error| protocol(error.to_string()))
+}
+
+/// Makes a connection on the tokio runtime.
+async fn in_runtime(
+    timeout: Option<Duration>,
+    connecting: impl Future<Output = Result<Client, McpError>> + Send + 'static,
+) -> Result<Client, McpError> {
+    let limited = async move {
+        let Some(timeout) = timeout else { return connecting.await };
+        let expired = |_| McpError::Timeout { method: "initialize".to_owned(), timeout };
+        tokio::time::timeout(timeout, connecting).await.map_err(expired)?
+    };
+    match runtime::spawn(limited).await {
+        Ok(client) => client,
+        Err(error) => Err(McpError::Connect { reason: error.to_string() }),
+    }
+}
+
+fn connect_error(error: ClientInitializeError) -> McpError {
+    if let Some(challenge) = error.auth_challenge() {
+        return McpError::Unauthorized { challenge: challenge.to_owned() };
+    }
+    match error {
+        ClientInitializeError::ConnectionClosed(_) => McpError::Connect {
+            reason: "it ended the connection before it answered; its own messages are on stderr".to_owned(),
+        },
+        other => McpError::Connect { reason: other.to_string() },
+    }
+}
+
+fn service_error(method: &str, error: ServiceError) -> McpError {
+    let method = method.to_owned();
+    match error {
+        ServiceError::McpError(error) => {
+            McpError::Refused { code: error.code.0, message: error.message.into_owned(), data: error.data }
+        }
+        ServiceError::Timeout { timeout } => McpError::Timeout { method, timeout },
+        ServiceError::TransportClosed => McpError::Closed { method },
+        other => McpError::Protocol { method, reason: other.to_string() },
+    }
+}

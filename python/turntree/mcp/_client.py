@@ -1,0 +1,435 @@
+"""MCP servers as toolsets."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from turntree._core import McpClientCore, ToolContext, __version__
+from turntree.mcp._errors import McpError
+from turntree.mcp._sampling import sample
+from turntree.upp._signature import ArgumentError
+from turntree.upp._tools import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from turntree.upp import ModelReference
+
+    OnElicitation = Callable[["Elicitation"], Any]
+    OnSampling = ModelReference | Callable[[dict[str, Any]], Any]
+    Connect = Callable[[dict[str, Any], Callable[[str, Any], Any]], Awaitable[Any]]
+
+# What a program needs to start. Keys of the application are not among them.
+_POSIX = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
+_WINDOWS = (
+    "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE",
+)  # fmt: skip
+
+_METHOD_NOT_FOUND = -32601
+
+_LIST_CHANGED = "notifications/tools/list_changed"
+
+
+@dataclass(frozen=True)
+class Elicitation:
+    """A question of a server to the user, for `on_elicitation`.
+
+    Attributes:
+        message: The question.
+        schema: JSON Schema of the answer: an object of plain values. Empty if the server sends the user to `url`.
+        url: The page to open, or None.
+    """
+
+    message: str
+    schema: dict[str, Any] = field(default_factory=dict[str, Any])
+    url: str | None = None
+
+
+class McpServer:
+    """A connection to an MCP server: a toolset for ``agent(tools=[…])``. Created by `stdio`, `http` and `sse`.
+
+    ``async with`` connects and disconnects. Without it, the first use connects, and `aclose` disconnects.
+
+    Attributes:
+        name: The name of the toolset in errors.
+    """
+
+    def __init__(self, name: str, connect: Connect, options: dict[str, Any]) -> None:
+        self.name: str = name
+        self._connect = connect
+        self._prefix: str = options["prefix"] or ""
+        self._allow = _names("allow", options["allow"])
+        self._deny = _names("deny", options["deny"]) or set()
+        self._timeout: float | None = options["timeout"]
+        self._on_elicitation: OnElicitation | None = options["on_elicitation"]
+        self._on_sampling: OnSampling | None = options["on_sampling"]
+        self._roots = [_root(path) for path in options["roots"]]
+        self._core: Any = None
+        self._connecting: asyncio.Future[Any] | None = None
+        self._listed: list[Tool[..., Any]] | None = None
+        # Counts the notices that the tools have changed.
+        self._changes = 0
+
+    async def __aenter__(self) -> Self:
+        """Connect."""
+        await self._connected()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Disconnect."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Disconnect. A program gets the end of its input, and is killed if it does not end within seconds."""
+        core, self._core, self._listed = self._core, None, None
+        if core is not None:
+            await core.close()
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What the server said of itself: ``serverInfo``, ``capabilities``, ``instructions``. Empty before that."""
+        return {} if self._core is None else self._core.server
+
+    async def tools(self, context: Any = None, /) -> list[Tool[..., Any]]:
+        """Return the tools of the server. They are listed once, and again after the server says that they have changed.
+
+        Args:
+            context: The run that asks; not used.
+
+        Raises:
+            McpError: The server cannot be reached, or refuses.
+        """
+        core = await self._connected()
+        while self._listed is None:
+            changes = self._changes
+            found = await self._list(core, "tools/list", "tools")
+            if changes == self._changes:
+                self._listed = [self._tool(tool) for tool in found if self._is_wanted(tool["name"])]
+        return list(self._listed)
+
+    async def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and return the whole result: ``content``, ``structuredContent``, ``isError``.
+
+        Raises:
+            McpError: The call failed.
+        """
+        return await self._call(name, arguments, None)
+
+    async def resources(self) -> list[dict[str, Any]]:
+        """Return the resources of the server: dicts with ``uri``, ``name`` and more. Empty if it has none."""
+        return await self._listed_if("resources", "resources/list", "resources")
+
+    async def resource_templates(self) -> list[dict[str, Any]]:
+        """Return the templates of resources: dicts with ``uriTemplate`` and ``name``. Empty if it has none."""
+        return await self._listed_if("resources", "resources/templates/list", "resourceTemplates")
+
+    async def read_resource(self, uri: str) -> list[dict[str, Any]]:
+        """Read a resource: dicts with ``uri`` and either ``text`` or ``blob``, which is base64.
+
+        Raises:
+            McpError: There is no such resource, or the request failed.
+        """
+        core = await self._connected()
+        result: dict[str, Any] = await core.call("resources/read", {"uri": uri}, None)
+        return result["contents"]
+
+    async def prompts(self) -> list[dict[str, Any]]:
+        """Return the prompts of the server: dicts with ``name`` and ``arguments``. Empty if it has none."""
+        return await self._listed_if("prompts", "prompts/list", "prompts")
+
+    async def get_prompt(self, name: str, /, **arguments: str) -> list[dict[str, Any]]:
+        """Return the messages of a prompt: dicts with ``role`` and ``content``.
+
+        Raises:
+            McpError: There is no such prompt, or the request failed.
+        """
+        core = await self._connected()
+        result: dict[str, Any] = await core.call("prompts/get", {"name": name, "arguments": arguments}, None)
+        return result["messages"]
+
+    async def _connected(self) -> Any:
+        if self._core is not None and not self._core.closed:
+            return self._core
+        if self._connecting is None:
+            self._connecting = asyncio.ensure_future(self._open())
+            self._connecting.add_done_callback(self._forget_connecting)
+        # One run that is cancelled must not end the connection of another one.
+        return await asyncio.shield(self._connecting)
+
+    def _forget_connecting(self, connecting: asyncio.Future[Any]) -> None:
+        self._connecting = None
+        if not connecting.cancelled():
+            connecting.exception()
+
+    async def _open(self) -> Any:
+        settings = {
+            "version": __version__,
+            "timeout": self._timeout,
+            "sampling": self._on_sampling is not None,
+            "elicitation": self._on_elicitation is not None,
+            "roots": bool(self._roots),
+        }
+        self._listed = None
+        self._core = await self._connect(settings, self._answer)
+        return self._core
+
+    async def _list(self, core: Any, method: str, key: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            page: dict[str, Any] = await core.call(method, {} if cursor is None else {"cursor": cursor}, None)
+            found.extend(page[key])
+            following = page.get("nextCursor")
+            # A server that repeats its cursor would be asked for ever.
+            if not following or following == cursor:
+                return found
+            cursor = following
+
+    async def _listed_if(self, capability: str, method: str, key: str) -> list[dict[str, Any]]:
+        core = await self._connected()
+        if capability not in core.server.get("capabilities", {}):
+            return []
+        return await self._list(core, method, key)
+
+    def _is_wanted(self, name: str) -> bool:
+        return (self._allow is None or name in self._allow) and name not in self._deny
+
+    def _tool(self, definition: dict[str, Any]) -> Tool[..., Any]:
+        name: str = definition["name"]
+        hints: dict[str, Any] = definition.get("annotations") or {}
+
+        # The context is passed by name, so this name is none that a server would choose for an argument.
+        async def run(turntree_context: ToolContext, **values: Any) -> Any:
+            result = await self._call(name, values, turntree_context)
+            value = _value_of(result)
+            if result.get("isError"):
+                # The model reads what the server says; that is no failure of the program.
+                raise ArgumentError(value if isinstance(value, str) else str(value))
+            return value
+
+        schema: dict[str, Any] = definition.get("inputSchema") or {"type": "object", "properties": {}}
+        description = definition.get("description") or definition.get("title") or ""
+        idempotent = bool(hints.get("readOnlyHint") or hints.get("idempotentHint"))
+        return Tool(self._prefix + name, description, schema, run, idempotent=idempotent)
+
+    async def _call(self, name: str, arguments: dict[str, Any], context: ToolContext | None) -> dict[str, Any]:
+        def report(progress: dict[str, Any]) -> None:
+            if context is not None:
+                context.report({key: progress[key] for key in ("progress", "total", "message") if key in progress})
+
+        core = await self._connected()
+        return await core.call("tools/call", {"name": name, "arguments": arguments}, report)
+
+    async def _answer(self, method: str, params: Any) -> tuple[Any, tuple[int, str] | None]:
+        """Answer a request or take a notification. The native core calls it."""
+        if method == _LIST_CHANGED:
+            self._changes += 1
+            self._listed = None
+        elif method == "roots/list":
+            return {"roots": self._roots}, None
+        elif method == "elicitation/create" and self._on_elicitation is not None:
+            return await self._elicit(self._on_elicitation, params), None
+        elif method == "sampling/createMessage" and self._on_sampling is not None:
+            return await sample(self._on_sampling, params), None
+        elif not method.startswith("notifications/"):
+            return None, (_METHOD_NOT_FOUND, f"this client does not answer {method}")
+        return None, None
+
+    async def _elicit(self, ask: OnElicitation, params: dict[str, Any]) -> dict[str, Any]:
+        question = Elicitation(params.get("message", ""), params.get("requestedSchema") or {}, params.get("url"))
+        answer = ask(question)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, dict):
+            return {"action": "accept", "content": cast("dict[str, Any]", answer)}
+        if answer is True:
+            return {"action": "accept", "content": {}}
+        return {"action": "cancel" if answer is None else "decline"}
+
+    def __repr__(self) -> str:
+        state = "connected" if self._core is not None and not self._core.closed else "not connected"
+        return f"<McpServer {self.name!r}, {state}>"
+
+
+def _names(option: str, names: Iterable[str] | None) -> set[str] | None:
+    if isinstance(names, str):
+        message = f"{option} must be a list of names of tools; write {option}=[{names!r}]"
+        raise TypeError(message)
+    return None if names is None else set(names)
+
+
+def _root(path: str | os.PathLike[str]) -> dict[str, str]:
+    text = os.fspath(path)
+    return {"uri": text if "://" in text else Path(text).absolute().as_uri()}
+
+
+def _value_of(result: dict[str, Any]) -> Any:
+    """Return what the model reads: the structured result, else the text. Media are named; `McpServer.call` has them."""
+    if result.get("structuredContent") is not None:
+        return result["structuredContent"]
+    content: list[dict[str, Any]] = result.get("content") or []
+    return "\n".join(_text_of(block) for block in content)
+
+
+def _text_of(block: dict[str, Any]) -> str:
+    kind = block.get("type")
+    if kind == "text":
+        return str(block["text"])
+    if kind == "resource":
+        resource = block["resource"]
+        return str(resource.get("text") or f"[resource {resource.get('uri')}, {resource.get('mimeType')}]")
+    if kind == "resource_link":
+        return f"[resource {block.get('uri')}: {block.get('name')}]"
+    return f"[{kind}, {block.get('mimeType')}, {len(block.get('data') or '') * 3 // 4} bytes]"
+
+
+def stdio(
+    command: str,
+    *args: str,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    prefix: str | None = None,
+    allow: Sequence[str] | None = None,
+    deny: Sequence[str] | None = None,
+    timeout: float | None = 60,
+    on_elicitation: OnElicitation | None = None,
+    on_sampling: OnSampling | None = None,
+    roots: Sequence[str | os.PathLike[str]] = (),
+) -> McpServer:
+    """Return a toolset of the MCP server that a program is: it is started, and messages go over its standard streams.
+
+    Args:
+        command: The program.
+        *args: Its arguments.
+        env: Variables for the program, in addition to those that programs need to start, such as ``PATH`` and
+            ``HOME``. Other variables of this process, such as API keys, are not passed.
+        cwd: Its working directory.
+        prefix: Text before the names of the tools, to keep the tools of several servers apart.
+        allow: The only tools to use, by the server's names. Default: all.
+        deny: Tools to leave out.
+        timeout: Seconds to connect, and for each request; a report of progress starts the time of a call anew. None:
+            no limit.
+        on_elicitation: Answers questions of the server to the user: a function, sync or async, of an `Elicitation`. It
+            returns a dict with the answer, True to agree, False to decline, or None to cancel. Default: the server
+            learns that there is nobody to ask.
+        on_sampling: A model that answers the server's requests for messages; or a function, sync or async, of the
+            parameters of ``sampling/createMessage`` that returns text or the members of its result. Default: the server
+            learns that there is no model.
+        roots: Folders, or URIs, that the server may work on.
+    """
+    variables = {name: os.environ[name] for name in _WINDOWS if name in os.environ} if sys.platform == "win32" else {
+        name: os.environ[name] for name in _POSIX if name in os.environ
+    }  # fmt: skip
+    variables.update(env or {})
+    program = [command, *args]
+    folder = None if cwd is None else os.fspath(cwd)
+
+    def connect(settings: dict[str, Any], answer: Any) -> Any:
+        return McpClientCore.stdio(program, variables, folder, settings, answer)
+
+    return McpServer(
+        f"mcp {command}", connect, _options(prefix, allow, deny, timeout, on_elicitation, on_sampling, roots)
+    )
+
+
+def http(
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    auth: str | Callable[[], Any] | None = None,
+    *,
+    prefix: str | None = None,
+    allow: Sequence[str] | None = None,
+    deny: Sequence[str] | None = None,
+    timeout: float | None = 60,
+    on_elicitation: OnElicitation | None = None,
+    on_sampling: OnSampling | None = None,
+    roots: Sequence[str | os.PathLike[str]] = (),
+) -> McpServer:
+    """Return a toolset of an MCP server at an address: Streamable HTTP.
+
+    Args:
+        url: The address, such as ``https://example.com/mcp``.
+        headers: Headers for every request.
+        auth: A bearer token; or a function, sync or async, that returns one and is called at each connection.
+        prefix: As for `stdio`.
+        allow: As for `stdio`.
+        deny: As for `stdio`.
+        timeout: As for `stdio`.
+        on_elicitation: As for `stdio`.
+        on_sampling: As for `stdio`.
+        roots: As for `stdio`.
+    """
+    options = _options(prefix, allow, deny, timeout, on_elicitation, on_sampling, roots)
+    return McpServer(f"mcp {url}", _over_http(url, headers, auth, is_sse=False), options)
+
+
+def sse(
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    auth: str | Callable[[], Any] | None = None,
+    *,
+    prefix: str | None = None,
+    allow: Sequence[str] | None = None,
+    deny: Sequence[str] | None = None,
+    timeout: float | None = 60,
+    on_elicitation: OnElicitation | None = None,
+    on_sampling: OnSampling | None = None,
+    roots: Sequence[str | os.PathLike[str]] = (),
+) -> McpServer:
+    """Return a toolset of an older MCP server at an address: the HTTP transport with server-sent events of 2024.
+
+    Args:
+        url: The address of the event stream, such as ``https://example.com/sse``.
+        headers: Headers for every request.
+        auth: As for `http`.
+        prefix: As for `stdio`.
+        allow: As for `stdio`.
+        deny: As for `stdio`.
+        timeout: As for `stdio`.
+        on_elicitation: As for `stdio`.
+        on_sampling: As for `stdio`.
+        roots: As for `stdio`.
+    """
+    options = _options(prefix, allow, deny, timeout, on_elicitation, on_sampling, roots)
+    return McpServer(f"mcp {url}", _over_http(url, headers, auth, is_sse=True), options)
+
+
+def _over_http(url: str, headers: Mapping[str, str] | None, auth: Any, *, is_sse: bool) -> Connect:
+    pairs = list((headers or {}).items())
+
+    async def connect(settings: dict[str, Any], answer: Any) -> Any:
+        token: Any = auth() if callable(auth) else auth
+        if inspect.isawaitable(token):
+            token = await token
+        return await cast("Awaitable[Any]", McpClientCore.http(url, pairs, token, is_sse, settings, answer))
+
+    return connect
+
+
+def _options(
+    prefix: Any, allow: Any, deny: Any, timeout: Any, on_elicitation: Any, on_sampling: Any, roots: Any
+) -> dict[str, Any]:
+    return {
+        "prefix": prefix,
+        "allow": allow,
+        "deny": deny,
+        "timeout": timeout,
+        "on_elicitation": on_elicitation,
+        "on_sampling": on_sampling,
+        "roots": roots,
+    }
+
+
+__all__ = ["Elicitation", "McpError", "McpServer", "http", "sse", "stdio"]

@@ -1,0 +1,107 @@
+"""Our client at servers of the official SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pytest
+from mcp_support import OFFICIAL_SERVER, environment
+
+from turntree import agent, mcp
+from turntree.upp import scripted
+
+TRANSPORTS = ["stdio", "http", "sse"]
+
+
+@contextmanager
+def listening(transport: str) -> Iterator[str]:
+    process = subprocess.Popen([environment(), str(OFFICIAL_SERVER), transport], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        path = "sse" if transport == "sse" else "mcp"
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/{path}"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@asynccontextmanager
+async def connected(transport: str, **options: Any) -> AsyncIterator[mcp.McpServer]:
+    if transport == "stdio":
+        async with mcp.stdio(environment(), str(OFFICIAL_SERVER), "stdio", **options) as server:
+            yield server
+        return
+    make = mcp.sse if transport == "sse" else mcp.http
+    with listening(transport) as url:
+        async with make(url, **options) as server:
+            yield server
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_an_agent_calls_tools(transport: str):
+    calls = [
+        [{"toolName": "add", "arguments": {"a": 2, "b": 3}}],
+        [{"toolName": "fail", "arguments": {"reason": "no luck"}}],
+        [{"toolName": "picture", "arguments": {}}],
+        "Done.",
+    ]
+
+    async with connected(transport) as server:
+        turn = await agent(model=scripted(calls), tools=[server]).run("Go.")
+
+    added, failed, drawn = turn.tool_executions
+    assert added.result == {"result": 5}
+    assert failed.is_error
+    assert "no luck" in str(failed.result)
+    assert drawn.result == "a dot\n[image, image/png, 6 bytes]"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_questions_are_answered_and_progress_is_reported(transport: str):
+    questions: list[mcp.Elicitation] = []
+
+    async def answer(question: mcp.Elicitation) -> dict[str, str]:
+        questions.append(question)
+        return {"color": "red"}
+
+    model = scripted([[{"toolName": "count", "arguments": {"to": 2}}], "Counted."])
+    async with connected(transport, on_elicitation=answer) as server:
+        asked = await server.call("ask")
+        events = [event async for event in agent(model=model, tools=[server]).stream("Count!")]
+
+    assert asked["content"][0]["text"] == "accept: red"
+    assert questions[0].message == "Which color?"
+    assert list(questions[0].schema["properties"]) == ["color"]
+    reports = [event.delta["progress"]["progress"] for event in events if event.type == "tool_execution_progress"]
+    assert reports == [1, 2]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_new_tools_are_seen_at_the_next_step(transport: str):
+    async with connected(transport) as server:
+        before = [tool.name for tool in await server.tools()]
+        await server.call("grow")
+        while "fresh" not in (names := [tool.name for tool in await server.tools()]):
+            await asyncio.sleep(0)
+
+    assert "fresh" not in before
+    assert set(names) - set(before) == {"fresh"}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_resources_and_prompts(transport: str):
+    async with connected(transport) as server:
+        resources = [resource["uri"] for resource in await server.resources()]
+        contents = await server.read_resource("note://today")
+        prompts = [prompt["name"] for prompt in await server.prompts()]
+        messages = await server.get_prompt("greet", name="Ann")
+
+    assert resources == ["note://today"]
+    assert contents[0]["text"] == "Buy bread."
+    assert prompts == ["greet"]
+    assert messages[0]["content"]["text"] == "Greet Ann."

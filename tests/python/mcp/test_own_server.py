@@ -1,0 +1,198 @@
+"""Clients and servers of turntree with each other, and clients of the official SDK at our servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+import pytest
+from mcp_support import OFFICIAL_CLIENT, OWN_SERVER, environment
+
+from turntree import agent, mcp
+from turntree.upp import Tool, scripted
+
+
+def own() -> mcp.McpServer:
+    return mcp.stdio(sys.executable, str(OWN_SERVER))
+
+
+async def test_an_agent_calls_the_tools_of_a_program():
+    model = scripted([[{"toolName": "add", "arguments": {"a": 2, "b": 3}}], "Five."])
+
+    async with own() as server:
+        turn = await agent(model=model, tools=[server]).run("2 + 3?")
+
+    assert turn.response.text == "Five."
+    assert [call.result for call in turn.tool_executions] == ["5"]
+    assert [tool["name"] for tool in model.requests[0].tools] == ["add", "city", "count", "helper"]
+
+
+async def test_results_are_structured_and_errors_are_read_by_the_model():
+    calls = [
+        [{"toolName": "city", "arguments": {"name": "Oulu"}}],
+        [{"toolName": "city", "arguments": {"name": "Rome"}}],
+        "Done.",
+    ]
+
+    async with own() as server:
+        turn = await agent(model=scripted(calls), tools=[server]).run("Look them up.")
+
+    found, refused = turn.tool_executions
+    assert found.result == {"name": "Oulu", "country": "Finland"}
+    assert refused.is_error
+    assert "only Oulu is known" in str(refused.result)
+
+
+async def test_an_agent_is_a_tool_of_a_server():
+    async with own() as server:
+        result = await server.call("helper", task="Hello!")
+
+    assert result["content"][0]["text"] == "You said: Hello!"
+
+
+async def test_progress_reaches_the_stream_of_the_run():
+    model = scripted([[{"toolName": "count", "arguments": {"to": 3}}], "Counted."])
+
+    async with own() as server:
+        events = [event async for event in agent(model=model, tools=[server]).stream("Count!")]
+
+    reports = [event.delta["progress"] for event in events if event.type == "tool_execution_progress"]
+    assert reports
+    assert all(report["total"] == 3 for report in reports)
+
+
+async def test_names_are_prefixed_and_filtered():
+    async with mcp.stdio(sys.executable, str(OWN_SERVER), prefix="my_", allow=["add", "city"], deny=["city"]) as server:
+        assert [tool.name for tool in await server.tools()] == ["my_add"]
+
+
+async def test_a_program_that_does_not_exist_is_named():
+    with pytest.raises(mcp.McpError, match='cannot start the MCP server "no-such-program"') as caught:
+        async with mcp.stdio("no-such-program"):
+            pass
+    assert caught.value.kind == "connect"
+
+
+async def test_a_program_that_ends_at_once_is_an_error():
+    with pytest.raises(mcp.McpError, match="cannot connect"):
+        async with mcp.stdio(sys.executable, "-c", "pass"):
+            pass
+
+
+async def test_the_environment_of_the_application_is_not_passed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SECRET_KEY", "s3cret")
+    source = (
+        "import asyncio, os\nfrom turntree import mcp\n"
+        "def look(name: str) -> str:\n    'Look.'\n    return os.environ.get(name, 'unset')\n"
+        "asyncio.run(mcp.serve(look))"
+    )
+
+    async with mcp.stdio(sys.executable, "-c", source, env={"GIVEN": "yes"}) as server:
+        seen = [(await server.call("look", name=name))["content"][0]["text"] for name in ("SECRET_KEY", "GIVEN")]
+
+    assert seen == ["unset", "yes"]
+
+
+async def test_a_server_over_http_serves_several_clients():
+    def shout(text: str) -> str:
+        """Shout."""
+        return text.upper()
+
+    async with (
+        mcp.serve(shout, transport="http") as server,
+        mcp.http(server.url) as first,
+        mcp.http(server.url) as second,
+    ):
+        results = await asyncio.gather(first.call("shout", text="a"), second.call("shout", text="b"))
+        assert [result["content"][0]["text"] for result in results] == ["A", "B"]
+
+
+async def test_a_server_over_http_checks_the_token():
+    def shout(text: str) -> str:
+        """Shout."""
+        return text.upper()
+
+    async with mcp.serve(shout, transport="http", auth=lambda token: "ann" if token == "t1" else None) as server:
+        with pytest.raises(mcp.McpError) as refused:
+            async with mcp.http(server.url, auth="t2"):
+                pass
+        async with mcp.http(server.url, auth=lambda: "t1") as client:
+            assert [tool.name for tool in await client.tools()] == ["shout"]
+
+    assert refused.value.kind == "unauthorized"
+
+
+async def test_a_cancelled_call_is_cancelled_on_the_server():
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return "never"
+
+    async with mcp.serve(wait, transport="http") as server, mcp.http(server.url) as client:
+        call = asyncio.create_task(client.call("wait"))
+        await started.wait()
+        call.cancel()
+        await asyncio.wait_for(ended.wait(), 60)
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+
+async def test_a_slow_call_times_out():
+    async def wait() -> str:
+        """Wait."""
+        await asyncio.Event().wait()
+        return "never"
+
+    async with mcp.serve(wait, transport="http") as server, mcp.http(server.url, timeout=1) as client:
+        with pytest.raises(mcp.McpError, match="raise timeout=") as caught:
+            await client.call("wait")
+
+    assert caught.value.kind == "timeout"
+
+
+async def test_a_tool_with_an_approval_is_not_served():
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    with pytest.raises(ValueError, match="asks for approval"):
+        mcp.serve(Tool("pay", "Pay.", None, pay, "ask"))
+
+
+SEEN = {
+    "tools": ["add", "city", "count", "helper"],
+    "added": "5",
+    "refused": [True, "only Oulu is known"],
+    "found": {"name": "Oulu", "country": "Finland"},
+}
+
+
+async def test_the_official_client_uses_our_server_over_stdio():
+    seen = await official_client("stdio", sys.executable, str(OWN_SERVER))
+
+    assert seen == SEEN
+
+
+async def test_the_official_client_uses_our_server_over_http():
+    from own_server import add, city, count, helper
+
+    async with mcp.serve(add, city, count, helper, transport="http") as server:
+        seen = await official_client("http", server.url)
+
+    assert seen == SEEN
+
+
+async def official_client(*arguments: str) -> object:
+    python = await asyncio.to_thread(environment)
+    process = await asyncio.create_subprocess_exec(
+        python, str(OFFICIAL_CLIENT), *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    return json.loads(output)
