@@ -575,8 +575,8 @@ def _new_run(
     check_id(session_id)
     name = _agent_name(agent)
     if not _LOWEST_PRIORITY <= priority <= _HIGHEST_PRIORITY:
-        message = f"priority must be from {_LOWEST_PRIORITY} to {_HIGHEST_PRIORITY}, not {priority}"
-        raise ValueError(message)
+        error = f"priority must be from {_LOWEST_PRIORITY} to {_HIGHEST_PRIORITY}, not {priority}"
+        raise ValueError(error)
     if input is None:
         return str(uuid4()), session_id, None, name, not_before, priority
     if isinstance(input, _core.UserMessage):

@@ -40,7 +40,7 @@ class McpClientCore:
         """Whether the connection has ended."""
 
     def call(
-        self, method: str, params: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], Any] | None = None
+        self, method: str, params: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], Any] | None
     ) -> object:
         """Sends a request, calls ``on_progress`` with each report, and returns the result."""
 

@@ -142,7 +142,7 @@ class McpServer:
             McpError: There is no such resource, or the request failed.
         """
         core = await self._connected()
-        result: dict[str, Any] = await core.call("resources/read", {"uri": uri}, None)
+        result: dict[str, list[dict[str, Any]]] = await core.call("resources/read", {"uri": uri}, None)
         return result["contents"]
 
     async def prompts(self) -> list[dict[str, Any]]:
@@ -156,7 +156,9 @@ class McpServer:
             McpError: There is no such prompt, or the request failed.
         """
         core = await self._connected()
-        result: dict[str, Any] = await core.call("prompts/get", {"name": name, "arguments": arguments}, None)
+        result: dict[str, list[dict[str, Any]]] = await core.call(
+            "prompts/get", {"name": name, "arguments": arguments}, None
+        )
         return result["messages"]
 
     async def _connected(self) -> Any:
@@ -230,7 +232,8 @@ class McpServer:
                 context.report({key: progress[key] for key in ("progress", "total", "message") if key in progress})
 
         core = await self._connected()
-        return await core.call("tools/call", {"name": name, "arguments": arguments}, report)
+        result: dict[str, Any] = await core.call("tools/call", {"name": name, "arguments": arguments}, report)
+        return result
 
     async def _answer(self, method: str, params: Any) -> tuple[Any, tuple[int, str] | None]:
         """Answer a request or take a notification. The native core calls it."""

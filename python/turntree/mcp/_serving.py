@@ -96,7 +96,7 @@ def _tools(items: tuple[Any, ...]) -> dict[str, Tool[..., Any]]:
     tools: dict[str, Tool[..., Any]] = {}
     for item in items:
         named = getattr(item, "name", None)
-        as_named: Any = getattr(item, "as_tool", None)
+        as_named: Any = getattr(item, "to_tool", None)
         tool: Tool[..., Any] = as_named(name=named) if as_named is not None and named else as_tool(item)
         if tool.name in tools:
             message = f"two tools are named '{tool.name}'; names of tools must differ: rename one with @tool(name=…)"

@@ -37,3 +37,8 @@ def environment() -> str:
             pytest.skip(message)
         (home / ".ready").touch()
     return str(python)
+
+
+def model_events(events, kind):
+    """The events of model calls and tools of one type, among the events of a stream."""
+    return [event.upp for event in events if event.upp is not None and event.upp.type == kind]

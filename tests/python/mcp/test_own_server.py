@@ -7,7 +7,7 @@ import json
 import sys
 
 import pytest
-from mcp_support import OFFICIAL_CLIENT, OWN_SERVER, environment
+from mcp_support import OFFICIAL_CLIENT, OWN_SERVER, environment, model_events
 
 from turntree import agent, mcp
 from turntree.upp import Tool, scripted
@@ -57,7 +57,7 @@ async def test_progress_reaches_the_stream_of_the_run():
     async with own() as server:
         events = [event async for event in agent(model=model, tools=[server]).stream("Count!")]
 
-    reports = [event.delta["progress"] for event in events if event.type == "tool_execution_progress"]
+    reports = [event.delta["progress"] for event in model_events(events, "tool_execution_progress")]
     assert reports
     assert all(report["total"] == 3 for report in reports)
 

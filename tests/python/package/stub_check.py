@@ -183,7 +183,8 @@ def _native_class(owner: type[Any]) -> Class:
         result.constructor = _native_parameters(owner)
     for name, value in namespace.items():
         if name not in {"__new__", "__init__"} | HIDDEN:
-            result.members[name] = _native_member(value)
+            # A native `__getattr__` is in the slot of both methods.
+            result.members["__getattr__" if name == "__getattribute__" else name] = _native_member(value)
     return result
 
 

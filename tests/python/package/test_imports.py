@@ -33,6 +33,7 @@ ALLOWED = {
     "turntree._store_maintenance",
     "turntree.exceptions",
     "turntree.store",
+    "turntree.upp._llm",
     "turntree.upp._providers",
     "turntree.upp._registry",
 }

@@ -1,5 +1,7 @@
 //! A client and a server of this crate with each other, in process.
 
+#![cfg(test)]
+
 use std::fmt;
 use std::sync::Arc;
 
