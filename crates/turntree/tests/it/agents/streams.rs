@@ -275,7 +275,7 @@ proptest! {
         denied in any::<bool>(),
     ) {
         let approval = if denied { Approval::Denied } else { Approval::Granted };
-        let host = || Arc::new(TestHost { approval, hooks: HookSet::all(), ..TestHost::default() });
+        let host = || Arc::new(TestHost { approval: approval.clone(), hooks: HookSet::all(), ..TestHost::default() });
         let down = UppError::new(ErrorCode::ProviderError, "scripted", "down");
         let model = || {
             let script = script.iter().cloned().map(Ok).chain([Err(down.clone())]);
