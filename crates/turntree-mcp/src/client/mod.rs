@@ -291,6 +291,8 @@ async fn perform(
     let _registered = registry.register(handle.progress_token.clone(), progress);
     let mut guard = CancelOnDrop { peer, id: Some(handle.id.clone()) };
     let outcome = handle.await_response().await;
+    // Reports that came before the result are handled by tasks of their own, which run first.
+    tokio::task::yield_now().await;
     guard.id = None;
     let result: ServerResult = outcome.map_err(|error| service_error(&method, error))?;
     serde_json::to_value(&result).map_err(|error| protocol(error.to_string()))

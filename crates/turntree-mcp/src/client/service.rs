@@ -1,6 +1,6 @@
 //! What a client answers to the messages of a server.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{
@@ -13,9 +13,19 @@ use tokio::sync::mpsc;
 
 use super::{ClientOptions, ClientPort};
 
+/// How many reports wait for the registration of their calls; older ones are dropped.
+const EARLY_REPORTS: usize = 64;
+
 /// The calls that wait for progress.
 #[derive(Debug, Default)]
-pub(super) struct Progress(Mutex<HashMap<ProgressToken, mpsc::Sender<Value>>>);
+pub(super) struct Progress(Mutex<Calls>);
+
+#[derive(Debug, Default)]
+struct Calls {
+    registered: HashMap<ProgressToken, mpsc::Sender<Value>>,
+    /// Reports of calls that are not registered: a fast server sends them before the request's token is known here.
+    early: VecDeque<(ProgressToken, Value)>,
+}
 
 /// Forgets a call when it is over.
 pub(super) struct Registered {
@@ -25,7 +35,7 @@ pub(super) struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.registry.lock().remove(&self.token);
+        self.registry.lock().registered.remove(&self.token);
     }
 }
 
@@ -35,19 +45,30 @@ impl Progress {
         token: ProgressToken,
         sender: mpsc::Sender<Value>,
     ) -> Registered {
-        self.lock().insert(token.clone(), sender);
+        let mut calls = self.lock();
+        for (_, report) in calls.early.iter().filter(|(early, _)| *early == token) {
+            let _sent = sender.try_send(report.clone());
+        }
+        calls.early.retain(|(early, _)| *early != token);
+        calls.registered.insert(token.clone(), sender);
+        drop(calls);
         Registered { registry: Arc::clone(self), token }
     }
 
     fn report(&self, token: &ProgressToken, report: Value) {
-        let sender = self.lock().get(token).cloned();
-        if let Some(sender) = sender {
+        let mut calls = self.lock();
+        if let Some(sender) = calls.registered.get(token) {
             // A reader that is too slow misses reports, not the result.
             let _sent = sender.try_send(report);
+        } else {
+            calls.early.push_back((token.clone(), report));
+            if calls.early.len() > EARLY_REPORTS {
+                calls.early.pop_front();
+            }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, mpsc::Sender<Value>>> {
+    fn lock(&self) -> MutexGuard<'_, Calls> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
