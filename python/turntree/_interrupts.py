@@ -8,8 +8,8 @@ the loop.
 
 from __future__ import annotations
 
+import os
 import signal
-import socket
 import threading
 import time
 import weakref
@@ -27,25 +27,66 @@ NONE = -1
 RECENT = 1.0
 
 
+class _WakeupPipe:
+    """A pipe that signals are written to while it is installed.
+
+    A pipe, not a pair of sockets: Python warns of sockets that are left open, and a loop that is closed cannot close
+    what it has watched.
+    """
+
+    __slots__ = ("is_installed", "reader", "writer")
+
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        os.set_blocking(self.writer, False)
+        self.is_installed = False
+
+    def install(self) -> None:
+        """Let signals be written to this pipe, unless others have set a descriptor."""
+        replaced = signal.set_wakeup_fd(self.writer, warn_on_full_buffer=False)
+        self.is_installed = replaced in (NONE, self.writer)
+        if not self.is_installed:
+            signal.set_wakeup_fd(replaced)
+
+    def remove(self) -> None:
+        """Let signals be written to no descriptor, unless others have set one."""
+        if not self.is_installed:
+            return
+        replaced = signal.set_wakeup_fd(NONE)
+        self.is_installed = False
+        if replaced not in (NONE, self.writer):
+            signal.set_wakeup_fd(replaced)
+
+    def close(self) -> None:
+        """Close both ends. An end that signals are still written to is left open."""
+        os.close(self.reader)
+        try:
+            self.remove()
+        except ValueError:  # Only the main thread may change where signals are written.
+            return
+        os.close(self.writer)
+
+
 class SignalWaker:
     """Wakes an event loop when a signal arrives, as long as at least one of the watched futures is pending."""
 
-    __slots__ = ("__weakref__", "_interrupted_at", "_pending", "_reader", "_writer")
+    __slots__ = ("__weakref__", "_interrupted_at", "_pending", "_pipe")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._interrupted_at: float | None = None
         self._pending: weakref.WeakSet[Hashable] = weakref.WeakSet()
-        self._reader, self._writer = socket.socketpair()
-        self._reader.settimeout(0)
-        self._writer.settimeout(0)
-        loop.add_reader(self._reader, self._drain)
+        self._pipe = _WakeupPipe()
+        weakref.finalize(self, self._pipe.close).atexit = False
+        loop.add_reader(self._pipe.reader, self._drain)
 
     def watch(self, future: Future[Any]) -> None:
         """Wake the loop for signals until `future` is done. Does nothing where others have set a descriptor."""
-        if not self._pending and not self._install():
-            return
-        self._pending.add(future)
-        future.add_done_callback(self._done)
+        if not self._pending:
+            self._pipe.install()
+        if self._pipe.is_installed:
+            self._pending.add(future)
+            future.add_done_callback(self._done)
 
     def is_interrupted(self) -> bool:
         """Whether a SIGINT has arrived just now."""
@@ -54,23 +95,11 @@ class SignalWaker:
     def _done(self, future: Future[Any]) -> None:
         self._pending.discard(future)
         if not self._pending:
-            self._remove()
-
-    def _install(self) -> bool:
-        replaced = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        if replaced in (NONE, self._writer.fileno()):
-            return True
-        signal.set_wakeup_fd(replaced)
-        return False
-
-    def _remove(self) -> None:
-        replaced = signal.set_wakeup_fd(NONE)
-        if replaced not in (NONE, self._writer.fileno()):
-            signal.set_wakeup_fd(replaced)
+            self._pipe.remove()
 
     def _drain(self) -> None:
         try:
-            while signals := self._reader.recv(64):
+            while signals := os.read(self._pipe.reader, 64):
                 if signal.SIGINT in signals:
                     self._interrupted_at = time.monotonic()
         except BlockingIOError:

@@ -1,5 +1,9 @@
 """The Stop button of Jupyter ends coroutines that wait, in a real kernel."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from kernel_support import Kernel
 
@@ -108,3 +112,33 @@ def test_a_session_goes_on_after_stop(kernel):
 
     assert cell.error == "", cell.traceback
     assert cell.printed.endswith("'Done.'")
+
+
+MANY_LOOPS = """
+import asyncio, gc, os, sys
+import ipykernel
+from turntree import agent
+from turntree.upp import scripted
+
+def descriptors():
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+async def ask():
+    await agent(model=scripted(["Done."])).run("Go")
+
+asyncio.run(ask())
+before = descriptors()
+for _ in range(20):
+    asyncio.run(ask())
+print(descriptors() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system does not list open descriptors in /proc")
+def test_event_loops_that_end_leave_no_descriptor_open():
+    process = subprocess.run(
+        [sys.executable, "-W", "error", "-c", MANY_LOOPS], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert (process.stdout.strip(), process.stderr) == ("0", "")
