@@ -5,6 +5,7 @@ What agents speak (messages, threads, tools, models) is in `turntree.upp` and no
 Spec: UAP-1.0.
 """
 
+from turntree import _core as _native
 from turntree._agent import Agent, agent
 from turntree._agent_hooks import AgentHooks, AgentStrategy, StepResult
 from turntree._agent_stream import AgentStream
@@ -22,6 +23,9 @@ from turntree._core import (
     UapEvent,
     __version__,
 )
+from turntree._dataclass import complete as _complete
+from turntree._public_names import add_late_names as _add_late_names
+from turntree._public_names import make_generic as _make_generic
 from turntree._public_names import set_public_module as _set_public_module
 from turntree._run_options import Limits
 from turntree._session import Session, session
@@ -82,3 +86,6 @@ __all__ = [
 ]
 
 _set_public_module(__name__, globals())
+_add_late_names()
+_complete(_native.Data)
+_make_generic(_native.AgentStreamCore, _native.ResultStreamCore)

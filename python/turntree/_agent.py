@@ -6,17 +6,28 @@ Spec: UAP-1.0 §4 and §12.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Generic, Literal, cast, overload
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from typing import Any, Generic, Literal, cast, overload
 
 from turntree import _core
-from turntree._agent_hooks import native_hooks, strategy_of
+from turntree._agent_hooks import AgentStrategy, native_hooks, strategy_of
+from turntree._agent_options import AgentOptions, CommonOptions
 from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import AGENT, explain_arguments
 from turntree._generics import DataT, DepsT
 from turntree._options import check_model, cleanup_seconds, retry_count
 from turntree._output_validators import check_of, validators_of
-from turntree._run_options import approver, native_options
+from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._strategies import (
+    CustomStrategy,
+    ExecutionStrategy,
     LoopStrategy,
     PlanStrategy,
     ReactStrategy,
@@ -26,29 +37,12 @@ from turntree._strategies import (
     native_execution,
 )
 from turntree._toolsets import Toolset, name_of, separated
+from turntree._types import History, Input, Middleware
+from turntree._typing import Unpack
 from turntree.upp._structure import structure_of
-from turntree.upp._tool_use import tool_strategy_of
+from turntree.upp._tool_use import ToolUseStrategy, tool_strategy_of
 from turntree.upp._tools import Tool
-
-if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        AsyncIterable,
-        Callable,
-        Iterable,
-        Mapping,
-        Sequence,
-    )
-
-    from typing_extensions import Unpack
-
-    from turntree._agent_hooks import AgentStrategy
-    from turntree._agent_options import AgentOptions, CommonOptions
-    from turntree._run_options import OnApproval, RunOptions
-    from turntree._strategies import CustomStrategy, ExecutionStrategy
-    from turntree._types import History, Input, Middleware
-    from turntree.upp._tool_use import ToolUseStrategy
-    from turntree.upp.native._tool import NativeTool
+from turntree.upp.native._tool import NativeTool
 
 
 # The limit of the Rust core: nested sub-agents are polled on one stack.

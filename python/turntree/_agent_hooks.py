@@ -5,24 +5,23 @@ Spec: UAP-1.0 §11.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from turntree._core import ExecutionState, Turn
 from turntree._options import options_from
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from turntree._core import ExecutionState, Turn
     from turntree.upp._tool_use import ToolUseStrategy
 
-    Hook = Callable[..., Any]
-    StopCondition = Callable[[ExecutionState], bool | Awaitable[bool]]
-    StepHook = Callable[[int, ExecutionState], object]
-    ReasonHook = Callable[[int, str], object]
-    ActHook = Callable[[int, list[Any]], object]
-    StepEndHook = Callable[[int, "StepResult"], object]
-    TurnHook = Callable[[Turn], object]
-    ErrorHook = Callable[[Any, ExecutionState], Turn | Awaitable[Turn | None] | None]
+Hook = Callable[..., Any]
+StopCondition = Callable[[ExecutionState], bool | Awaitable[bool]]
+StepHook = Callable[[int, ExecutionState], object]
+ReasonHook = Callable[[int, str], object]
+ActHook = Callable[[int, list[Any]], object]
+StepEndHook = Callable[[int, "StepResult"], object]
+TurnHook = Callable[[Turn], object]
+ErrorHook = Callable[[Any, ExecutionState], Turn | Awaitable[Turn | None] | None]
 
 
 class StepResult(dict[str, Any]):

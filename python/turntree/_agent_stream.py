@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic
 
 from turntree import _core
@@ -10,8 +11,6 @@ from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree.exceptions import ApprovalRequired
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from turntree._session import Session
 
 

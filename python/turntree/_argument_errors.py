@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    CallableT = TypeVar("CallableT", bound=Callable[..., Any])
+CallableT = TypeVar("CallableT", bound=Callable[..., Any])
 
 __all__ = ["AGENT", "RUN", "SESSION", "explain_arguments", "unknown_argument"]
 

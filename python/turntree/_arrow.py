@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeVar, cast
 
 from turntree._core import DocumentIssue, Report, _convert_column
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["convert_arrow"]
 

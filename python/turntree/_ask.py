@@ -5,17 +5,14 @@ Spec: UAP-1.0 §9.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from turntree import _core
+from turntree._agent import Agent
 from turntree._core import Thread
-from turntree._session import running_session
-
-if TYPE_CHECKING:
-    from turntree import _core
-    from turntree._agent import Agent
-    from turntree._generics import DataT
-    from turntree._session import Session
-    from turntree._types import Input
+from turntree._generics import DataT
+from turntree._session import Session, running_session
+from turntree._types import Input
 
 
 async def ask(agent: Agent[Any, DataT], input: Input, thread: _core.Thread | None = None) -> _core.Turn[DataT]:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import importlib
 import io
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import Any, BinaryIO, Literal, Protocol, TypeAlias, cast
 
 from turntree._core import DocumentIssue, Report, _convert_lines, _UnfinishedFile
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import BinaryIO, TypeAlias
-
-    OnError: TypeAlias = (
-        Literal["raise", "skip"] | Callable[[DocumentIssue, bytes], str | bytes | list[Any] | dict[str, Any] | None]
-    )
+OnError: TypeAlias = (
+    Literal["raise", "skip"] | Callable[[DocumentIssue, bytes], str | bytes | list[Any] | dict[str, Any] | None]
+)
 
 __all__ = ["BinaryReader", "BinaryWriter", "DocumentIssue", "Report", "convert_jsonl"]
 

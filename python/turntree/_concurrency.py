@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from turntree._typing import Self
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
-    from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
-
-    from typing_extensions import Self
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -1,21 +1,115 @@
-"""`__dataclass_fields__` of data classes. FastAPI accepts a class as a body only if it is a dataclass or a model."""
+"""Data classes for the functions of `dataclasses`, `copy.replace` and `pprint`.
+
+FastAPI accepts a class as a body only if it is a dataclass or a model.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Parameters(NamedTuple):
+    """The ``__dataclass_params__`` of data classes. `pprint` prints objects by their own repr."""
+
+    init: bool = True
+    repr: bool = False
+    eq: bool = False
+    order: bool = False
+    unsafe_hash: bool = False
+    frozen: bool = True
+
+
+# Members that have one value for each class, or that others determine.
+_DETERMINED = frozenset({"type", "action_type", "version", "content"})
 
 
 class Fields:
     """A descriptor that creates the ``__dataclass_fields__`` of a class at each access."""
 
     def __get__(self, instance: object, owner: type[Any]) -> dict[str, Any]:
-        """Return a field for each attribute that is a member of the class's JSON."""
-        import dataclasses
+        """Return a field for each attribute that is a member of the class's JSON.
 
-        schema: dict[str, Any] = owner.model_json_schema()
-        names = [re.sub(r"(?<!^)([A-Z])", r"_\1", key).lower() for key in schema.get("properties", {})]
-        fields = [(name, Any) for name in names if hasattr(owner, name)]
+        `dataclasses.replace` passes those fields to the constructor that are its parameters. If the constructor does
+        not take all fields, as that of `upp.Thread`, it raises an error.
+        """
+        import dataclasses
+        import inspect
+
+        names = [name for name in _aliases(owner) if hasattr(owner, name)]
+        parameters = inspect.signature(owner).parameters
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        fields: list[Any] = []
+        for name in names:
+            is_parameter = takes_all or name in parameters
+            fields.append((name, Any, dataclasses.field(init=is_parameter)))
+            if not is_parameter and name not in _DETERMINED:
+                fields.append((f"use_copy_replace_for_{name}", dataclasses.InitVar[Any]))
         dataclass: Any = dataclasses.make_dataclass(owner.__name__, fields)
         dataclass_fields: dict[str, Any] = dataclass.__dataclass_fields__
         return dataclass_fields
+
+
+def complete(base: Any) -> None:
+    """Add the functions of this module to the base of all data classes, and constructors to classes without one."""
+    base.__dataclass_params__ = Parameters()
+    base.__dataclass_fields__ = Fields()
+    base.__replace__ = _replaced
+    found = list(base.__subclasses__())
+    while found:
+        data_class: Any = found.pop()
+        subclasses = data_class.__subclasses__()
+        found += subclasses
+        # The attributes of an ImageEvent are not those of its JSON.
+        if "__new__" not in vars(data_class) and not subclasses and data_class.__name__ != "ImageEvent":
+            data_class.__new__ = _new
+
+
+def _new(cls: Any, **fields: Any) -> Any:
+    """Create an object from its attributes. Missing ones have their defaults.
+
+    Raises:
+        TypeError: The class has no such attribute.
+        ValidationError: A value is invalid, or a required one is missing.
+    """
+    return cls.model_validate(_renamed(cls, fields))
+
+
+def _replaced(self: Any, /, **changes: Any) -> Any:
+    """Return a copy with other values of some attributes, as `copy.replace` does.
+
+    Raises:
+        TypeError: The class has no such attribute.
+        ValidationError: A value is invalid.
+    """
+    cls: Any = self.__class__
+    return cls.model_validate({**self.to_dict(), **_renamed(cls, changes)})
+
+
+def _renamed(cls: type[Any], fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields under the names of the JSON."""
+    aliases = _aliases(cls)
+    for name in fields:
+        if name not in aliases:
+            message = f"{cls.__name__} has no attribute {name!r}; its attributes are {', '.join(aliases)}"
+            raise TypeError(message)
+    # A union of shapes, as of events, has no member for an attribute that is None.
+    optional = "properties" not in cls.model_json_schema()
+    return {aliases[name]: value for name, value in fields.items() if value is not None or not optional}
+
+
+def _aliases(cls: type[Any]) -> dict[str, str]:
+    """Return the names in JSON by the names of the attributes."""
+    try:
+        schema: dict[str, Any] = cls.model_json_schema()
+    except TypeError as error:
+        # The base class of all data classes has no fields. `inspect` and `pydoc` ask it for them.
+        raise AttributeError("__dataclass_fields__") from error
+    keys: dict[str, None] = {}
+    shapes: list[dict[str, Any]] = [schema]
+    for shape in shapes:  # It grows: a union of shapes can be nested.
+        keys |= dict.fromkeys(shape.get("properties", {}))
+        if "$ref" in shape:
+            shapes.append(schema["$defs"][shape["$ref"].rpartition("/")[2]])
+        shapes += [*shape.get("anyOf", ()), *shape.get("oneOf", ())]
+    return {re.sub(r"(?<!^)([A-Z])", r"_\1", key).lower(): key for key in keys}

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, cast
 
+from turntree import _core
 from turntree.exceptions import ModelRetry
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from turntree import _core
-
-    Validator = Callable[..., Any]
-    Check = Callable[[_core.RunContext[Any], Any], Any]
+Validator = Callable[..., Any]
+Check = Callable[[_core.RunContext[Any], Any], Any]
 
 
 def validators_of(validators: Any) -> tuple[Validator, ...]:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from turntree.exceptions import ValidationError
 
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
-    from pydantic_core import CoreSchema
 
 
 def core_schema_of(cls: type[Any]) -> CoreSchema:

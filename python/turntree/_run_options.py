@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
 
 from turntree import _core
 from turntree._argument_errors import RUN, unknown_argument
+from turntree._generics import DepsT
 from turntree._options import check_model
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import Generic, Literal, TypeAlias, TypedDict
+_Decision: TypeAlias = bool | Literal["ask"] | dict[str, Any]
+# Decides about a call whose approval says "ask".
+OnApproval: TypeAlias = Callable[[_core.ToolCall], _Decision | Awaitable[_Decision]]
 
-    from turntree._generics import DepsT
-
-    _Decision: TypeAlias = bool | Literal["ask"] | dict[str, Any]
-    # Decides about a call whose approval says "ask".
-    OnApproval: TypeAlias = Callable[[_core.ToolCall], _Decision | Awaitable[_Decision]]
+if TYPE_CHECKING or sys.version_info >= (3, 11):
 
     class RunOptions(TypedDict, Generic[DepsT], total=False):
         """The keyword options of each way to run an agent. None stands for the default.
@@ -43,6 +41,10 @@ if TYPE_CHECKING:
         timeout: float | None
         limits: Limits | None
         on_approval: OnApproval | None
+
+else:
+    # Python 3.10 has no generic TypedDict.
+    RunOptions = dict
 
 
 _NAMES = frozenset({"deps", "params", "model", "metadata", "timeout", "limits", "on_approval"})

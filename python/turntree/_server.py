@@ -5,19 +5,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, MutableMapping
+from types import TracebackType
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
-    from types import TracebackType
+from turntree._core import AsgiCore, ServerCore
+from turntree._typing import Self
 
-    from typing_extensions import Self
-
-    from turntree._core import AsgiCore, ServerCore
-
-    Scope = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-    Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 __all__ = ["AsgiApplication", "Server", "SyncServer"]
 

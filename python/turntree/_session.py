@@ -5,6 +5,7 @@ Spec: UAP-1.0 §6 and §13.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -14,21 +15,16 @@ from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import SESSION, explain_arguments
 from turntree._branch_run import node_id, run_at
 from turntree._generics import DataT, DepsT
-from turntree._run_options import approver, native_options
+from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._session_id import check_id
 from turntree._session_state import SessionState
-from turntree._session_store import call_store, save_interval_of, store_of
+from turntree._session_store import SaveInterval, call_store, save_interval_of, store_of
+from turntree._types import Input
+from turntree._typing import Self, Unpack
 from turntree.exceptions import ApprovalRequired, CorruptDataError, SessionError, StoreError, ValidationError
 from turntree.store import Store, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from typing_extensions import Self, Unpack
-
-    from turntree._run_options import OnApproval, RunOptions
-    from turntree._session_store import SaveInterval
-    from turntree._types import Input
     from turntree.store import PersistenceAdapter
 
 _T = TypeVar("_T")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Mapping
+from typing import Any, Literal, overload
 
 from turntree import _core
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The default of an argument that can be None.
 _NOT_GIVEN: Any = object()

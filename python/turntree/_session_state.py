@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
+from turntree import _core
 from turntree._session_calls import SessionCalls
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from turntree import _core
 
 
 class SessionState(SessionCalls):

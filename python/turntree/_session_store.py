@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from turntree.exceptions import CorruptDataError
 from turntree.store import Store, from_url, memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from turntree.store import PersistenceAdapter
 
-    SaveInterval = Literal["turn", "step", "tool"]
+SaveInterval = Literal["turn", "step", "tool"]
 
 
 def store_of(persistence: PersistenceAdapter | str | None) -> PersistenceAdapter:

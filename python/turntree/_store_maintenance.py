@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from datetime import datetime, timedelta, timezone
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-    from os import PathLike
+from turntree import _core
 
-    from turntree import _core
+if TYPE_CHECKING:
     from turntree._import.report import ImportFormat, ImportReport
     from turntree.store import Store
 

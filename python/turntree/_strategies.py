@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
+from turntree import _core
+from turntree._agent_hooks import AgentStrategy
+from turntree._types import History, Input
+from turntree.upp._tools import Tool
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from turntree import _core
     from turntree._agent import Agent
-    from turntree._agent_hooks import AgentStrategy
-    from turntree._types import History, Input
     from turntree.upp._llm import LLM
-    from turntree.upp._tools import Tool
 
-    ObservationFormat = Literal["markdown", "json", "text"]
+ObservationFormat = Literal["markdown", "json", "text"]
 
 _MAX_COUNT = 2**32 - 1
 

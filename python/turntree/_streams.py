@@ -5,16 +5,13 @@ Subclasses: `turntree.AgentStream`, `turntree.upp.StreamResult`, and the streams
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from types import TracebackType
+from typing import Any, Generic, NoReturn, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-    from types import TracebackType
-
-    from typing_extensions import Self
-
-    from turntree import _core
-    from turntree._core import AgentStreamCore
+from turntree import _core
+from turntree._core import AgentStreamCore
+from turntree._typing import Self
 
 EventT = TypeVar("EventT")
 ResultT = TypeVar("ResultT")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
+from collections.abc import Awaitable, Iterable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from turntree import _core
 from turntree.upp._tools import Tool, as_tool
 from turntree.upp.native._tool import NativeTool
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
-
 
 ToolsetContext = _core.RunContext
 """The same class by the name that it had when only toolsets received it."""

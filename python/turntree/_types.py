@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+from turntree import _core
 
-    from turntree import _core
-
-    Block = _core.Text | _core.Image | _core.Document | _core.Audio | _core.Video | _core.Binary
-    Input = str | _core.Message | Block | Mapping[str, Any] | list[Any]
-    History = _core.Thread | Iterable[_core.Message | Mapping[str, Any]]
-    ModelInput = str | _core.Message | Block | Mapping[str, Any]
-    ModelHistory = _core.Thread | Sequence[_core.Message | Mapping[str, Any]]
+Block = _core.Text | _core.Image | _core.Document | _core.Audio | _core.Video | _core.Binary
+Input = str | _core.Message | Block | Mapping[str, Any] | list[Any]
+History = _core.Thread | Iterable[_core.Message | Mapping[str, Any]]
+ModelInput = str | _core.Message | Block | Mapping[str, Any]
+ModelHistory = _core.Thread | Sequence[_core.Message | Mapping[str, Any]]
 
 
 class Middleware(Protocol):

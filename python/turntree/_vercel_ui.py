@@ -14,30 +14,26 @@ from collections.abc import (
     MutableMapping,
 )
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, TypedDict, overload
 
 from turntree import _core
+from turntree._typing import Unpack
+from turntree._ui_input import UiInput
 from turntree.exceptions import ApprovalRequired
 
-if TYPE_CHECKING:
-    from typing import TypedDict
 
-    from typing_extensions import Unpack
+class ReadOptions(TypedDict, total=False):
+    """The keyword options of `from_ui_stream`."""
 
-    from turntree._ui_input import UiInput
-
-    class ReadOptions(TypedDict, total=False):
-        """The keyword options of `from_ui_stream`."""
-
-        messages: Iterable[Mapping[str, Any]] | str | bytes | None
-        agent: _core.AgentConfig | Mapping[str, Any] | None
-        thread_id: str | None
-        chat_id: str | None
-        title: str | None
-        timestamp: Any
-        profile: Literal["full", "portable"]
-        sidecar: Literal["none", "portable", "full"]
-        errors: Literal["raise", "stop"]
+    messages: Iterable[Mapping[str, Any]] | str | bytes | None
+    agent: _core.AgentConfig | Mapping[str, Any] | None
+    thread_id: str | None
+    chat_id: str | None
+    title: str | None
+    timestamp: Any
+    profile: Literal["full", "portable"]
+    sidecar: Literal["none", "portable", "full"]
+    errors: Literal["raise", "stop"]
 
 
 UiChunk: TypeAlias = Mapping[str, Any]

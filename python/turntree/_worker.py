@@ -7,19 +7,16 @@ import logging
 import os
 import random
 import socket
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import datetime
+from typing import Any, Literal
 
 from turntree import _core
+from turntree._agent import Agent
 from turntree._session import Session
 from turntree.exceptions import ApprovalRequired, ConflictError, StoreError
 from turntree.store import Store, from_url
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from datetime import datetime
-
-    from turntree._agent import Agent
 
 _log = logging.getLogger("turntree.worker")
 

@@ -23,28 +23,32 @@ result. The caller receives the exception of a hook or an approval unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from turntree import _core
+from turntree._core import ToolCall, Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, TypedDict
-
-    from turntree._core import ToolCall, Turn
     from turntree._session import Session
 
-    class ErrorDetails(TypedDict):
-        """One problem of a document."""
 
-        loc: tuple[str | int, ...]
-        pointer: str
-        type: str
-        msg: str
-        input: Any
+class ErrorDetails(TypedDict):
+    """One problem of a document."""
+
+    loc: tuple[str | int, ...]
+    pointer: str
+    type: str
+    msg: str
+    input: Any
 
 
 class TurntreeError(Exception):
     """Base class of the exceptions of this package."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
 
 
 class ValidationError(TurntreeError, ValueError):
@@ -195,7 +199,7 @@ class StoreError(TurntreeError):
         turn: The turn of the run that could not be saved, or None. It is in the session's tree.
     """
 
-    turn: Turn | None = None
+    turn: _core.Turn | None = None
 
 
 class ConflictError(StoreError):

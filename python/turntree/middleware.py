@@ -22,24 +22,23 @@ from __future__ import annotations
 import inspect
 import logging as _logging
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from turntree._agent import Agent
 from turntree._core import AgentMiddleware, MiddlewareContext
 from turntree._public_names import set_public_module as _set_public_module
 from turntree._types import Middleware
+from turntree.upp._llm import LLM
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-    from typing import TypeAlias
+    _Adapter = _logging.LoggerAdapter[Any]
+else:
+    _Adapter = _logging.LoggerAdapter  # Python 3.10 cannot subscript it.
 
-    from turntree._agent import Agent
-    from turntree.upp._llm import LLM
-
-    Logger = _logging.Logger | _logging.LoggerAdapter[Any] | Callable[[str], object]
-    Check = Callable[[str], bool | str | Awaitable[bool | str | None] | None]
-    Rule: TypeAlias = "str | re.Pattern[str] | Check | Mapping[str, Any] | GuardrailRule"
-    Summarize = Agent | LLM | Callable[[str], str | Awaitable[str]]
+Logger = _logging.Logger | _Adapter | Callable[[str], object]
+Check = Callable[[str], bool | str | Awaitable[bool | str | None] | None]
+Summarize = Agent | LLM | Callable[[str], str | Awaitable[str]]
 
 __all__ = [
     "AgentMiddleware",
@@ -138,6 +137,9 @@ class GuardrailRule:
 
     def __repr__(self) -> str:
         return f"GuardrailRule({self.name!r}, action={self.action!r})"
+
+
+Rule: TypeAlias = str | re.Pattern[str] | Check | Mapping[str, Any] | GuardrailRule
 
 
 def rule(

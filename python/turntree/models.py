@@ -9,6 +9,7 @@ Every name is the one of `turntree.upp`, which has the whole provider layer: mes
 
 from __future__ import annotations
 
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp import (
     ModelReference,
     ProviderConfig,
@@ -48,3 +49,5 @@ __all__ = [
     "scripted",
     "xai",
 ]
+
+_set_public_module(__name__, globals())

@@ -12,8 +12,11 @@ Spec: UAP-1.0 §14.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from os import PathLike
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Protocol, cast
 from urllib.parse import quote, unquote
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -23,17 +26,10 @@ from turntree._import.report import ImportedSession, ImportReport
 from turntree._public_names import set_public_module
 from turntree._session_id import check_id
 from turntree._store_maintenance import Maintenance, PruneResult, StoreIssue
+from turntree._typing import Self
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
-    from datetime import datetime
-    from os import PathLike
-    from types import TracebackType
-
-    from typing_extensions import Self
-
-    SessionStatus = Literal["idle", "unfinished", "waiting"]
-    RunStatus = Literal["queued", "running", "waiting", "done", "failed"]
+SessionStatus = Literal["idle", "unfinished", "waiting"]
+RunStatus = Literal["queued", "running", "waiting", "done", "failed"]
 
 __all__ = [
     "ImportReport",

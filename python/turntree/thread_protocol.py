@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias, cast
 
+from turntree import upp
 from turntree._arrow import convert_arrow
 from turntree._bulk import convert_jsonl
 from turntree._core import (
@@ -29,6 +31,7 @@ from turntree._core import (
     TextContent,
     ThinkingAction,
     ThinkingUsage,
+    ThreadTree,
     ToolCallAction,
     ToolReturnAction,
     UiStreamReader,
@@ -44,15 +47,9 @@ from turntree._core import (
 from turntree._core import ProtocolThread as Thread
 from turntree._public_names import set_public_module as _set_public_module
 from turntree._pydantic_ai import canonicalize as canonicalize_pydantic_ai
+from turntree._session import Session
 from turntree._ui_input import UiAnswer, UiInput, ui_input
 from turntree._vercel_ui import UiChunk, UiResponse, from_ui_stream, ui_response
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from turntree import upp
-    from turntree._core import ThreadTree
-    from turntree._session import Session
 
 Action: TypeAlias = (
     UserMessageAction

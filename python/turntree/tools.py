@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from turntree import ModelRetry, RunContext, ToolContext, Toolset, ToolsetContext
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp import Tool, ToolCall, ToolExecution, ToolResult, tool
 
 __all__ = [
@@ -28,3 +29,5 @@ __all__ = [
     "ToolsetContext",
     "tool",
 ]
+
+_set_public_module(__name__, globals())

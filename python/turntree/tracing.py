@@ -7,13 +7,16 @@ Tracing is automatic: if a tracer or meter provider is set, each agent run, step
 from __future__ import annotations
 
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from turntree._public_names import set_public_module as _set_public_module
 from turntree._tracing import settings as _settings
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
+else:
+    MeterProvider = TracerProvider = Any  # OpenTelemetry is optional.
 
 __all__ = ["instrument", "uninstrument"]
 
@@ -67,3 +70,6 @@ def _require() -> None:
     except ImportError as error:
         message = "tracing needs the package opentelemetry-api; install turntree[otel]"
         raise ImportError(message) from error
+
+
+_set_public_module(__name__, globals())

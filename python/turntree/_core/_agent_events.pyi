@@ -61,6 +61,7 @@ class ExecutionState(Data):
     Spec: UAP-1.0 §5.1, §13.4.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def step(self) -> int:
         """The current step, from 1."""
@@ -96,6 +97,7 @@ class Checkpoint(Data):
     Spec: UAP-1.0 §6.4, §13.3.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def id(self) -> str:
         """The id: a UUIDv4, or any text if the session was read from JSON."""

@@ -132,6 +132,10 @@ _ResultT = TypeVar("_ResultT")
 class ResultStreamCore(Generic[_EventT, _ResultT]):
     """The native half of streams with a result."""
 
+    @classmethod
+    def __class_getitem__(cls, item: Any, /) -> Any:
+        """Return an annotation with the types of the events and the result, for type checkers."""
+
     @property
     def events(self) -> EventStream[_EventT]:
         """The asynchronous iterator over events; always the same object."""

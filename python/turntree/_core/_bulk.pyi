@@ -4,12 +4,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, final
 
+from typing_extensions import Self
+
 from turntree._core._data import Data
 
 @final
 class DocumentIssue(Data):
     """An error or a rule violation of one document; ``str()`` returns it as one line."""
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def path(self) -> str | None:
         """The file, or None."""
@@ -36,6 +39,7 @@ class DocumentIssue(Data):
 class Report(Data):
     """Statistics and errors of a bulk conversion."""
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def documents(self) -> int:
         """Documents that were converted."""

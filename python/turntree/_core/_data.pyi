@@ -89,6 +89,14 @@ class Data:
     def __get_pydantic_json_schema__(cls, _core_schema: Any, handler: Any) -> Any:
         """Return the JSON Schema of the class, for pydantic."""
 
+    def __replace__(self, /, **changes: Any) -> Self:
+        """Return a copy with other values of some attributes, as `copy.replace` does.
+
+        Raises:
+            TypeError: The class has no such attribute.
+            ValidationError: A value is invalid.
+        """
+
     def __reduce__(self) -> tuple[Any, ...]: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: Any = None) -> Self: ...

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias, final
 
+from typing_extensions import Self
+
 from turntree._core._data import Data
 from turntree._core._media import Image
 from turntree._core._messages import Text
@@ -18,6 +20,7 @@ class Embedding(Data):
     Spec: UPP-1.2 §15.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def vector(self) -> list[float]:
         """The numbers, a new list each time; `buffer` has them without a float object each."""
@@ -52,6 +55,7 @@ class EmbeddingUsage(Data):
     Spec: UPP-1.2 §15.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def total_tokens(self) -> int:
         """Tokens of all inputs; 0 if the vendor does not report them."""
@@ -63,6 +67,7 @@ class EmbeddingResult(Data):
     Spec: UPP-1.2 §15.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def embeddings(self) -> list[Embedding]:
         """One embedding per input, in the order of the inputs."""
@@ -93,6 +98,7 @@ class EmbeddingProgress(Data):
     Spec: UPP-1.2 §15.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def embeddings(self) -> list[Embedding]:
         """Embeddings of the batch; their `index` counts over all inputs."""

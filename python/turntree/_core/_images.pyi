@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, final
 
+from typing_extensions import Self
+
 from turntree._core._data import Data
 from turntree._core._media import Image
 
@@ -17,6 +19,7 @@ class GeneratedImage(Data):
     Spec: UPP-1.2 §16.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def image(self) -> Image:
         """The image, an `Image`."""
@@ -32,6 +35,7 @@ class ImageUsage(Data):
     Spec: UPP-1.2 §16.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def images_generated(self) -> int | None:
         """Number of generated images."""
@@ -55,6 +59,7 @@ class ImageResult(Data):
     Spec: UPP-1.2 §16.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def images(self) -> list[GeneratedImage]:
         """The images, in the vendor's order."""

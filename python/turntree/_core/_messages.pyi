@@ -244,6 +244,7 @@ class ToolExecution(Data):
     Spec: UPP-1.2 §5.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def tool_name(self) -> str:
         """Name of the tool."""
@@ -286,6 +287,7 @@ class CycleUsage(Data):
     Spec: UPP-1.2 §6.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def input_tokens(self) -> int:
         """Input tokens."""
@@ -373,6 +375,7 @@ class Turn(Data, Generic[_DataT_co]):
     Spec: UPP-1.2 §6.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @classmethod
     def __class_getitem__(cls, item: Any) -> Any:
         """Return an annotation with the type of `data`, for type checkers."""

@@ -399,6 +399,7 @@ class SystemAction(Data):
 class OtherAction(Data):
     """An action of an unknown type, preserved as it was read."""
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def action_type(self) -> str:
         """Type of the action."""

@@ -61,6 +61,7 @@ class Issue(Data):
     Spec: ThreadProtocol 1.0.0, "Validation Rules".
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def rule(self) -> str:
         """The name of the rule, such as "sequence"."""
@@ -81,6 +82,7 @@ class Issue(Data):
 class Change(Data):
     """A change that makes a history loadable by an older Pydantic AI; reported by `downgrade_pydantic_ai`."""
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def pointer(self) -> str:
         """JSON pointer into the original history."""

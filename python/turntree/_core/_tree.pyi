@@ -15,6 +15,7 @@ class ThreadNode(Data):
     Spec: UAP-1.0 §7.1.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def id(self) -> str:
         """The id: a UUIDv4, or any text if the tree was read from JSON."""
@@ -48,6 +49,7 @@ class ThreadNode(Data):
 class ThreadDiff(Data):
     """The difference between the histories of two nodes."""
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def ancestor_id(self) -> str:
         """The id of the nearest common ancestor; one of the two nodes if it is an ancestor of the other."""

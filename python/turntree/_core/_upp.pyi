@@ -21,6 +21,10 @@ _T_co = TypeVar("_T_co", covariant=True)
 class AgentStreamCore(Generic[_T_co]):
     """The native half of ``turntree.AgentStream`` and ``turntree.upp.StreamResult``."""
 
+    @classmethod
+    def __class_getitem__(cls, item: Any, /) -> Any:
+        """Return an annotation with the types of the events and the result, for type checkers."""
+
     @property
     def events(self) -> EventStream[_T_co]:
         """The asynchronous iterator over events; always the same object."""

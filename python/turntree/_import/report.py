@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 ImportFormat = Literal["langgraph", "openai-agents", "pydantic-ai"]
 ImportStatus = Literal["imported", "empty", "exists", "failed"]

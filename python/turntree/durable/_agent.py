@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from turntree import _core
 from turntree._agent import Agent
 from turntree._agent_options import AgentOptions
 from turntree._strategies import LoopStrategy, PlanStrategy, ReactStrategy
-from turntree._toolsets import name_of, tools_of
-from turntree.durable._steps import Run, current_run, jsonable
+from turntree._toolsets import Toolset, name_of, tools_of
+from turntree._types import History, Input
+from turntree.durable._steps import Engine, InDoubt, Run, current_run, jsonable
 from turntree.upp._tools import Tool
-
-if TYPE_CHECKING:
-    from turntree._toolsets import Toolset
-    from turntree._types import History, Input
-    from turntree.durable._steps import Engine, InDoubt
 
 
 class _DurableTool(Tool[..., Any]):

@@ -10,18 +10,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from turntree import _core
 from turntree.exceptions import ErrorCode, UPPError
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    InDoubt = Literal["ask", "repeat"]
+InDoubt = Literal["ask", "repeat"]
 
 current_run: ContextVar[Run | None] = ContextVar("turntree_durable_run", default=None)
 """The run that contains the current code."""

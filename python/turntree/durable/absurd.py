@@ -31,14 +31,14 @@ try:
 except ImportError as _error:
     raise ImportError("turntree.durable.absurd needs the package absurd-sdk; install turntree[absurd]") from _error
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from turntree._agent import Agent
+from turntree._types import History, Input
+from turntree.durable._steps import InDoubt
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
     from absurd_sdk import AsyncTaskContext
-
-    from turntree._agent import Agent
-    from turntree._types import History, Input
-    from turntree.durable._steps import InDoubt
 
 __all__ = ["DurableAgent", "PendingCall", "RunHandle"]
 

@@ -19,26 +19,20 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, cast
 
 from turntree import _core
+from turntree._agent import Agent
 from turntree._public_names import set_public_module as _set_public_module
+from turntree._types import History, Input
 from turntree.durable._agent import Recorded, decision, request_of, resolution
-from turntree.durable._steps import PendingCall, RetryLater
+from turntree.durable._steps import InDoubt, PendingCall, RetryLater
 
 try:
-    from dbos import DBOS, SetWorkflowID, StepOptions
+    from dbos import DBOS, SetWorkflowID, StepInfo, StepOptions, WorkflowHandleAsync
 except ImportError as _error:
     raise ImportError("turntree.durable.dbos needs the package dbos; install turntree[dbos]") from _error
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
-
-    from dbos import StepInfo, WorkflowHandleAsync
-
-    from turntree._agent import Agent
-    from turntree._types import History, Input
-    from turntree.durable._steps import InDoubt
 
 __all__ = ["DurableAgent", "PendingCall", "RunHandle"]
 

@@ -19,6 +19,7 @@ A script can also contain failures: see `ErrorReply`, `RawReply` and `Fault`.
 The server uses the standard library only. `import turntree` does not import this package.
 """
 
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.testing._evaluation import (
     Case,
     CaseResult,
@@ -70,3 +71,5 @@ __all__ = [
     "Report",
     "CaseResult",
 ]
+
+_set_public_module(__name__, globals())

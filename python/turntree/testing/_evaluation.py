@@ -6,20 +6,17 @@ import asyncio
 import html
 import inspect
 import json
+import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Union, cast
+from typing import Any, TypeAlias, Union, cast
 
+from turntree import Agent
 from turntree.testing._expect import called_tools, is_subsequence
-
-if TYPE_CHECKING:
-    import os
-
-    from turntree import Agent
-    from turntree.upp import ModelReference, Turn
+from turntree.upp import ModelReference, Turn
 
 __all__ = ["Case", "CaseResult", "Dataset", "Judge", "Report", "Verdict", "evaluate", "evaluate_sync", "judge"]
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from typing_extensions import Self
-
-    from turntree.upp import ToolExecution, Turn
+from turntree._typing import Self
+from turntree.upp import ToolExecution, Turn
 
 __all__ = ["Expectation", "expect"]
 

@@ -6,21 +6,18 @@ pytest loads it by its entry point where turntree is installed.
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
 from turntree._core import guard_requests
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from turntree.testing._expect import Expectation
-    from turntree.testing._replies import Script
-    from turntree.testing._server import LoopbackServer
-    from turntree.upp import ModelReference, Turn
-    from turntree.upp import Replay as Recording
+from turntree.testing._expect import Expectation
+from turntree.testing._replies import Script
+from turntree.testing._server import LoopbackServer
+from turntree.upp import ModelReference, Turn
+from turntree.upp import Replay as Recording
 
 __all__ = ["Turntree"]
 

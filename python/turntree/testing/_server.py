@@ -15,8 +15,9 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from turntree._typing import Self
 from turntree.testing._anthropic import AnthropicMessages
 from turntree.testing._dialect import Call, Dialect, Exchange, compact
 from turntree.testing._embeddings import EMBEDDINGS
@@ -35,9 +36,6 @@ from turntree.testing._replies import (
     compile_script,
 )
 from turntree.testing._request import Outcome, Request
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _DIALECTS: tuple[Dialect, ...] = (
     OpenAIChat(),

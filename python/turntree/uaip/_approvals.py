@@ -6,10 +6,8 @@ import inspect
 import json
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 # Above it, the oldest grants are forgotten: the agent then asks again.
 _MAX_GRANTS = 10_000

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from types import TracebackType
+from typing import Any, TypeAlias, cast
 
 from turntree import _core
+from turntree._typing import Self
+from turntree.store import Store
 from turntree.uaip import _graph
 from turntree.uaip._decorators import workflow_of
 from turntree.uaip._serving import service_settings, store_of
+from turntree.uaip._workflow import Workflow
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-    from types import TracebackType
-    from typing import TypeAlias
-
-    from typing_extensions import Self
-
-    from turntree.store import Store
-    from turntree.uaip._workflow import Workflow
-
-    OnProgress: TypeAlias = Callable[[dict[str, Any]], Awaitable[None] | None]
+OnProgress: TypeAlias = Callable[[dict[str, Any]], Awaitable[None] | None]
 
 
 class ToolInfo(dict[str, Any]):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from turntree.uaip._errors import DefinitionError
 from turntree.uaip._task import HookFunction, TaskFunction
 from turntree.uaip._workflow import STAGE_OF, Stage, Workflow, _cleaned
 from turntree.upp._tools import Tool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 F = TypeVar("F", bound="Callable[..., Any] | Tool[..., Any]")
 C = TypeVar("C", bound=type[Any])

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from turntree import _core
 from turntree._server import AsgiApplication, Server, SyncServer
 from turntree.store import Store, from_url, memory
 from turntree.uaip._decorators import workflow_of
+from turntree.uaip._workflow import Workflow
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from turntree.uaip._workflow import Workflow
-
-    Profile = Literal["strict", "reference"]
-    Authenticate = Callable[[str], Any]
+Profile = Literal["strict", "reference"]
+Authenticate = Callable[[str], Any]
 
 _SETTINGS: dict[str, Any] = {
     "profile": "strict",

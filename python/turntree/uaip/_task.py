@@ -6,18 +6,15 @@ import contextlib
 import inspect
 import json
 import logging
-from typing import TYPE_CHECKING, Any, cast, get_origin
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, cast, get_origin
 
+from turntree._core import State, ToolContext
 from turntree.uaip._approvals import ApprovalNeeded, Grants, answer_of
 from turntree.uaip._errors import DefinitionError, TaskError
 from turntree.upp._signature import ArgumentError, Signature, _hints, _is_async, _is_state
 from turntree.upp._structure import AnswerType
 from turntree.upp._tools import Tool, _summary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-
-    from turntree._core import State, ToolContext
 
 _NO_SCHEMA = (inspect.Signature.empty, None, type(None), Any, object)
 

@@ -6,19 +6,16 @@ import asyncio
 import hashlib
 import json
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from turntree._core import RunContext
+from turntree.store import Store
 from turntree.uaip._approvals import answer_of
-from turntree.uaip._client import Client, Session, SyncSession
+from turntree.uaip._client import Client, Session, SyncSession, ToolInfo
 from turntree.uaip._errors import UaipError
+from turntree.uaip._workflow import Workflow
 from turntree.upp._signature import ArgumentError
 from turntree.upp._tools import Tool
-
-if TYPE_CHECKING:
-    from turntree._core import RunContext
-    from turntree.store import Store
-    from turntree.uaip._client import ToolInfo
-    from turntree.uaip._workflow import Workflow
 
 # Above it, the sessions that were used least recently are forgotten; they expire on the server.
 _MAX_SESSIONS = 10_000

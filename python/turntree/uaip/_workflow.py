@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from turntree import _core
 from turntree.uaip import _graph
 from turntree.uaip._approvals import Approval, Grants
 from turntree.uaip._errors import DefinitionError
 from turntree.uaip._task import HookFunction, PrerequisiteCheck, TaskFunction, native_function, schema_of
+from turntree.upp._tools import Tool
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TypeAlias
-
-    from turntree.upp._tools import Tool
-
-    StateFunction: TypeAlias = "Callable[[_core.State], Any]"
-    StageReference: TypeAlias = "str | type[Any] | Stage"
+StateFunction: TypeAlias = Callable[[_core.State], Any]
 
 F = TypeVar("F", bound="Callable[..., Any] | Tool[..., Any]")
 C = TypeVar("C", bound=type[Any])
@@ -99,6 +93,9 @@ class Stage:
     def __repr__(self) -> str:
         tasks = ", ".join(task.name for task in self.tasks)
         return f"<Stage {self.name}: {tasks}>"
+
+
+StageReference: TypeAlias = str | type[Any] | Stage
 
 
 class Workflow:

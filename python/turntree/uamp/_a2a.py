@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
 
 from turntree import _core
+from turntree._core import ToolContext
 from turntree.upp._tools import Tool
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from turntree._core import ToolContext
 
 # Above it, the conversations that were used least recently are forgotten; their next message begins a new one.
 _MAX_CONVERSATIONS = 10_000

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 from turntree import _core
+from turntree._agent import Agent
+from turntree._typing import Self
+from turntree.store import PersistenceAdapter
 from turntree.uamp._serving import _natives, _settings, _store
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from typing_extensions import Self
-
-    from turntree._agent import Agent
-    from turntree.store import PersistenceAdapter
 
 __all__ = ["ProtocolStreams", "acp_stdio"]
 

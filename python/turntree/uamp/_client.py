@@ -7,20 +7,15 @@ import contextvars
 import json
 import threading
 import time
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, cast
 
 from turntree import _core
 from turntree._streams import BaseStream
+from turntree._typing import Self
 from turntree.upp._structure import structure_of
-from turntree.upp._tools import as_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-    from types import TracebackType
-
-    from typing_extensions import Self
-
-    from turntree.upp._tools import Tool
+from turntree.upp._tools import Tool, as_tool
 
 
 class Event(dict[str, Any]):

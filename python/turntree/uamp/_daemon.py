@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import TracebackType
 
-from turntree import _core
+from turntree import Agent, _core
+from turntree._typing import Self
+from turntree.store import PersistenceAdapter
+from turntree.uamp._payments import PaymentGate
 from turntree.uamp._serving import _natives, _settings, _store
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from typing_extensions import Self
-
-    from turntree import Agent
-    from turntree.store import PersistenceAdapter
-    from turntree.uamp._payments import PaymentGate
 
 
 class Daemon:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from turntree.exceptions import TurntreeError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

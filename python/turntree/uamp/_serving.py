@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from turntree import _core
 from turntree._agent import Agent
 from turntree._server import AsgiApplication, Server, SyncServer
 from turntree._session_store import store_of
+from turntree.store import PersistenceAdapter
+from turntree.uamp._payments import PaymentGate
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from turntree.store import PersistenceAdapter
-    from turntree.uamp._payments import PaymentGate
-
-    Authenticate = Callable[[str], Any]
+Authenticate = Callable[[str], Any]
 
 
 def serve(

@@ -5,14 +5,12 @@ Spec: UPP-1.2 §15 and §16.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
 from turntree import _core
 from turntree._options import check_model
 from turntree._streams import BaseStream, BaseSyncStream, EventT, RepeatableAwaitable, ResultT
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 CoreT = TypeVar("CoreT")
 

@@ -5,17 +5,24 @@ Spec: UPP-1.2 §9.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from turntree._core import AssistantMessage, EmbeddingResult, custom_model
+from turntree._core import (
+    AssistantMessage,
+    EmbeddingResult,
+    EventSink,
+    Image,
+    ModelReference,
+    ModelRequest,
+    TokenUsage,
+    custom_model,
+)
 from turntree.upp import _registry
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
-
-    from turntree._core import EventSink, Image, ModelReference, ModelRequest, TokenUsage
 
 
 class Capabilities(TypedDict, total=False):

@@ -5,26 +5,23 @@ Spec: UPP-1.2 §15.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, Literal, TypeAlias, TypedDict, overload
 
 from turntree import _core
+from turntree._typing import Unpack
 from turntree.upp._bound_model import BoundModel, ResultStream, SyncResultStream
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping
-    from typing import TypeAlias, TypedDict
+EmbeddingInput: TypeAlias = str | _core.Text | _core.Image | Mapping[str, Any]
+InputType: TypeAlias = Literal["document", "query"]
 
-    from typing_extensions import Unpack
 
-    EmbeddingInput: TypeAlias = str | _core.Text | _core.Image | Mapping[str, Any]
-    InputType: TypeAlias = Literal["document", "query"]
+class EmbedOptions(TypedDict, total=False):
+    """The options of `EmbeddingModel.embed`, except ``chunked``."""
 
-    class EmbedOptions(TypedDict, total=False):
-        """The options of `EmbeddingModel.embed`, except ``chunked``."""
-
-        batch_size: int | None
-        concurrency: int
-        input_type: InputType | None
+    batch_size: int | None
+    concurrency: int
+    input_type: InputType | None
 
 
 class EmbeddingStream(ResultStream[_core.EmbeddingProgress, _core.EmbeddingResult]):

@@ -5,17 +5,14 @@ Spec: UPP-1.2 §16.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from turntree import _core
 from turntree.upp._bound_model import BoundModel, ResultStream, SyncResultStream
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping
-    from typing import TypeAlias
-
-    Prompt: TypeAlias = str | Mapping[str, Any]
-    ImageInput: TypeAlias = _core.Image | Mapping[str, Any]
+Prompt: TypeAlias = str | Mapping[str, Any]
+ImageInput: TypeAlias = _core.Image | Mapping[str, Any]
 
 
 class ImageCapabilities(NamedTuple):

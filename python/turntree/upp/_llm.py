@@ -5,6 +5,7 @@ Spec: UPP-1.2 §10 and §11.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
 
 from turntree import _core
@@ -13,18 +14,11 @@ from turntree._argument_errors import AGENT, explain_arguments
 from turntree._generics import DataT
 from turntree._options import check_model, cleanup_seconds
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
+from turntree._types import ModelHistory, ModelInput
+from turntree._typing import Self, Unpack
 from turntree.upp._structure import structure_of
-from turntree.upp._tool_use import tool_strategy_of
-from turntree.upp._tools import as_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-
-    from typing_extensions import Self, Unpack
-
-    from turntree._types import ModelHistory, ModelInput
-    from turntree.upp._tool_use import ToolUseStrategy
-    from turntree.upp._tools import Tool
+from turntree.upp._tool_use import ToolUseStrategy, tool_strategy_of
+from turntree.upp._tools import Tool, as_tool
 
 
 class LlmOptions(TypedDict, total=False):

@@ -5,18 +5,13 @@ Spec: UPP-1.2 §9 and §19.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, Protocol, TypedDict
 
-from turntree._core import ModelReference, ProviderConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from os import PathLike
-
-    from typing_extensions import Unpack
-
-    from turntree._core import KeyStrategy, Replay, RetryStrategy
-    from turntree.exceptions import UPPError
+from turntree._core import KeyStrategy, ModelReference, ProviderConfig, Replay, RetryStrategy
+from turntree._typing import Unpack
+from turntree.exceptions import UPPError
 
 
 class CustomRetry(Protocol):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from turntree._core import Message, thread_from_upp
 from turntree._core import from_pydantic_ai as _thread_of
-from turntree._core import thread_from_upp
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from turntree._core import Message
 
 
 def from_pydantic_ai(messages: Sequence[Any] | str | bytes | bytearray) -> list[Message]:

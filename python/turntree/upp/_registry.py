@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from turntree._core import ModelReference
 from turntree.upp import _providers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from turntree._core import ModelReference
 
 _FACTORIES: dict[str, Callable[..., ModelReference]] = {
     "anthropic": _providers.anthropic,

@@ -13,11 +13,9 @@ import inspect
 import re
 import types
 import typing
-from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Union, cast, get_args, get_origin
 from weakref import WeakKeyDictionary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _PLAIN: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _REQUIRED = inspect.Parameter.empty

@@ -6,13 +6,10 @@ Spec: UPP-1.2 §10.5.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Violation = tuple[str, str, str]
+Violation = tuple[str, str, str]
 
 
 def structure_of(structure: Any) -> tuple[Any, AnswerType | None]:

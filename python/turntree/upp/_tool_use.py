@@ -5,18 +5,15 @@ Spec: UPP-1.2 §5 and §10.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from turntree._options import options_from
+from turntree.upp._tools import Tool
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from turntree.upp._tools import Tool
-
-    CallHook = Callable[[Tool[..., Any], dict[str, Any]], object]
-    ResultHook = Callable[[Tool[..., Any], dict[str, Any], Any], object]
-    LimitHook = Callable[[int], object]
+CallHook = Callable[[Tool[..., Any], dict[str, Any]], object]
+ResultHook = Callable[[Tool[..., Any], dict[str, Any], Any], object]
+LimitHook = Callable[[int], object]
 
 
 class ToolUseStrategy:

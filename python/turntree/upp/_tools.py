@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from turntree.upp._foreign_tools import tool_of_other_library
 from turntree.upp.native._tool import NativeTool
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    Approval = Callable[[dict[str, Any]], Any] | Literal["ask"]
+Approval = Callable[[dict[str, Any]], Any] | Literal["ask"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

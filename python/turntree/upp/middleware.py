@@ -23,8 +23,10 @@ Spec: UPP-1.2 §17.
 from __future__ import annotations
 
 import logging as _logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from turntree import _core
 from turntree._core import (
     CallContext,
     CallRequest,
@@ -39,11 +41,11 @@ from turntree._streams import BaseSyncStream as _BaseSyncStream
 from turntree._streams import RepeatableAwaitable as _RepeatableAwaitable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    _Adapter = _logging.LoggerAdapter[Any]
+else:
+    _Adapter = _logging.LoggerAdapter  # Python 3.10 cannot subscript it.
 
-    from turntree import _core
-
-    Logger = _logging.Logger | _logging.LoggerAdapter[Any] | Callable[[str, str, dict[str, Any]], object]
+Logger = _logging.Logger | _Adapter | Callable[[str, str, dict[str, Any]], object]
 
 __all__ = [
     "CallContext",

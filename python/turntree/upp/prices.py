@@ -16,14 +16,11 @@ Optional members: ``cache_write``, ``cache_write_1h``, ``up_to_input_tokens``, `
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
-from turntree._core import price_rows, set_price_rows, tokens_cost
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from turntree._core import TokenUsage
+from turntree._core import TokenUsage, price_rows, set_price_rows, tokens_cost
+from turntree._public_names import set_public_module as _set_public_module
 
 __all__ = ["Price", "add", "cost", "load", "reset", "table"]
 
@@ -117,3 +114,6 @@ def cost(
         The cost; None if it is not certain.
     """
     return tokens_cost(usage, provider, model, list(prices))
+
+
+_set_public_module(__name__, globals())

@@ -8,12 +8,11 @@ Spec: UPP-1.2 §19.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp.native._tool import NativeTool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
     "bash",
@@ -188,3 +187,6 @@ def memory(*, run: Callable[[dict[str, Any]], Any] | None = None, version: str =
 
 def _list(items: Sequence[str] | None) -> list[str] | None:
     return None if items is None else list(items)
+
+
+_set_public_module(__name__, globals())

@@ -5,12 +5,11 @@ Spec: UPP-1.2 §19.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp.native._tool import NativeTool
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = ["code_execution", "file_search", "google_maps", "google_search", "url_context"]
 
@@ -58,3 +57,6 @@ def file_search(file_search_store_names: Sequence[str], *, metadata_filter: str 
     if metadata_filter is not None:
         options["metadataFilter"] = metadata_filter
     return NativeTool(_PROVIDER, "file_search", {"fileSearch": options})
+
+
+_set_public_module(__name__, globals())

@@ -5,6 +5,7 @@ Spec: UPP-1.2 §19.8.
 
 from __future__ import annotations
 
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp.native._tool import NativeTool
 
 __all__ = ["browser_search", "code_interpreter"]
@@ -18,3 +19,6 @@ def browser_search() -> NativeTool:
 def code_interpreter() -> NativeTool:
     """Run Python code."""
     return NativeTool("groq", "code_interpreter", {"type": "code_interpreter"})
+
+
+_set_public_module(__name__, globals())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp.native._tool import NativeTool
 
 __all__ = [
@@ -95,3 +96,6 @@ def random_choice() -> NativeTool:
 def mew_generator() -> NativeTool:
     """Generate cat sounds."""
     return _builtin_function("mew_generator")
+
+
+_set_public_module(__name__, globals())

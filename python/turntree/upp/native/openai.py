@@ -7,12 +7,11 @@ Spec: UPP-1.2 §19.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp.native._tool import NativeTool
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "code_interpreter",
@@ -172,3 +171,6 @@ def computer_use(
 def local_shell() -> NativeTool:
     """A shell. Its calls are in the metadata of the response."""
     return NativeTool(_PROVIDER, "local_shell", {"type": "local_shell"})
+
+
+_set_public_module(__name__, globals())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp.native._tool import NativeTool
 
 __all__ = ["web_search"]
@@ -22,3 +23,6 @@ def web_search(**parameters: Any) -> NativeTool:
     """
     definition = {"type": "openrouter:web_search", "parameters": parameters or None}
     return NativeTool("openrouter", "web_search", definition)
+
+
+_set_public_module(__name__, globals())

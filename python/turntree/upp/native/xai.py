@@ -5,12 +5,10 @@ Spec: UPP-1.2 §19.7.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp.native._tool import NativeTool
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = ["code_execution", "file_search", "mcp", "web_search", "x_search"]
 
@@ -139,3 +137,6 @@ def mcp(
 
 def _list(items: Sequence[str] | None) -> list[str] | None:
     return None if items is None else list(items)
+
+
+_set_public_module(__name__, globals())
