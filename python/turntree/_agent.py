@@ -44,7 +44,6 @@ from turntree.upp._tool_use import ToolUseStrategy, tool_strategy_of
 from turntree.upp._tools import Tool
 from turntree.upp.native._tool import NativeTool
 
-
 # The limit of the Rust core: nested sub-agents are polled on one stack.
 _MAX_DEPTH = 16
 

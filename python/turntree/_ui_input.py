@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from turntree import _core
-    from turntree._agent_stream import AgentStream
-    from turntree._session import Session
-    from turntree._types import Input
+from turntree import _core
+from turntree._agent_stream import AgentStream
+from turntree._session import Session
+from turntree._types import Input
 
 
 class UiAnswer:

@@ -6,27 +6,22 @@ import asyncio
 import inspect
 import os
 import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from types import TracebackType
+from typing import Any, cast
 
-from turntree._core import McpClientCore, ToolContext, __version__
+from turntree._core import McpClientCore, ModelReference, ToolContext, __version__
+from turntree._typing import Self
 from turntree.mcp._errors import McpError
 from turntree.mcp._sampling import sample
 from turntree.upp._signature import ArgumentError
 from turntree.upp._tools import Tool
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
-
-    from typing_extensions import Self
-
-    from turntree.upp import ModelReference
-
-    OnElicitation = Callable[["Elicitation"], Any]
-    OnSampling = ModelReference | Callable[[dict[str, Any]], Any]
-    Connect = Callable[[dict[str, Any], Callable[[str, Any], Any]], Awaitable[Any]]
+OnElicitation = Callable[["Elicitation"], Any]
+OnSampling = ModelReference | Callable[[dict[str, Any]], Any]
+Connect = Callable[[dict[str, Any], Callable[[str, Any], Any]], Awaitable[Any]]
 
 # What a program needs to start. Keys of the application are not among them.
 _POSIX = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")

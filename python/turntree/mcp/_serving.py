@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import inspect
 import json
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, overload
 
-from turntree._core import __version__, mcp_server, mcp_stdio
+from turntree._core import ToolContext, __version__, mcp_server, mcp_stdio
 from turntree._server import Server
 from turntree.upp._signature import ArgumentError
 from turntree.upp._tools import Tool, as_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from turntree._core import ToolContext
 
 _INVALID_PARAMS = -32602
 
