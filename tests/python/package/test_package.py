@@ -87,6 +87,7 @@ def test_dir_lists_only_public_names():
         "durable",
         "exceptions",
         "execution",
+        "mcp",
         "middleware",
         "models",
         "store",
