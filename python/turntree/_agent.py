@@ -195,7 +195,7 @@ class Agent(Generic[DepsT, DataT]):
             )
             raise ValueError(message)
         is_ours = isinstance(execution, (LoopStrategy, ReactStrategy, PlanStrategy))
-        model = options.get("model")
+        model = options.get("model") or getattr(execution, "model", None)
         if isinstance(model, str):
             from turntree.upp._registry import model as named
 

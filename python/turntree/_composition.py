@@ -1,0 +1,240 @@
+"""Strategies that run other agents: one after another, at the same time, or the one that a function chooses."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, cast
+
+from turntree import _core
+from turntree._strategies import ExecutionStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from turntree._agent import Agent
+    from turntree._strategies import ExecutionContext
+
+
+class AgentsStrategy(ExecutionStrategy):
+    """A strategy that runs other agents: what `sequence`, `parallel` and `route` create."""
+
+    __slots__ = ("agents",)
+
+    def __init__(self, agents: tuple[Agent[Any, Any], ...]) -> None:
+        self.agents: tuple[Agent[Any, Any], ...] = agents
+
+    @property
+    def model(self) -> _core.ModelReference | None:
+        """The model of the first agent that has one: that of the agent with this strategy, unless it has its own."""
+        return next((agent.model for agent in self.agents if agent.model is not None), None)
+
+
+class SequenceStrategy(AgentsStrategy):
+    """The strategy that `sequence` creates."""
+
+    __slots__ = ()
+
+    name = "sequence"
+
+    async def execute(self, context: ExecutionContext) -> _core.Turn:
+        """Run the agents in order; each receives the text of the one before it."""
+        turns: list[_core.Turn[Any]] = []
+        history, given = context.history, context.input
+        for agent in self.agents:
+            context.state.step += 1
+            turn = await _run(context, agent, history, given)
+            turns.append(turn)
+            context.state.messages = [message for one in turns for message in one.messages]
+            history, given = [*history, *turn.messages], _core.UserMessage(turn.text)
+        return _joined(turns, context.state.messages, data=turns[-1].data)
+
+
+class ParallelStrategy(AgentsStrategy):
+    """The strategy that `parallel` creates."""
+
+    __slots__ = ("merge",)
+
+    name = "parallel"
+
+    def __init__(self, agents: tuple[Agent[Any, Any], ...], merge: Callable[[list[_core.Turn[Any]]], Any]) -> None:
+        super().__init__(agents)
+        self.merge: Callable[[list[_core.Turn[Any]]], Any] = merge
+
+    async def execute(self, context: ExecutionContext) -> _core.Turn:
+        """Run all agents on the input, and merge their turns."""
+        import asyncio
+
+        context.state.step = 1
+        tasks = [
+            asyncio.ensure_future(_run(context, agent, context.history, context.input, shows_text=False))
+            for agent in self.agents
+        ]
+        try:
+            turns = await asyncio.gather(*tasks)
+        finally:
+            # After an error the other runs end before the strategy does.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        merged = self.merge(turns)
+        if inspect.isawaitable(merged):
+            merged = await merged
+        if not isinstance(merged, str):
+            message = f"merge must return the text of the answer, not {type(merged).__name__}"
+            raise TypeError(message)
+        await context.emit(cast("Any", _core.StreamEvent)("text_delta", 0, {"text": merged}))
+        context.state.messages = [context.input, _core.AssistantMessage(merged)]
+        return _joined(turns, context.state.messages)
+
+
+class RouteStrategy(AgentsStrategy):
+    """The strategy that `route` creates."""
+
+    __slots__ = ("choose",)
+
+    name = "route"
+
+    def __init__(self, choose: Callable[[ExecutionContext], Any], agents: tuple[Agent[Any, Any], ...]) -> None:
+        super().__init__(agents)
+        self.choose: Callable[[ExecutionContext], Any] = choose
+
+    async def execute(self, context: ExecutionContext) -> _core.Turn:
+        """Run the chosen agent and return its turn."""
+        chosen = self.choose(context)
+        if inspect.isawaitable(chosen):
+            chosen = await chosen
+        context.state.step = 1
+        turn = await _run(context, self._found(chosen), context.history, context.input)
+        context.state.messages = turn.messages
+        return turn
+
+    def _found(self, chosen: Any) -> Agent[Any, Any]:
+        names = [agent.name for agent in self.agents]
+        if isinstance(chosen, str) and chosen in names:
+            return self.agents[names.index(chosen)]
+        if isinstance(chosen, str):
+            message = f"choose returned {chosen!r}, which is no name of agents=[{', '.join(map(repr, names))}]"
+            raise ValueError(message)
+        return _checked((chosen,), "the result of choose")[0]
+
+
+def sequence(first: Agent[Any, Any], *more: Agent[Any, Any]) -> SequenceStrategy:
+    """Run agents one after another: ``agent(execution=sequence(researcher, writer))``.
+
+    The first agent answers the input. Each of the others receives the conversation so far, with the text of the agent
+    before it as its input. The turn has the messages of all of them; ``turn.data`` is that of the last one.
+
+    Args:
+        first: An agent.
+        *more: As `first`.
+
+    Raises:
+        TypeError: An argument is not an agent.
+    """
+    return SequenceStrategy(_checked((first, *more), "each argument of sequence"))
+
+
+def parallel(
+    first: Agent[Any, Any], *more: Agent[Any, Any], merge: Callable[[list[_core.Turn[Any]]], Any] | None = None
+) -> ParallelStrategy:
+    """Run agents at the same time on one input: ``agent(execution=parallel(one, other, merge=best))``.
+
+    The turn has the input and the merged text. A stream has the events of the agents without their text, then the
+    merged text. If an agent fails, the others are cancelled.
+
+    Args:
+        first: An agent.
+        *more: As `first`.
+        merge: A function, sync or async, that takes the turns in the order of the agents and returns the text of the
+            answer. Default: the texts, each after the name of its agent.
+
+    Raises:
+        TypeError: An argument is not an agent, or `merge` is not a function.
+    """
+    agents = _checked((first, *more), "each argument of parallel")
+    if merge is not None and not callable(merge):
+        message = f"merge must be a function, not {type(merge).__name__}"
+        raise TypeError(message)
+
+    def texts(turns: Sequence[_core.Turn[Any]]) -> str:
+        named = zip(agents, turns, strict=True)
+        return "\n\n".join(f"{agent.name or agent.id}: {turn.text}" for agent, turn in named)
+
+    return ParallelStrategy(agents, merge or texts)
+
+
+def route(choose: Callable[[ExecutionContext], Any], agents: Sequence[Agent[Any, Any]] = ()) -> RouteStrategy:
+    """Choose the agent that answers, for each run: ``agent(execution=route(pick, [sales, support]))``.
+
+    Args:
+        choose: A function, sync or async, that takes the context and returns an agent, or the name of one of `agents`.
+        agents: Agents that `choose` can name. The agent that has this strategy gets the model of the first of them;
+            without them it needs a model of its own.
+
+    Raises:
+        TypeError: `choose` is not a function, or an item of `agents` is not an agent.
+    """
+    if not callable(choose):
+        message = f"choose must be a function, not {type(choose).__name__}"
+        raise TypeError(message)
+    return RouteStrategy(choose, _checked(tuple(agents), "each item of agents"))
+
+
+def _checked(agents: tuple[Any, ...], what: str) -> tuple[Agent[Any, Any], ...]:
+    from turntree._agent import Agent
+
+    for agent in agents:
+        if not isinstance(agent, Agent):
+            message = f"{what} must be an Agent, not {type(agent).__name__}"
+            raise TypeError(message)
+    return agents
+
+
+async def _run(
+    context: ExecutionContext, agent: Agent[Any, Any], history: Any, given: Any, *, shows_text: bool = True
+) -> _core.Turn[Any]:
+    """Run an agent with the dependencies of the run, and pass on its events if the run is streamed."""
+    deps = context._native.deps
+    options: dict[str, Any] = {} if deps is None else {"deps": deps}
+    if not context._native.is_streamed:
+        return await agent.run(history, given, **options)
+    async with agent.stream(history, given, **options) as stream:
+        async for event in stream:
+            if shows_text or event.uap is not None:
+                await context.emit(event)
+        return await stream.turn
+
+
+def _joined(turns: Sequence[_core.Turn[Any]], messages: Sequence[Any], *, data: Any = None) -> _core.Turn[Any]:
+    """Return one turn with these messages, and the records and the usage of all turns."""
+    parts = [turn.model_dump(mode="json") for turn in turns]
+    usages = [part["usage"] for part in parts]
+    of_others: dict[str, list[Mapping[str, Any]]] = {}
+    for usage in usages:
+        for name, own in usage.pop("byAgent", {}).items():
+            of_others.setdefault(name, []).append(own)
+    joined: dict[str, Any] = {
+        "messages": [message.model_dump(mode="json") for message in messages],
+        "toolExecutions": [record for part in parts for record in part["toolExecutions"]],
+        "usage": _sum(usages),
+        "cycles": sum(part["cycles"] for part in parts),
+    }
+    if of_others:
+        joined["usage"]["byAgent"] = {name: _sum(each) for name, each in of_others.items()}
+    if data is not None:
+        joined["data"] = parts[-1].get("data")
+    return _core.Turn.model_validate(joined)
+
+
+def _sum(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add records of usage, member by member."""
+    total: dict[str, Any] = {}
+    for usage in usages:
+        for name, value in usage.items():
+            if isinstance(value, list):
+                total[name] = [*total.get(name, []), *cast("list[Any]", value)]
+            elif isinstance(value, (int, float)):
+                total[name] = total.get(name, 0) + value
+            else:
+                total.setdefault(name, value)
+    return total
