@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any, cast
 
 from turntree import _core
@@ -63,6 +62,7 @@ class ParallelStrategy(AgentsStrategy):
     async def execute(self, context: ExecutionContext) -> _core.Turn:
         """Run all agents on the input, and merge their turns."""
         import asyncio
+        import inspect
 
         context.state.step = 1
         tasks = [
@@ -100,6 +100,8 @@ class RouteStrategy(AgentsStrategy):
 
     async def execute(self, context: ExecutionContext) -> _core.Turn:
         """Run the chosen agent and return its turn."""
+        import inspect
+
         chosen = self.choose(context)
         if inspect.isawaitable(chosen):
             chosen = await chosen
