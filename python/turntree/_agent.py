@@ -406,6 +406,7 @@ class Agent(Generic[DepsT, DataT]):
         *,
         concurrency: int = 8,
         return_exceptions: Literal[False] = False,
+        progress: Callable[[int], Any] | None = None,
         **options: Unpack[RunOptions[DepsT]],
     ) -> AsyncGenerator[_core.Turn[DataT], None]: ...
     @overload
@@ -415,6 +416,7 @@ class Agent(Generic[DepsT, DataT]):
         *,
         concurrency: int = 8,
         return_exceptions: bool,
+        progress: Callable[[int], Any] | None = None,
         **options: Unpack[RunOptions[DepsT]],
     ) -> AsyncGenerator[_core.Turn[DataT] | Exception, None]: ...
     def map(
@@ -423,6 +425,7 @@ class Agent(Generic[DepsT, DataT]):
         *,
         concurrency: int = 8,
         return_exceptions: bool = False,
+        progress: Callable[[int], Any] | None = None,
         **options: Any,
     ) -> AsyncGenerator[Any, None]:
         """Run the agent once for each input, concurrently: ``async for turn in agent.map(inputs)``.
@@ -437,14 +440,15 @@ class Agent(Generic[DepsT, DataT]):
             concurrency: The maximum number of concurrent runs.
             return_exceptions: Yield the exception of a failed run in place of its turn. Default: raise it at that
                 position and cancel the other runs.
+            progress: A function that is called with the number of ended runs after each of them, on the event loop.
             **options: As `run`. ``limits`` hold for all runs together.
 
         Raises:
-            UPPError: As `run`; raised after the turns of the previous inputs.
+            UPPError: As `run`; raised after the turns of the previous inputs. A note of each exception names the input.
             ValueError: `concurrency` is not positive.
             TypeError: `inputs` is neither iterable nor async iterable.
         """
-        from turntree._concurrency import map_in_order
+        from turntree._concurrency import map_in_order, observed
 
         native = native_options("Agent.map", options) if options else None
 
@@ -452,7 +456,7 @@ class Agent(Generic[DepsT, DataT]):
             turn: _core.Turn[DataT] = await self._native.run(None, given, None, native)
             return turn
 
-        return map_in_order(run, inputs, concurrency, return_exceptions=return_exceptions)
+        return map_in_order(observed(run, progress), inputs, concurrency, return_exceptions=return_exceptions)
 
     @overload
     def stream(

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
+# How many characters of an input a note shows.
+_SHOWN = 80
+
 
 def map_in_order(
     call: Callable[[T], Awaitable[R]],
@@ -33,6 +36,46 @@ def map_in_order(
     calls = _Calls()
     results = _in_order(call, _each(inputs), concurrency, calls, return_exceptions=return_exceptions)
     return _Results(results, calls)
+
+
+def observed(call: Callable[[T], Awaitable[R]], progress: Callable[[int], Any] | None) -> Callable[[T], Awaitable[R]]:
+    """Return the call with a note about its input on its exceptions, and with a report of how many calls have ended.
+
+    Raises:
+        TypeError: `progress` is not a function.
+    """
+    if progress is not None and not callable(progress):
+        message = f"progress must be a function, not {type(progress).__name__}"
+        raise TypeError(message)
+    begun = ended = 0
+
+    async def run(given: T) -> R:
+        nonlocal begun, ended
+        place = begun
+        begun += 1
+        try:
+            result = await call(given)
+        except Exception as error:
+            _note(error, place, given)
+            ended += 1
+            if progress is not None:
+                progress(ended)
+            raise
+        ended += 1
+        if progress is not None:
+            progress(ended)
+        return result
+
+    return run
+
+
+def _note(error: Exception, place: int, given: object) -> None:
+    """Add the place and the start of the input to an exception. Python 3.10 has no notes."""
+    add = getattr(error, "add_note", None)
+    if add is not None:
+        text = given if isinstance(given, str) else repr(given)
+        shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+        add(f"raised for input {place} of map: {shown!r}")
 
 
 class _Calls:

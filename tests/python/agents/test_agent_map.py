@@ -165,3 +165,32 @@ def test_leaving_a_map_cancels_the_active_runs(run):
 
     assert run(asyncio.wait_for(main(), 5)) == []
     assert sorted(cancelled) == ["second", "third"]
+
+
+async def test_exceptions_of_map_tell_their_input():
+    def reply(request):
+        text = request.messages[-1].text
+        return UPPError("no") if text.startswith("bad") else text
+
+    turns = agent(model=scripted(reply)).map(["a", "bad" + "x" * 200], return_exceptions=True)
+    good, failed = [turn async for turn in turns]
+
+    assert good.text == "a"
+    if hasattr(failed, "add_note"):
+        (note,) = failed.__notes__
+        assert note.startswith("raised for input 1 of map: 'badxxx")
+        assert len(note) < 150
+
+
+async def test_map_reports_progress_after_every_run():
+    seen = []
+    model = scripted(lambda request: UPPError("no") if request.messages[-1].text == "b" else "ok")
+    turns = agent(model=model).map("abc", return_exceptions=True, progress=seen.append)
+
+    assert len([turn async for turn in turns]) == 3
+    assert seen == [1, 2, 3]
+
+
+def test_progress_of_map_must_be_a_function():
+    with pytest.raises(TypeError, match="progress must be a function, not int"):
+        agent(model=scripted([])).map(["a"], progress=3)
