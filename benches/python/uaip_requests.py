@@ -34,6 +34,7 @@ SERVERS = {
     "turntree native, PostgreSQL": ("native", "{postgres}"),
     "turntree ASGI + uvicorn, memory": ("asgi", None),
     "turntree ASGI + uvicorn, SQLite": ("asgi", "sqlite:///{folder}/asgi.db"),
+    "turntree ASGI + uvicorn, PostgreSQL": ("asgi", "{postgres}"),
     "FastAPI + uvicorn, dictionary": ("fastapi", None),
 }
 

@@ -100,7 +100,7 @@ async def connected(url: str) -> AsyncGenerator[Socket]:
 @pytest.mark.parametrize("make", [Gate, SyncGate])
 async def test_a_batch_that_is_not_paid_answers_402_and_a_token_pays(face: str, make: Any) -> None:
     gate = make()
-    async with served(face, helper("one", "two", "three", "four"), payment_gate=gate) as url, http(url) as client:
+    async with served(face, helper("one", "two", *"abcdef"), payment_gate=gate) as url, http(url) as client:
         for path, body in (("/chat/completions", CHAT), ("/v1/responses", {"model": "helper", "input": "hi"})):
             refused = await client.post(path, json=body)
             error = refused.json()["error"]
@@ -116,6 +116,13 @@ async def test_a_batch_that_is_not_paid_answers_402_and_a_token_pays(face: str, 
 
         paid = await client.post("/chat/completions", json=CHAT, headers={"x-payment-token": "gold"})
         assert paid.json()["choices"][0]["message"]["content"] == "one"
+        paid = await client.post("/chat/completions", json=CHAT, headers={"X-PAYMENT": "gold"})
+        assert (paid.status_code, paid.json()["choices"][0]["message"]["content"]) == (200, "two")
+        for path in ("/uamp", "/uamp/stream"):
+            paid = await client.post(path, json=EVENTS, headers={"X-PAYMENT": "gold"})
+            assert (paid.status_code, "response.done" in paid.text) == (200, True), path
+        refused = await client.post("/uamp", json=EVENTS, headers={"X-PAYMENT": "lead"})
+        assert refused.status_code == 402
         paid = await client.post("/uamp?payment_token=gold", json=EVENTS)
         assert (paid.status_code, paid.json()[-1]["type"]) == (200, "response.done")
         for payment in ({"payment_token": "gold"}, {"session": {"extensions": {"X-Payment-Token": "gold"}}}):
