@@ -2,41 +2,142 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from turntree import _core
+from turntree._agent import Agent
+from turntree._agent_stream import AgentStream, SyncAgentStream
+from turntree._strategies import ExecutionStrategy
+from turntree.exceptions import StoreError
 
 if TYPE_CHECKING:
-    from turntree import _core
+    from collections.abc import Mapping
+
+    from turntree._session import Session
+    from turntree._strategies import ExecutionContext
     from turntree._types import Input
 
 
-def node_id(at: str | _core.ThreadNode) -> str:
-    """Return the id of the node that the argument ``at`` names.
+def branch_run(
+    session: Session[Any, Any],
+    at: str | _core.ThreadNode | None,
+    options: Mapping[str, Any],
+    native: dict[str, Any] | None,
+) -> BranchRun | None:
+    """Return a run at the node of the argument ``at``, or None for the current node.
 
     Raises:
-        TypeError: It is neither a node nor an id.
-    """
-    id = at if isinstance(at, str) else getattr(at, "id", None)
-    if isinstance(id, str):
-        return id
-    message = f"at must be a node of the session's tree or the id of one, not {type(at).__name__}"
-    raise TypeError(message)
-
-
-async def run_at(
-    agent: _core.AgentCore, tree: _core.ThreadTree, node: str, input: Input, options: dict[str, Any] | None
-) -> _core.Turn[Any]:
-    """Run an agent with the history of a node, and append the turn to the node.
-
-    Args:
-        agent: The agent.
-        tree: The tree of the session. Its current node does not change.
-        node: The id of the node.
-        input: As `Agent.run` takes it.
-        options: The options of the run for the native core.
-
-    Raises:
+        TypeError: `at` is neither a node nor an id.
         KeyError: No node has this id.
     """
-    turn: _core.Turn[Any] = await agent.run(tree.history(node), input, None, options)
-    tree[node].thread.append(turn)
-    return turn
+    if at is None:
+        return None
+    node = at if isinstance(at, str) else getattr(at, "id", None)
+    if not isinstance(node, str):
+        message = f"at must be a node of the session's tree or the id of one, not {type(at).__name__}"
+        raise TypeError(message)
+    return None if node == session.tree.current.id else BranchRun(session, node, options, native)
+
+
+class BranchRun:
+    """One run of the session's agent with the history of a node. Its turn is appended to the node and saved.
+
+    Streams run the agent inside an agent whose strategy is `_Inner`, so that they end after the turn is saved.
+    """
+
+    __slots__ = ("_agent", "_events", "_history", "_native", "_node", "_options", "_session")
+
+    def __init__(
+        self, session: Session[Any, Any], node: str, options: Mapping[str, Any], native: dict[str, Any] | None
+    ) -> None:
+        self._session = session
+        self._agent = session.agent
+        self._node = node
+        self._history = session.tree.history(node)
+        self._options: dict[str, Any] = {"on_approval": session._on_approval, **options}
+        self._native = native
+        self._events = False
+
+    async def run(self, input: Input) -> _core.Turn[Any]:
+        """Run and return the turn."""
+        turn: _core.Turn[Any] = await self._agent._native.run(self._history, input, None, self._native)
+        return await self._kept(turn)
+
+    def run_sync(self, input: Input) -> _core.Turn[Any]:
+        """Run and block until the turn is saved."""
+        return self._agent._native.typed_turn(self._outer().run_sync(input))
+
+    def stream(self, input: Input, *, sub_agent_events: bool) -> AgentStream[Any]:
+        """Run as a stream."""
+        self._events = sub_agent_events
+        return _BranchStream(self._agent, self._outer().stream(input)._native, self._session)
+
+    def stream_sync(self, input: Input, *, sub_agent_events: bool) -> SyncAgentStream[Any]:
+        """Run as a stream without an event loop."""
+        self._events = sub_agent_events
+        return _SyncBranchStream(self._agent, self._outer().stream_sync(input)._native, self._session)
+
+    async def execute(self, context: ExecutionContext) -> _core.Turn[Any]:
+        """Run the agent; pass on its events if the outer run is streamed."""
+        if not context._native.is_streamed:
+            return await self._kept(await self._agent.run(self._history, context.input, **self._options))
+        options: dict[str, Any] = {"sub_agent_events": self._events, **self._options}
+        async with self._agent.stream(self._history, context.input, **options) as stream:
+            async for event in stream:
+                await context.emit(event)
+            return await self._kept(await stream.turn)
+
+    def _outer(self) -> Agent[Any, Any]:
+        return Agent(model=self._options.get("model") or self._agent.model, execution=cast("Any", _Inner(self)))
+
+    async def _kept(self, turn: _core.Turn[Any]) -> _core.Turn[Any]:
+        self._session.tree[self._node].thread.append(turn)
+        try:
+            if self._session._saves:
+                await self._session.save()
+        except StoreError as error:
+            error.turn = turn
+            raise
+        return turn
+
+
+class _Inner(ExecutionStrategy):
+    """The strategy that executes a branch run."""
+
+    __slots__ = ("_run",)
+
+    name = "branch"
+
+    def __init__(self, run: BranchRun) -> None:
+        self._run = run
+
+    async def execute(self, context: ExecutionContext) -> _core.Turn[Any]:
+        return await self._run.execute(context)
+
+
+class _BranchStream(AgentStream[Any]):
+    """A stream whose turn has data of the agent's type."""
+
+    __slots__ = ("_agent",)
+
+    def __init__(self, agent: Agent[Any, Any], native: Any, session: Session[Any, Any]) -> None:
+        super().__init__(native, session)
+        self._agent = agent
+
+    async def _outcome(self) -> _core.Turn[Any]:
+        return self._agent._native.typed_turn(await super()._outcome())
+
+
+class _SyncBranchStream(SyncAgentStream[Any]):
+    """A stream without an event loop whose turn has data of the agent's type."""
+
+    __slots__ = ("_agent",)
+
+    def __init__(self, agent: Agent[Any, Any], native: Any, session: Session[Any, Any]) -> None:
+        super().__init__(native, session)
+        self._agent = agent
+
+    @property
+    def turn(self) -> _core.Turn[Any]:
+        """The turn. Runs to the end if the run is not over."""
+        return self._agent._native.typed_turn(super().turn)

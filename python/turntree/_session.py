@@ -13,7 +13,7 @@ from turntree import _core
 from turntree._agent import Agent
 from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import SESSION, explain_arguments
-from turntree._branch_run import node_id, run_at
+from turntree._branch_run import branch_run
 from turntree._generics import DataT, DepsT
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._session_id import check_id
@@ -21,7 +21,7 @@ from turntree._session_state import SessionState
 from turntree._session_store import SaveInterval, call_store, save_interval_of, store_of
 from turntree._types import Input
 from turntree._typing import Self, Unpack
-from turntree.exceptions import ApprovalRequired, CorruptDataError, SessionError, StoreError, ValidationError
+from turntree.exceptions import ApprovalRequired, CorruptDataError, SessionError, ValidationError
 from turntree.store import Store, key_of
 
 if TYPE_CHECKING:
@@ -164,26 +164,22 @@ class Session(SessionState, Generic[DepsT, DataT]):
         Spec: UAP-1.0 §6.1.
         """
         native = self._options_of("Session.run", options)
-        if at is not None and (node := node_id(at)) != self._tree.current.id:
-            turn = await run_at(self._agent._native, self._tree, node, input, native)
-            try:
-                if self._saves:
-                    await self.save()
-            except StoreError as error:
-                error.turn = turn
-                raise
-            return turn
+        if (branch := branch_run(self, at, options, native)) is not None:
+            return await branch.run(input)
         try:
             return await self._enter(lambda ticket, inside: self._native.run(input, ticket, inside, native))
         except ApprovalRequired as required:
             required.session = self
             raise
 
-    def run_sync(self, input: Input, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]:
+    def run_sync(
+        self, input: Input, *, at: str | _core.ThreadNode | None = None, **options: Unpack[RunOptions[DepsT]]
+    ) -> _core.Turn[DataT]:
         """Run the agent and block until the turn is complete; also works inside a running event loop (notebooks).
 
         Args:
             input: As `Agent.run` takes it.
+            at: As `run`.
             **options: As `run`.
 
         Raises:
@@ -193,6 +189,8 @@ class Session(SessionState, Generic[DepsT, DataT]):
                 block.
         """
         native = self._options_of("Session.run_sync", options)
+        if (branch := branch_run(self, at, options, native)) is not None:
+            return branch.run_sync(input)
         try:
             return self._enter(lambda ticket, inside: self._native.run_sync(input, ticket, inside, native))
         except ApprovalRequired as required:
@@ -200,7 +198,12 @@ class Session(SessionState, Generic[DepsT, DataT]):
             raise
 
     def stream(
-        self, input: Input, *, sub_agent_events: bool = False, **options: Unpack[RunOptions[DepsT]]
+        self,
+        input: Input,
+        *,
+        sub_agent_events: bool = False,
+        at: str | _core.ThreadNode | None = None,
+        **options: Unpack[RunOptions[DepsT]],
     ) -> AgentStream[DataT]:
         """Run the agent and stream its events: ``async for event in session.stream("…")``.
 
@@ -211,12 +214,15 @@ class Session(SessionState, Generic[DepsT, DataT]):
         Args:
             input: As `Agent.run` takes it.
             sub_agent_events: As `Agent.stream`.
+            at: As `run`.
             **options: As `run`.
 
         Raises:
             SessionError: As `run`.
         """
         of_run = self._options_of("Session.stream", options)
+        if (branch := branch_run(self, at, options, of_run)) is not None:
+            return branch.stream(input, sub_agent_events=sub_agent_events)
         native = self._enter(
             lambda ticket, inside: self._native.stream(
                 input, ticket, inside, on_loop=True, sub_agent_events=sub_agent_events, options=of_run
@@ -225,19 +231,27 @@ class Session(SessionState, Generic[DepsT, DataT]):
         return AgentStream(native, self)
 
     def stream_sync(
-        self, input: Input, *, sub_agent_events: bool = False, **options: Unpack[RunOptions[DepsT]]
+        self,
+        input: Input,
+        *,
+        sub_agent_events: bool = False,
+        at: str | _core.ThreadNode | None = None,
+        **options: Unpack[RunOptions[DepsT]],
     ) -> SyncAgentStream[DataT]:
         """Run the agent and stream its events without an event loop: ``for event in session.stream_sync("…")``.
 
         Args:
             input: As `Agent.run` takes it.
             sub_agent_events: As `Agent.stream`.
+            at: As `run`.
             **options: As `run`.
 
         Raises:
             SessionError: As `run_sync`.
         """
         of_run = self._options_of("Session.stream_sync", options)
+        if (branch := branch_run(self, at, options, of_run)) is not None:
+            return branch.stream_sync(input, sub_agent_events=sub_agent_events)
         native = self._enter(
             lambda ticket, inside: self._native.stream(
                 input, ticket, inside, on_loop=False, sub_agent_events=sub_agent_events, options=of_run

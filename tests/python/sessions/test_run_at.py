@@ -1,6 +1,7 @@
 """`Session.run(at=node)`: runs on other nodes than the current one, several at once."""
 
 import asyncio
+import dataclasses
 
 import pytest
 
@@ -114,3 +115,60 @@ async def test_at_names_what_is_wrong():
         await sess.run("a", at=3)
     with pytest.raises(TypeError, match=r"await session.run\(input, at=node\)"):
         await sess.agent.run("a", at="x")
+
+
+async def test_a_stream_at_another_node_adds_its_turn_there_and_saves_it():
+    store, helper = memory(), agent(model=scripted(echo))
+    sess = await Session.open(store, "s", helper)
+    await sess.run("first")
+    branch = sess.fork(sess.tree.current.id)
+
+    stream = sess.stream("second", at=branch)
+    assert "".join([text async for text in stream.text()]) == "3: second"
+    assert (await stream.turn).text == "3: second"
+
+    assert len(sess.tree.history()) == 2
+    assert len((await Session.load(store, "s", helper)).tree.history(branch)) == 4
+
+
+def test_sync_runs_and_streams_take_at():
+    sess = session(agent(model=scripted(echo)))
+    sess.run_sync("first")
+    branch = sess.fork(sess.tree.current.id)
+
+    assert sess.run_sync("second", at=branch).text == "3: second"
+    assert sess.stream_sync("third", at=sess.tree[branch]).turn.text == "5: third"
+    assert [len(sess.tree.history(node)) for node in (branch, sess.tree.current.id)] == [6, 2]
+
+
+async def test_an_aborted_stream_at_another_node_adds_nothing():
+    begun = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    sess = session(agent(model=scripted([{"toolName": "wait", "arguments": {}}]), tools=[wait]))
+    branch = sess.fork(sess.tree.root.id)
+    stream = sess.stream("a", at=branch)
+    async for _ in stream:
+        if begun.is_set():
+            stream.abort()
+    await stream.turn
+
+    assert sess.tree.history(branch) == []
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_data_of_runs_at_another_node_has_the_type_of_the_agent(streamed):
+    @dataclasses.dataclass
+    class City:
+        name: str
+
+    sess = session(agent(model=scripted(['{"name": "Rome"}']), structure=City))
+    branch = sess.fork(sess.tree.root.id)
+    turn = sess.stream_sync("a", at=branch).turn if streamed else sess.run_sync("a", at=branch)
+
+    assert turn.data == City("Rome")
