@@ -142,21 +142,20 @@ def test_sync_runs_and_streams_take_at():
 
 
 async def test_an_aborted_stream_at_another_node_adds_nothing():
-    begun = asyncio.Event()
+    streams = []
 
     @tool
     async def wait() -> str:
-        begun.set()
+        streams[0].abort()
         await asyncio.Event().wait()
         return ""
 
     sess = session(agent(model=scripted([{"toolName": "wait", "arguments": {}}]), tools=[wait]))
     branch = sess.fork(sess.tree.root.id)
-    stream = sess.stream("a", at=branch)
-    async for _ in stream:
-        if begun.is_set():
-            stream.abort()
-    await stream.turn
+    streams.append(sess.stream("a", at=branch))
+    async for _ in streams[0]:
+        pass
+    await streams[0].turn
 
     assert sess.tree.history(branch) == []
 
