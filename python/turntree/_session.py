@@ -5,7 +5,7 @@ Spec: UAP-1.0 §6 and §13.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -564,7 +564,14 @@ class Session(SessionState, Generic[DepsT, DataT]):
         return f"Session(id={self.id!r}, messages={messages}, checkpoints={checkpoints})"
 
     def _repr_html_(self) -> str:
-        return self._tree._repr_html_()
+        from turntree.notebook._graph import session_html
+
+        return session_html(self)
+
+    def __rich_repr__(self) -> Iterable[Any]:
+        yield self.id
+        yield "messages", len(self._tree.history())
+        yield "checkpoints", len(self.checkpoints)
 
     def _options_of(self, function: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the options of a run for the native core, with those of the session."""

@@ -369,10 +369,6 @@ impl ThreadTree {
         let (nodes, messages) = (tree.node_count(), tree.message_count());
         Ok(format!("ThreadTree(nodes={nodes}, messages={messages})\n{}", tree.draw(LINES)))
     }
-
-    fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.snapshot().draw(LINES).html())
-    }
 }
 
 impl ThreadNode {

@@ -181,13 +181,40 @@ impl Data {
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(summary(slf)?.text())
+        match rendered(slf, "short")? {
+            Some(text) => Ok(text),
+            None => Ok(summary(slf)?.text()),
+        }
     }
 
     /// Return the value as HTML, for notebooks.
     fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(summary(slf)?.html())
+        match rendered(slf, "html")? {
+            Some(text) => Ok(text),
+            None => Ok(summary(slf)?.html()),
+        }
     }
+
+    /// Return the value as Markdown, for notebooks; None if it is not text.
+    fn _repr_markdown_(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
+        rendered(slf, "markdown")
+    }
+
+    /// Return the parts of the repr, for rich.
+    fn __rich_repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        display(slf, "rich")
+    }
+}
+
+/// Calls a function of `turntree._display`, which has what only people see. It is imported at the first use.
+fn display<'py>(value: &Bound<'py, Data>, function: &str) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    py.import(intern!(py, "turntree._display"))?.getattr(function)?.call1((value,))
+}
+
+/// What Python renders; None if the class has no renderer.
+fn rendered(value: &Bound<'_, Data>, function: &str) -> PyResult<Option<String>> {
+    display(value, function)?.extract()
 }
 
 fn summary(value: &Bound<'_, Data>) -> PyResult<ObjectSummary> {

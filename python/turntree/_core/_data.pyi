@@ -105,3 +105,7 @@ class Data:
     def __hash__(self) -> int: ...
     def _repr_html_(self) -> str:
         """Return the value as HTML, for notebooks."""
+    def _repr_markdown_(self) -> str | None:
+        """Return the value as Markdown, for notebooks; None if it is not text."""
+    def __rich_repr__(self) -> Any:
+        """Return the parts of the repr, for rich."""

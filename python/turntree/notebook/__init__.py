@@ -1,0 +1,14 @@
+"""turntree in Jupyter: what notebooks show of values, and live displays of runs.
+
+The last value of a cell is shown by itself: turns, messages, threads, trees, sessions. `waterfall` and `conversation`
+make displays of what has none.
+"""
+
+from __future__ import annotations
+
+from turntree._public_names import set_public_module as _set_public_module
+from turntree.notebook._views import View, conversation, waterfall
+
+__all__ = ["View", "conversation", "waterfall"]
+
+_set_public_module(__name__, globals())

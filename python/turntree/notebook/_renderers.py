@@ -1,0 +1,89 @@
+"""Which function renders which class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from turntree import _core
+from turntree._reprs import LONGEST, class_of, count
+from turntree.notebook import _conversation, _graph, _usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ProtocolThread: type[Any] = _core.ProtocolThread
+
+_HTML: dict[type[Any], Callable[[Any], str]] = {
+    _core.Turn: _conversation.turn_html,
+    _core.UserMessage: lambda message: _conversation.messages_html([message]),
+    _core.AssistantMessage: lambda message: _conversation.messages_html([message]),
+    _core.ToolResultMessage: lambda message: _conversation.messages_html([message]),
+    _core.Thread: lambda thread: _conversation.messages_html(thread.messages, count(len(thread), "message")),
+    _core.ThreadNode: lambda node: _conversation.messages_html(node.thread.messages, node.name or node.id),
+    _core.ThreadTree: _graph.tree_html,
+    _core.ThreadDiff: _conversation.diff_html,
+    _core.ExecutionState: _graph.state_html,
+    _core.Checkpoint: lambda checkpoint: _graph.state_html(checkpoint.state),
+    _core.TokenUsage: _usage.usage_html,
+    _core.ToolExecution: _conversation.execution_html,
+    _core.ToolCall: _conversation.call_html,
+    _ProtocolThread: _conversation.protocol_html,
+}
+
+_MARKDOWN: dict[type[Any], Callable[[Any], str]] = {
+    _core.Turn: _conversation.turn_markdown,
+    _core.UserMessage: _conversation.message_markdown,
+    _core.AssistantMessage: _conversation.message_markdown,
+    _core.ToolResultMessage: _conversation.message_markdown,
+    _core.Thread: lambda thread: _conversation.messages_markdown(thread.messages),
+}
+
+# The attributes that rich shows, where those of the data would be too many or too long.
+_RICH: dict[type[Any], Callable[[Any], list[Any]]] = {
+    _core.Turn: lambda turn: [
+        turn.text,
+        ("tools", [execution.tool_name for execution in turn.tool_executions], []),
+        ("tokens", turn.usage.total_tokens),
+        ("cost", turn.usage.cost, None),
+    ],
+    _core.UserMessage: lambda message: [message.text],
+    _core.AssistantMessage: lambda message: [message.text, ("tool_calls", message.tool_calls or [], [])],
+    _core.ToolResultMessage: lambda message: [message.results],
+    _core.Thread: lambda thread: [thread.messages],
+    _core.ThreadTree: lambda tree: [("nodes", len(tree)), ("current", tree.current.name or tree.current.id)],
+    _core.ThreadNode: lambda node: [node.name or node.id, ("messages", len(node.thread))],
+    _ProtocolThread: lambda thread: [
+        thread.title,
+        ("agents", [agent.agent_name or id for id, agent in thread.agents.items()]),
+        ("actions", len(thread.actions)),
+    ],
+}
+
+
+def html(value: Any) -> str | None:
+    """Return a value as HTML; None if its class has no renderer."""
+    render = _HTML.get(class_of(value))
+    return None if render is None else render(value)
+
+
+def markdown(value: Any) -> str | None:
+    """Return a value as Markdown; None if its class has no renderer."""
+    render = _MARKDOWN.get(class_of(value))
+    return None if render is None else render(value)
+
+
+def rich(value: Any) -> list[Any]:
+    """Return the parts of the repr of a value for rich."""
+    parts = _RICH.get(class_of(value))
+    return _members(value) if parts is None else [_shortened(part) for part in parts(value)]
+
+
+def _members(value: Any) -> list[Any]:
+    return [(name, _shortened(member)) for name, member in value.model_dump(by_alias=False).items()]
+
+
+def _shortened(part: Any) -> Any:
+    """Return a text that is too long without its end. rich shortens nothing."""
+    if isinstance(part, str) and len(part) > 10 * LONGEST:
+        return part[: 10 * LONGEST - 1] + "…"
+    return part
