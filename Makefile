@@ -59,9 +59,9 @@ test-long: $(VENV)/.dev $(WHEEL) ## the property tests, the fault injection and 
 crash: $(VENV)/.dev $(WHEEL) ## kill programs with open sessions, 1000 times for each engine of stores: 10 minutes
 	TURNTREE_CRASHES=$${TURNTREE_CRASHES:-1000} $(BIN)/pytest -rs tests/python/crash/test_crash.py tests/python/durable/test_durable_crash.py -s $(PYTEST_ARGS)
 
-# The real Vercel AI SDK on the other end. Where it cannot be had, the tests that need it say that they were skipped;
+# The real Vercel AI SDK and the SDK of MCP on the other end. Where it cannot be had, the tests that need it say that they were skipped;
 # TURNTREE_REQUIRE_NODE=1 makes that a failure.
-node: ## the packages of tests/node, for the tests against the real Vercel AI SDK
+node: ## the packages of tests/node, for the tests against the real Vercel AI SDK and the SDK of MCP
 	@if ! command -v npm >/dev/null || ! command -v node >/dev/null; then \
 		echo "turntree: npm is missing, so nothing is tested against the real Vercel AI SDK; on Debian: apt-get install nodejs npm" >&2; \
 	else $(MAKE) --no-print-directory tests/node/node_modules/.installed || test -z "$$CI$$TURNTREE_REQUIRE_NODE"; fi

@@ -21,7 +21,7 @@ use turntree_core::http::{HttpConfig, ReqwestTransport};
 use turntree_core::runtime;
 use turntree_core::secret::Secret;
 use turntree_mcp::{
-    CallEvent, Client, ClientOptions, ClientPort, HttpEndpoint, McpError, PortError, RunningCall,
+    CallEvent, Client, ClientOptions, ClientPort, Endpoint, HttpEndpoint, PortError, RunningCall,
     StdioCommand,
 };
 
@@ -122,18 +122,15 @@ async fn call(
 }
 
 /// Connects, and makes the object of the connection.
-fn connecting<F>(
+fn connecting(
     py: Python<'_>,
+    endpoint: Endpoint,
     settings: Settings,
     function: &Bound<'_, PyAny>,
-    connect: impl FnOnce(ClientOptions, Arc<dyn ClientPort>) -> F,
-) -> PyResult<Py<PyAny>>
-where
-    F: Future<Output = Result<Client, McpError>> + Send + 'static,
-{
+) -> PyResult<Py<PyAny>> {
     let function = PyCallback::new(function)?;
     let port = PyPort { answer: Arc::clone(&function), server_loop: ServerLoop::capture(py, false)? };
-    let connected = connect(settings.options()?, Arc::new(port));
+    let connected = Client::connect(endpoint, settings.options()?, Arc::new(port));
     answer(py, "connect", false, async move {
         let client = Arc::new(connected.await.or_raise_held()?);
         let callbacks = Callbacks { functions: vec![function], ..Callbacks::default() };
@@ -156,7 +153,7 @@ impl McpClientCore {
         let mut arguments = command.into_iter();
         let program = arguments.next().unwrap_or_default();
         let command = StdioCommand { program, arguments: arguments.collect(), environment, directory };
-        connecting(py, settings, answer, |options, port| Client::stdio(command, options, port))
+        connecting(py, Endpoint::Stdio(command), settings, answer)
     }
 
     /// Connects over Streamable HTTP; with ``sse``, over the HTTP transport of 2024.
@@ -174,13 +171,8 @@ impl McpClientCore {
         let transport = ReqwestTransport::shared(&HttpConfig::default()).map_err(value_error)?;
         let token = token.map(Secret::new);
         let endpoint = HttpEndpoint::new(url, &headers, token.as_ref(), transport).map_err(value_error)?;
-        connecting(py, settings, answer, move |options, port| async move {
-            if sse {
-                Client::sse(endpoint, options, port).await
-            } else {
-                Client::http(endpoint, options, port).await
-            }
-        })
+        let endpoint = if sse { Endpoint::Sse(endpoint) } else { Endpoint::Http(endpoint) };
+        connecting(py, endpoint, settings, answer)
     }
 
     /// What the server said of itself.

@@ -15,7 +15,7 @@ pub mod error;
 pub mod server;
 
 pub use self::client::{
-    CallEvent, Client, ClientOptions, ClientPort, HttpEndpoint, RunningCall, StdioCommand,
+    CallEvent, Client, ClientOptions, ClientPort, Endpoint, HttpEndpoint, RunningCall, StdioCommand,
 };
 pub use self::error::{McpError, PortError};
 pub use self::server::{McpService, ServedTool, ServerInfo, ServerPort, serve_stdio};

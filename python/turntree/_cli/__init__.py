@@ -11,7 +11,20 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from turntree._cli import _acp, _convert, _doctor, _import, _queue, _runs, _serve, _show, _stores, _uaip, _validate
+from turntree._cli import (
+    _acp,
+    _convert,
+    _doctor,
+    _import,
+    _mcp,
+    _queue,
+    _runs,
+    _serve,
+    _show,
+    _stores,
+    _uaip,
+    _validate,
+)
 from turntree._cli._terminal import CliError, print_error
 
 if TYPE_CHECKING:
@@ -73,6 +86,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"turntree {__version__}")
     commands: Any = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (_convert, _validate, _show, _stores, _import, _queue, _runs, _serve, _acp, _uaip, _doctor):
+    for module in (_convert, _validate, _show, _stores, _import, _queue, _runs, _serve, _acp, _mcp, _uaip, _doctor):
         module.add(commands)
     return parser

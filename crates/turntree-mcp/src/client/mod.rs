@@ -4,6 +4,7 @@
 //! elicitation, roots) and what it notifies of goes to the application through [`ClientPort`].
 
 mod http;
+mod reports;
 mod service;
 mod sse;
 mod stdio;
@@ -18,12 +19,14 @@ use rmcp::service::{
     ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RoleClient, RunningService, ServiceError,
     ServiceExt as _,
 };
+use rmcp::transport::IntoTransport;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use turntree_core::runtime::{self, Task};
 
 pub use self::http::HttpEndpoint;
-use self::service::{ClientService, Progress};
+use self::reports::{Reporting, read_reports};
+use self::service::ClientService;
 pub use self::stdio::StdioCommand;
 use crate::error::{McpError, PortError};
 
@@ -61,12 +64,23 @@ pub struct ClientOptions {
     pub roots: bool,
 }
 
+/// Where a server is.
+#[derive(Debug, Clone)]
+pub enum Endpoint {
+    /// A program: messages go over its standard streams.
+    Stdio(StdioCommand),
+    /// An address: Streamable HTTP.
+    Http(HttpEndpoint),
+    /// An address: the HTTP transport of protocol version 2024-11-05, with one event stream for what the server sends,
+    /// and requests to the address that it names.
+    Sse(HttpEndpoint),
+}
+
 /// A connection to a server.
 pub struct Client {
     peer: Peer<RoleClient>,
     running: Mutex<Option<RunningService<RoleClient, ClientService>>>,
     child: Mutex<Option<stdio::Child>>,
-    progress: Arc<Progress>,
     timeout: Option<Duration>,
 }
 
@@ -77,80 +91,57 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Starts the program of a server and connects to its standard streams.
+    /// Connects to a server; starts its program if it has one.
     ///
     /// # Errors
-    /// [`McpError::Start`]; as for [`Client::http`].
+    /// [`McpError::Start`], [`McpError::Connect`], [`McpError::Unauthorized`], [`McpError::Invalid`] or
+    /// [`McpError::Timeout`].
     ///
     /// # Cancel safety
-    /// Dropping the future ends the program.
-    pub async fn stdio(
-        command: StdioCommand,
+    /// Dropping the future closes the connection and ends the program.
+    pub async fn connect(
+        endpoint: Endpoint,
         options: ClientOptions,
         port: Arc<dyn ClientPort>,
     ) -> Result<Self, McpError> {
-        in_runtime(options.timeout, async move {
-            let (streams, child) = command.start()?;
-            let service = ClientService::new(&options, port);
-            let progress = service.progress();
-            let running = service.serve(streams).await.map_err(connect_error)?;
-            Ok(Self::new(running, progress, Some(child), options.timeout))
-        })
-        .await
+        let timeout = options.timeout;
+        let connecting = async move {
+            match endpoint {
+                Endpoint::Stdio(command) => {
+                    let (streams, child) = command.start()?;
+                    Self::over(streams, Some(child), &options, port).await
+                }
+                Endpoint::Http(http) => Self::over(http.streamable(), None, &options, port).await,
+                Endpoint::Sse(http) => {
+                    Self::over(sse::SseTransport::open(&http).await?, None, &options, port).await
+                }
+            }
+        };
+        let limited = async move {
+            let Some(timeout) = timeout else { return connecting.await };
+            let expired = |_| McpError::Timeout { method: "initialize".to_owned(), timeout };
+            tokio::time::timeout(timeout, connecting).await.map_err(expired)?
+        };
+        match runtime::spawn(limited).await {
+            Ok(client) => client,
+            Err(error) => Err(McpError::Connect { reason: error.to_string() }),
+        }
     }
 
-    /// Connects to a server over Streamable HTTP.
-    ///
-    /// # Errors
-    /// [`McpError::Connect`], [`McpError::Unauthorized`], [`McpError::Invalid`] or [`McpError::Timeout`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future closes the connection.
-    pub async fn http(
-        endpoint: HttpEndpoint,
-        options: ClientOptions,
-        port: Arc<dyn ClientPort>,
-    ) -> Result<Self, McpError> {
-        in_runtime(options.timeout, async move {
-            let service = ClientService::new(&options, port);
-            let progress = service.progress();
-            let running = service.serve(endpoint.streamable()).await.map_err(connect_error)?;
-            Ok(Self::new(running, progress, None, options.timeout))
-        })
-        .await
-    }
-
-    /// Connects to a server over the HTTP transport of protocol version 2024-11-05: one event stream for what the server
-    /// sends, and requests to the address that it names.
-    ///
-    /// # Errors
-    /// As for [`Client::http`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future closes the connection.
-    pub async fn sse(
-        endpoint: HttpEndpoint,
-        options: ClientOptions,
-        port: Arc<dyn ClientPort>,
-    ) -> Result<Self, McpError> {
-        in_runtime(options.timeout, async move {
-            let service = ClientService::new(&options, port);
-            let progress = service.progress();
-            let transport = sse::SseTransport::open(&endpoint).await?;
-            let running = service.serve(transport).await.map_err(connect_error)?;
-            Ok(Self::new(running, progress, None, options.timeout))
-        })
-        .await
-    }
-
-    fn new(
-        running: RunningService<RoleClient, ClientService>,
-        progress: Arc<Progress>,
+    async fn over<T, E, A>(
+        transport: T,
         child: Option<stdio::Child>,
-        timeout: Option<Duration>,
-    ) -> Self {
-        let peer = running.peer().clone();
-        Self { peer, running: Mutex::new(Some(running)), child: Mutex::new(child), progress, timeout }
+        options: &ClientOptions,
+        port: Arc<dyn ClientPort>,
+    ) -> Result<Self, McpError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let transport = Reporting::new(transport.into_transport());
+        let running = ClientService::new(options, port).serve(transport).await.map_err(connect_error)?;
+        let (peer, timeout) = (running.peer().clone(), options.timeout);
+        Ok(Self { peer, running: Mutex::new(Some(running)), child: Mutex::new(child), timeout })
     }
 
     /// What the server said of itself when it was connected: `serverInfo`, `capabilities`, `protocolVersion`,
@@ -164,14 +155,16 @@ impl Client {
         self.peer.is_transport_closed()
     }
 
-    /// Sends a request. Its result, and its progress before, are read from the call.
+    /// Sends a request. Its result, and its progress before, are read from the call: each report that the server sends
+    /// before the result, in this order. A reader that is more than 64 reports behind misses the next ones; a report that
+    /// comes after the result is dropped.
     ///
     /// # Cancel safety
     /// Dropping the [`RunningCall`] cancels the request on the server.
     pub fn start_call(&self, method: String, params: Value) -> RunningCall {
-        let (peer, registry, timeout) = (self.peer.clone(), Arc::clone(&self.progress), self.timeout);
+        let (peer, timeout) = (self.peer.clone(), self.timeout);
         let (sender, progress) = mpsc::channel(PROGRESS_BUFFER);
-        let task = runtime::spawn(perform(peer, registry, method.clone(), params, timeout, sender));
+        let task = runtime::spawn(perform(peer, method.clone(), params, timeout, sender));
         RunningCall { method, task, progress }
     }
 
@@ -272,7 +265,6 @@ impl Drop for CancelOnDrop {
 
 async fn perform(
     peer: Peer<RoleClient>,
-    registry: Arc<Progress>,
     method: String,
     params: Value,
     timeout: Option<Duration>,
@@ -280,38 +272,20 @@ async fn perform(
 ) -> Result<Value, McpError> {
     let protocol = |reason: String| McpError::Protocol { method: method.clone(), reason };
     let request = json!({ "method": method, "params": params });
-    let request: ClientRequest =
+    let mut request: ClientRequest =
         serde_json::from_value(request).map_err(|error| protocol(error.to_string()))?;
+    read_reports(&mut request, progress);
     let mut options = PeerRequestOptions::no_options();
     if let Some(timeout) = timeout {
         options = PeerRequestOptions::with_timeout(timeout).reset_timeout_on_progress();
     }
     let sent = peer.send_cancellable_request(request, options).await;
     let handle: RequestHandle<RoleClient> = sent.map_err(|error| service_error(&method, error))?;
-    let _registered = registry.register(handle.progress_token.clone(), progress);
     let mut guard = CancelOnDrop { peer, id: Some(handle.id.clone()) };
     let outcome = handle.await_response().await;
-    // Reports that came before the result are handled by tasks of their own, which run first.
-    tokio::task::yield_now().await;
     guard.id = None;
     let result: ServerResult = outcome.map_err(|error| service_error(&method, error))?;
     serde_json::to_value(&result).map_err(|error| protocol(error.to_string()))
-}
-
-/// Makes a connection on the tokio runtime.
-async fn in_runtime(
-    timeout: Option<Duration>,
-    connecting: impl Future<Output = Result<Client, McpError>> + Send + 'static,
-) -> Result<Client, McpError> {
-    let limited = async move {
-        let Some(timeout) = timeout else { return connecting.await };
-        let expired = |_| McpError::Timeout { method: "initialize".to_owned(), timeout };
-        tokio::time::timeout(timeout, connecting).await.map_err(expired)?
-    };
-    match runtime::spawn(limited).await {
-        Ok(client) => client,
-        Err(error) => Err(McpError::Connect { reason: error.to_string() }),
-    }
 }
 
 fn connect_error(error: ClientInitializeError) -> McpError {

@@ -1,84 +1,21 @@
 //! What a client answers to the messages of a server.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientResult, CustomResult, ErrorCode, ErrorData, Implementation,
-    ProgressToken, ServerNotification, ServerRequest,
+    ServerNotification, ServerRequest,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 
 use super::{ClientOptions, ClientPort};
-
-/// How many reports wait for the registration of their calls; older ones are dropped.
-const EARLY_REPORTS: usize = 64;
-
-/// The calls that wait for progress.
-#[derive(Debug, Default)]
-pub(super) struct Progress(Mutex<Calls>);
-
-#[derive(Debug, Default)]
-struct Calls {
-    registered: HashMap<ProgressToken, mpsc::Sender<Value>>,
-    /// Reports of calls that are not registered: a fast server sends them before the request's token is known here.
-    early: VecDeque<(ProgressToken, Value)>,
-}
-
-/// Forgets a call when it is over.
-pub(super) struct Registered {
-    registry: Arc<Progress>,
-    token: ProgressToken,
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        self.registry.lock().registered.remove(&self.token);
-    }
-}
-
-impl Progress {
-    pub(super) fn register(
-        self: &Arc<Self>,
-        token: ProgressToken,
-        sender: mpsc::Sender<Value>,
-    ) -> Registered {
-        let mut calls = self.lock();
-        for (_, report) in calls.early.iter().filter(|(early, _)| *early == token) {
-            let _sent = sender.try_send(report.clone());
-        }
-        calls.early.retain(|(early, _)| *early != token);
-        calls.registered.insert(token.clone(), sender);
-        drop(calls);
-        Registered { registry: Arc::clone(self), token }
-    }
-
-    fn report(&self, token: &ProgressToken, report: Value) {
-        let mut calls = self.lock();
-        if let Some(sender) = calls.registered.get(token) {
-            // A reader that is too slow misses reports, not the result.
-            let _sent = sender.try_send(report);
-        } else {
-            calls.early.push_back((token.clone(), report));
-            if calls.early.len() > EARLY_REPORTS {
-                calls.early.pop_front();
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The service of rmcp behind a [`Client`](super::Client).
 #[derive(Debug)]
 pub(super) struct ClientService {
     config: ClientConfig,
     port: Arc<dyn ClientPort>,
-    progress: Arc<Progress>,
 }
 
 impl ClientService {
@@ -96,11 +33,7 @@ impl ClientService {
             serde_json::from_value(Value::Object(declared)).unwrap_or_default();
         let (name, version) = options.client.clone();
         let config = ClientConfig::new(capabilities, Implementation::new(name, version));
-        Self { config, port, progress: Arc::default() }
-    }
-
-    pub(super) fn progress(&self) -> Arc<Progress> {
-        Arc::clone(&self.progress)
+        Self { config, port }
     }
 }
 
@@ -128,10 +61,8 @@ impl Service<RoleClient> for ClientService {
         notification: ServerNotification,
         _context: NotificationContext<RoleClient>,
     ) -> Result<(), ErrorData> {
-        if let ServerNotification::ProgressNotification(progress) = &notification {
-            let token = progress.params.progress_token.clone();
-            let report = serde_json::to_value(&progress.params).unwrap_or(Value::Null);
-            self.progress.report(&token, report);
+        // The transport has handed over reports of progress.
+        if let ServerNotification::ProgressNotification(_) = notification {
             return Ok(());
         }
         let (method, params) = parts(&notification)?;

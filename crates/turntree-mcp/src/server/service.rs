@@ -7,7 +7,7 @@ use futures_util::future::{Either, select};
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode, ErrorData, Implementation,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    ListToolsResult, PaginatedRequestParams, ProgressToken, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::{Value, json};
@@ -70,17 +70,18 @@ impl ServerHandler for ToolService {
         let mut call = self.port.call(request.name.into_owned(), arguments, sender);
         let token = context.meta.get_progress_token();
         let working = async {
-            loop {
-                match select(call.as_mut(), Box::pin(reports.recv())).await {
-                    Either::Left((result, _)) => return result,
-                    Either::Right((Some(report), _)) => {
-                        if let Some(token) = &token {
-                            notify(&context.peer, token, report).await;
-                        }
-                    }
-                    Either::Right((None, _)) => return call.as_mut().await,
+            let result = loop {
+                match select(Box::pin(reports.recv()), call.as_mut()).await {
+                    Either::Left((Some(report), _)) => notify(&context.peer, token.as_ref(), report).await,
+                    Either::Left((None, call)) => break call.await,
+                    Either::Right((result, _)) => break result,
                 }
+            };
+            // What was reported before the result is sent before it.
+            while let Ok(report) = reports.try_recv() {
+                notify(&context.peer, token.as_ref(), report).await;
             }
+            result
         };
         let result = context.ct.run_until_cancelled(working).await;
         let cancelled = || ErrorData::internal_error("the call was cancelled", None);
@@ -92,8 +93,9 @@ impl ServerHandler for ToolService {
     }
 }
 
-/// Sends a report: `progress`, and optionally `total` and `message`.
-async fn notify(peer: &Peer<RoleServer>, token: &rmcp::model::ProgressToken, mut report: Value) {
+/// Sends a report, if the client asks for reports: `progress`, and optionally `total` and `message`.
+async fn notify(peer: &Peer<RoleServer>, token: Option<&ProgressToken>, mut report: Value) {
+    let Some(token) = token else { return };
     if let Some(members) = report.as_object_mut() {
         members.insert("progressToken".to_owned(), json!(token));
     }

@@ -12,10 +12,13 @@ use turntree_core::http::{
     PreparedRequest, ResponseBody, Transport, TransportError, TransportFuture, TransportResponse,
 };
 use turntree_mcp::{
-    Client, ClientOptions, ClientPort, HttpEndpoint, McpError, McpService, PortError, ServedTool, ServerInfo,
-    ServerPort,
+    CallEvent, Client, ClientOptions, ClientPort, Endpoint, HttpEndpoint, McpError, McpService, PortError,
+    ServedTool, ServerInfo, ServerPort,
 };
 use turntree_server::{Application, Body, Request, RequestContext};
+
+/// How many reports each call makes: all fit into the queues on the way.
+const REPORTS: u64 = 20;
 
 #[derive(Debug)]
 struct Adder;
@@ -36,7 +39,9 @@ impl ServerPort for Adder {
                 return Err(PortError { code: -32602, message: format!("there is no tool {name}") });
             }
             let sum = arguments["a"].as_i64().unwrap() + arguments["b"].as_i64().unwrap();
-            progress.send(json!({ "progress": 1, "total": 2 })).await.unwrap();
+            for number in 1..=REPORTS {
+                progress.send(json!({ "progress": number, "total": REPORTS })).await.unwrap();
+            }
             Ok(
                 json!({ "content": [{ "type": "text", "text": sum.to_string() }], "structuredContent": { "sum": sum } }),
             )
@@ -91,7 +96,7 @@ async fn connected() -> Client {
     let service = Arc::new(McpService::new(info, Arc::new(Adder), true));
     let endpoint =
         HttpEndpoint::new("http://localhost/mcp", &[], None, Arc::new(InProcess(service))).unwrap();
-    Client::http(endpoint, ClientOptions::default(), Arc::new(Silent)).await.unwrap()
+    Client::connect(Endpoint::Http(endpoint), ClientOptions::default(), Arc::new(Silent)).await.unwrap()
 }
 
 #[tokio::test]
@@ -115,6 +120,22 @@ async fn an_error_of_the_server_has_its_code() {
     let error = client.call("tools/call".to_owned(), json!({ "name": "no" })).await.unwrap_err();
 
     assert!(matches!(error, McpError::Refused { code: -32602, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn every_report_comes_before_its_result_and_in_order() {
+    let client = connected().await;
+
+    for _ in 0..50 {
+        let params = json!({ "name": "add", "arguments": { "a": 2, "b": 3 } });
+        let mut call = client.start_call("tools/call".to_owned(), params);
+        let mut reports = Vec::new();
+        while let CallEvent::Progress(report) = call.next().await.unwrap() {
+            reports.push(report["progress"].as_f64().unwrap());
+        }
+        assert_eq!(reports, (1..=REPORTS).map(|number| number as f64).collect::<Vec<_>>());
+    }
+    client.close().await;
 }
 
 #[test]
