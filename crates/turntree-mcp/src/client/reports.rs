@@ -71,7 +71,7 @@ impl<T> Reporting<T> {
             JsonRpcMessage::Error(received) => {
                 self.calls.retain(|id, _| Some(id) != received.id.as_ref());
             }
-            _ => {}
+            JsonRpcMessage::Request(_) => {}
         }
     }
 }
