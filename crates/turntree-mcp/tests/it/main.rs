@@ -18,7 +18,7 @@ use turntree_mcp::{
 use turntree_server::{Application, Body, Request, RequestContext};
 
 /// How many reports each call makes: all fit into the queues on the way.
-const REPORTS: u64 = 20;
+const REPORTS: u32 = 20;
 
 #[derive(Debug)]
 struct Adder;
@@ -133,7 +133,7 @@ async fn every_report_comes_before_its_result_and_in_order() {
         while let CallEvent::Progress(report) = call.next().await.unwrap() {
             reports.push(report["progress"].as_f64().unwrap());
         }
-        assert_eq!(reports, (1..=REPORTS).map(|number| number as f64).collect::<Vec<_>>());
+        assert_eq!(reports, (1..=REPORTS).map(f64::from).collect::<Vec<_>>());
     }
     client.close().await;
 }
