@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::stalled_streams::{StalledStreams, WatchedBody};
 use super::stalled_writes::Socket;
 use super::{ServerConfig, configure, websocket};
 use crate::application::{Connection, Response};
@@ -54,19 +55,31 @@ impl ConnectionHandler {
         if !self.begins(&stream).await {
             return;
         }
-        let handler = self.clone();
-        let service = service_fn(move |request| {
-            let handler = handler.clone();
-            async move { Ok::<_, Infallible>(handler.answer(request, peer).await) }
-        });
+        let (handler, stalled) = (self.clone(), Arc::new(StalledStreams::default()));
+        let streams = Arc::clone(&stalled);
+        let service =
+            service_fn(move |request: hyper::Request<Incoming>| {
+                let (handler, streams) = (handler.clone(), Arc::clone(&streams));
+                async move {
+                    let is_http2 = request.version() == Version::HTTP_2;
+                    let response = handler.answer(request, peer).await;
+                    Ok::<_, Infallible>(response.map(|body| {
+                        if is_http2 { streams.watch(body) } else { WatchedBody::unwatched(body) }
+                    }))
+                }
+            });
         let builder = self.builder();
         let socket = TokioIo::new(Socket::new(stream, self.config.write_timeout));
         let mut connection = pin!(builder.serve_connection_with_upgrades(socket, service));
-        // Errors are the client's: it disconnected, or it sent what is not HTTP and has its answer.
-        if let Either::Right(((), _)) = select(connection.as_mut(), pin!(self.stopping.cancelled())).await {
-            connection.as_mut().graceful_shutdown();
-            drop(select(connection, pin!(self.abort.cancelled())).await);
-        }
+        let serving = async {
+            // Errors are the client's: it disconnected, or it sent what is not HTTP and has its answer.
+            if let Either::Right(((), _)) = select(connection.as_mut(), pin!(self.stopping.cancelled())).await
+            {
+                connection.as_mut().graceful_shutdown();
+                drop(select(connection, pin!(self.abort.cancelled())).await);
+            }
+        };
+        select(pin!(serving), pin!(stalled.expired(self.config.write_timeout))).await;
     }
 
     /// Waits for the first bytes of a connection; false if there is nothing to serve.

@@ -5,6 +5,7 @@
 
 mod body;
 mod connection;
+mod stalled_streams;
 mod stalled_writes;
 mod websocket;
 

@@ -12,6 +12,7 @@ use http::{HeaderValue, Method, Version, header};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_tungstenite::tungstenite;
 use turntree_core::runtime;
 
 use super::connection::ConnectionHandler;
@@ -25,6 +26,18 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The server ends the connection because it shuts down (RFC 6455 §7.4.1).
 const GOING_AWAY: u16 = 1001;
+
+/// A message is larger than the limit.
+const TOO_LARGE: u16 = 1009;
+
+/// A message of text is not UTF-8.
+const NOT_TEXT: u16 = 1007;
+
+/// What is received is not a WebSocket connection.
+const PROTOCOL_ERROR: u16 = 1002;
+
+/// Bytes that a client of HTTP/2 must read within the limit on writes.
+const SLOWEST_READING: usize = 64 * 1024;
 
 /// The normal end of a connection.
 const NORMAL: u16 = 1000;
@@ -82,25 +95,40 @@ async fn pump(handler: &ConnectionHandler, client: ws::WebSocket, application: W
     let interval = handler.config.ping_interval;
     let (mut sink, stream) = client.split();
     let (from_application, to_application) = application.split();
-    let moved = {
-        let writing = write(&mut sink, from_application, interval);
+    let close = {
+        let writing = write(&mut sink, from_application, interval, handler.config.write_timeout);
         let reading = read(stream, to_application, interval);
         let both = async {
             match select(pin!(writing), pin!(reading)).await {
                 // The application has ended the connection; the client confirms it.
                 Either::Left(((), reading)) => {
                     drop(timeout(CLOSE_TIMEOUT, reading).await);
+                    None
                 }
-                // The client has gone; what the application still sends is discarded.
-                Either::Right(((), _)) => {}
+                // The client has gone, or has broken a rule; what the application still sends is discarded.
+                Either::Right((broken, _)) => broken,
             }
         };
-        matches!(select(pin!(both), pin!(handler.abort.cancelled())).await, Either::Left(_))
+        match select(pin!(both), pin!(handler.abort.cancelled())).await {
+            Either::Left((broken, _)) => broken,
+            Either::Right(_) => Some((GOING_AWAY, "the server shuts down")),
+        }
     };
-    if !moved {
-        let frame = ws::CloseFrame { code: GOING_AWAY, reason: "the server shuts down".into() };
+    if let Some((code, reason)) = close {
+        let frame = ws::CloseFrame { code, reason: reason.into() };
         let closed = sink.send(ws::Message::Close(Some(frame)));
         drop(timeout(Duration::from_secs(1), closed).await);
+    }
+}
+
+/// The code for an error of the client; `None` if it has gone.
+fn broken_rule(error: axum::Error) -> Option<(u16, &'static str)> {
+    match *error.into_inner().downcast::<tungstenite::Error>().ok()? {
+        tungstenite::Error::Capacity(_) => Some((TOO_LARGE, "the message is larger than the limit")),
+        tungstenite::Error::Utf8(_) => Some((NOT_TEXT, "the text is not UTF-8")),
+        tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => None,
+        tungstenite::Error::Protocol(_) => Some((PROTOCOL_ERROR, "a frame is not valid")),
+        _ => None,
     }
 }
 
@@ -109,6 +137,7 @@ async fn write(
     sink: &mut SplitSink<ws::WebSocket, ws::Message>,
     mut messages: mpsc::Receiver<Message>,
     interval: Duration,
+    write_timeout: Duration,
 ) {
     loop {
         let (message, is_last) = match timeout(interval, messages.recv()).await {
@@ -118,7 +147,15 @@ async fn write(
             Ok(None) => (closing(None), true),
             Err(_) => (ws::Message::Ping(bytes::Bytes::new()), false),
         };
-        if sink.send(message).await.is_err() || is_last {
+        let size = match &message {
+            ws::Message::Text(text) => text.len(),
+            ws::Message::Binary(bytes) => bytes.len(),
+            _ => 0,
+        };
+        // The window of a stream of HTTP/2 may stay closed while its connection lives.
+        let turns = u32::try_from(size / SLOWEST_READING).unwrap_or(u32::MAX).saturating_add(1);
+        let limit = write_timeout.saturating_mul(turns);
+        if !matches!(timeout(limit, sink.send(message)).await, Ok(Ok(()))) || is_last {
             return;
         }
     }
@@ -130,11 +167,18 @@ fn closing(frame: Option<CloseFrame>) -> ws::Message {
 }
 
 /// Hands the client's messages to the application. A client from which nothing comes, not even an answer to a ping, has
-/// gone.
-async fn read(mut stream: SplitStream<ws::WebSocket>, messages: mpsc::Sender<Message>, interval: Duration) {
+/// gone. Returns the code for what the client must not send.
+async fn read(
+    mut stream: SplitStream<ws::WebSocket>,
+    messages: mpsc::Sender<Message>,
+    interval: Duration,
+) -> Option<(u16, &'static str)> {
     loop {
-        let next = timeout(interval.saturating_mul(2), stream.next()).await;
-        let Ok(Some(Ok(message))) = next else { return };
+        let message = match timeout(interval.saturating_mul(2), stream.next()).await {
+            Ok(Some(Ok(message))) => message,
+            Ok(Some(Err(error))) => return broken_rule(error),
+            Ok(None) | Err(_) => return None,
+        };
         let (message, is_last) = match message {
             ws::Message::Text(text) => (Message::Text(text.as_str().to_owned()), false),
             ws::Message::Binary(bytes) => (Message::Binary(bytes), false),
@@ -149,7 +193,7 @@ async fn read(mut stream: SplitStream<ws::WebSocket>, messages: mpsc::Sender<Mes
         if messages.send(message).await.is_err() || is_last {
             drop(messages);
             while let Ok(Some(Ok(_))) = timeout(CLOSE_TIMEOUT, stream.next()).await {}
-            return;
+            return None;
         }
     }
 }

@@ -5,7 +5,8 @@ use http::StatusCode;
 use http::header::{HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use turntree_server::Server;
@@ -84,7 +85,54 @@ async fn a_message_over_the_limit_ends_the_connection() {
 
     client.send(Message::text("x".repeat(2000))).await.unwrap();
 
+    let Message::Close(Some(frame)) = receive(&mut client).await else { panic!("not closed") };
+    assert_eq!(frame.code, CloseCode::Size);
     assert_eq!(next(&mut events).await, "dropped websocket");
+}
+
+#[tokio::test]
+async fn fragments_over_the_limit_end_the_connection_with_1009() {
+    let (server, _, mut events) = serve().await;
+    let (mut client, _) = connect(&server, "/echo", "").await.unwrap();
+    let frame = |text: &str, opcode, is_final| {
+        Message::Frame(Frame::message(text.to_owned().into_bytes(), OpCode::Data(opcode), is_final))
+    };
+
+    // A message of many small fragments within the limit is one message.
+    client.send(frame("a", Data::Text, false)).await.unwrap();
+    for _ in 0..500 {
+        client.send(frame("", Data::Continue, false)).await.unwrap();
+        client.send(frame("b", Data::Continue, false)).await.unwrap();
+    }
+    client.send(frame("c", Data::Continue, true)).await.unwrap();
+    assert_eq!(receive(&mut client).await, Message::text(format!("a{}c", "b".repeat(500))));
+    client.send(frame("a", Data::Text, false)).await.unwrap();
+    for _ in 0..20 {
+        client.send(frame(&"b".repeat(60), Data::Continue, false)).await.unwrap();
+    }
+
+    let Message::Close(Some(closed)) = receive(&mut client).await else { panic!("not closed") };
+    assert_eq!(closed.code, CloseCode::Size);
+    assert_eq!(next(&mut events).await, "dropped websocket");
+}
+
+#[tokio::test]
+async fn frames_that_break_the_protocol_end_the_connection_with_their_codes() {
+    let frame = |text: &[u8], opcode, is_final| {
+        Message::Frame(Frame::message(text.to_vec(), OpCode::Data(opcode), is_final))
+    };
+    for (wrong, code) in [
+        (frame(b"a", Data::Continue, true), CloseCode::Protocol),
+        (frame(&[0xff, 0xfe], Data::Text, true), CloseCode::Invalid),
+    ] {
+        let (server, _, mut events) = serve().await;
+        let (mut client, _) = connect(&server, "/echo", "").await.unwrap();
+        client.send(wrong).await.unwrap();
+
+        let Message::Close(Some(closed)) = receive(&mut client).await else { panic!("not closed") };
+        assert_eq!(closed.code, code);
+        assert_eq!(next(&mut events).await, "dropped websocket");
+    }
 }
 
 #[tokio::test]
