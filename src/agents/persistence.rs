@@ -14,7 +14,8 @@ use super::host_conversions::wrong_result;
 use crate::bridge::call::{Arguments, Call, CallMode, call};
 use crate::bridge::gc::GcRoots;
 use crate::bridge::gil;
-use crate::error::class;
+use crate::convert::json::document_str;
+use crate::error::{class, named};
 use crate::python_exception::Raised;
 use crate::store::store::StoreCore;
 use turntree_agents::session::{KeyValueStore, SessionStore};
@@ -143,7 +144,11 @@ impl PersistenceAdapter for PyPersistence {
             let Ok(text) = answer.cast::<PyString>() else {
                 return Err(wrong_result(answer, "load", "a str or None"));
             };
-            Ok(Some(text.to_str()?.to_owned()))
+            let text = document_str(text).map_err(|error| {
+                let py = text.py();
+                named(py, "CorruptDataError", &format!("the text that load returned: {}", error.value(py)))
+            });
+            text.map(|text| Some(text.to_owned()))
         })
     }
 

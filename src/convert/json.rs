@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use crate::bridge::gil;
 use crate::convert::error::argument;
 use crate::data::Data;
-use crate::error::{OrRaise as _, value_error, wrong_type};
-use turntree_core::json::{PathSegment, RawJson, RawObject, Reader, Token, check_utf8, pointer};
+use crate::error::{OrRaise as _, ToException as _, value_error, wrong_type};
+use turntree_core::json::{ParseError, PathSegment, RawJson, RawObject, Reader, Token, check_utf8, pointer};
 use turntree_core::limits::{LimitError, Limits};
 use turntree_core::message::media::Binary;
 
@@ -180,7 +180,7 @@ impl Writer<'_> {
             Ok(text) => Cow::Borrowed(text),
             Err(_) if self.lossy => lossy_text(text)?,
             Err(_) => {
-                let message = format!("{}: the text holds a lone surrogate; JSON is UTF-8", self.location());
+                let message = format!("{}: the text holds a {LONE_SURROGATE}", self.location());
                 return Err(PyValueError::new_err(message));
             }
         };
@@ -419,13 +419,30 @@ impl<'py, R: BuildRules<'py>> Builder<'py, R> {
     }
 }
 
+/// The rule that a `str` breaks which cannot be written as UTF-8, and what to do.
+const LONE_SURROGATE: &str = "lone surrogate; JSON is UTF-8: decode the source with errors=\"replace\"";
+
+/// A document that is given as `str`.
+///
+/// # Errors
+/// `turntree.ValidationError` for a text with unpaired surrogates, as for bytes that are not UTF-8. It names the index of
+/// the first one.
+pub(crate) fn document_str<'a>(text: &'a Bound<'_, PyString>) -> PyResult<&'a str> {
+    text.to_str().map_err(|error| {
+        let py = text.py();
+        // An exception of another class is not about the text.
+        let Ok(index) = error.value(py).getattr(intern!(py, "start")) else { return error };
+        ParseError::encoding(format!("the character at index {index} is a {LONE_SURROGATE}")).to_exception(py)
+    })
+}
+
 /// The bytes of a `str` in UTF-8, of `bytes` or of a `bytearray`; `None` for a value of another type.
 ///
 /// # Errors
-/// `UnicodeEncodeError` for a `str` with unpaired surrogates.
+/// As [`document_str`].
 pub(crate) fn text_or_bytes<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<Option<Cow<'a, [u8]>>> {
     Ok(if let Ok(text) = value.cast::<PyString>() {
-        Some(Cow::Borrowed(text.to_str()?.as_bytes()))
+        Some(Cow::Borrowed(document_str(text)?.as_bytes()))
     } else if let Ok(bytes) = value.cast::<PyBytes>() {
         Some(Cow::Borrowed(bytes.as_bytes()))
     } else {
@@ -447,7 +464,7 @@ pub(crate) fn browser_text_or_bytes<'a>(value: &'a Bound<'_, PyAny>) -> PyResult
 /// As [`to_raw`]; `TypeError` names the argument.
 pub(crate) fn document_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(text.to_str()?.to_owned());
+        return Ok(document_str(text)?.to_owned());
     }
     match text_or_bytes(value)? {
         Some(bytes) => check_utf8(&bytes).map(str::to_owned).or_raise(value.py()),

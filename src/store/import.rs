@@ -4,8 +4,10 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use super::store::{StoreCore, answer};
+use crate::convert::json::document_str;
 use crate::error::OrRaise as _;
 use turntree_agents::session::SessionSnapshot;
 use turntree_core::limits::Limits;
@@ -31,7 +33,8 @@ impl StoreCore {
 #[pymethods]
 impl ImportCore {
     /// Add a session that is given as JSON.
-    fn add(&self, py: Python<'_>, data: &str) -> PyResult<()> {
+    fn add(&self, data: &Bound<'_, PyString>) -> PyResult<()> {
+        let (py, data) = (data.py(), document_str(data)?);
         let snapshot = SessionSnapshot::from_json(data, &Limits::default()).or_raise_in(py, data)?;
         let added = py.detach(|| {
             let mut importer = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use crate::bridge::coroutine::{Coroutine, into_any};
 use crate::bridge::gc::GcRoots;
 use crate::bridge::{gil, sync};
+use crate::convert::json::document_str;
 use crate::error::OrRaise as _;
 use crate::time::{from_python, to_datetime};
 use turntree_agents::session::{SessionSnapshot, SessionStore};
@@ -216,7 +218,8 @@ impl StoreCore {
     }
 
     /// Store a session that is given as JSON. Replaces what the store has.
-    fn save(&self, py: Python<'_>, id: String, data: &str, blocking: bool) -> PyResult<Py<PyAny>> {
+    fn save(&self, id: String, data: &Bound<'_, PyString>, blocking: bool) -> PyResult<Py<PyAny>> {
+        let (py, data) = (data.py(), document_str(data)?);
         let snapshot = SessionSnapshot::from_json(data, &Limits::default()).or_raise_in(py, data)?;
         if *snapshot.id != *id {
             let message = format!("the data is session \"{}\", not \"{id}\"", snapshot.id);

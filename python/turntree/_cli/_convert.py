@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turntree._bulk import open_source, open_target
-from turntree._cli._files import COMPRESSED, DOCUMENT, STANDARD_STREAM, InputFile, input_files
+from turntree._cli._files import COMPRESSED, DOCUMENT, STANDARD_STREAM, InputFile, input_files, standard_input
 from turntree._cli._stores import add_session, stored_session
 from turntree._cli._terminal import CliError, Progress, document_count, print_error, standard_output
 from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats
@@ -168,10 +168,12 @@ def _stored_thread(options: argparse.Namespace) -> InputFile | None:
     return InputFile(f"session {options.session}", "", data=thread.model_dump_json().encode())
 
 
-def _source(file: InputFile, stack: ExitStack) -> Any:
+def _source(file: InputFile, documents: str | None, stack: ExitStack) -> Any:
+    if file.is_standard_input:
+        return standard_input(documents)
     if file.data is not None:
         return io.BytesIO(file.data)
-    return sys.stdin.buffer if file.is_standard_input else open_source(file.path, stack)[0]
+    return open_source(file.path, stack)[0]
 
 
 class _Conversion:
@@ -220,7 +222,7 @@ class _Conversion:
         if target != STANDARD_STREAM:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            source = _source(file, stack)
+            source = _source(file, options.documents, stack)
             output = standard_output() if target == STANDARD_STREAM else target
             durable = not options.no_sync
             destination, finish = open_target(output, stack, overwrite=bool(options.force), durable=durable)

@@ -135,6 +135,31 @@ def _files_below(directory: str, excluded: Path | None) -> Iterator[str]:
                 yield str(path)
 
 
+# A byte order mark of UTF-8 and white space.
+_BLANKS = b"\xef\xbb\xbf \t\r\n"
+
+
+def standard_input(documents: str | None) -> BinaryIO:
+    """Return standard input.
+
+    Args:
+        documents: The option ``--documents``. With "lines" and "auto", standard input may have no document.
+
+    Raises:
+        CliError: Standard input has no document.
+    """
+    source = cast("io.BufferedReader", sys.stdin.buffer)
+    if documents in {"lines", "auto"} or source.peek(1).strip(_BLANKS):
+        return source
+    # The first bytes are blank. All bytes are kept: errors name lines.
+    data = source.read()
+    if not data.strip(_BLANKS):
+        raise CliError(
+            "standard input: the text is empty; expected a document, or pass --documents lines if there may be none"
+        )
+    return io.BytesIO(data)
+
+
 def open_input(file: InputFile, stack: ExitStack) -> BinaryIO:
     """Open a file for reading, decompressed."""
     if file.is_standard_input:

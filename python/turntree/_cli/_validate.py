@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from turntree._bulk import open_source
 from turntree._cli._convert import add_jobs, is_small
-from turntree._cli._files import InputFile, input_files
+from turntree._cli._files import InputFile, input_files, standard_input
 from turntree._cli._terminal import CliError, document_count, printable, printable_json
 from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats
 
@@ -83,7 +83,9 @@ class _Validation:
         try:
             with ExitStack() as stack:
                 report = _convert_lines(
-                    sys.stdin.buffer if file.is_standard_input else open_source(file.path, stack)[0],
+                    standard_input(options.documents)
+                    if file.is_standard_input
+                    else open_source(file.path, stack)[0],
                     None,
                     from_=options.from_,
                     to=None,

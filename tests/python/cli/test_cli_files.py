@@ -287,6 +287,22 @@ def test_invalid_json_bytes_are_reported_with_their_line(tmp_path):
         assert done.stdout.decode().splitlines() == THREADS[:2]
 
 
+@pytest.mark.parametrize("text", [b"", b"\n \n"], ids=["empty", "white space"])
+@pytest.mark.parametrize("command", ["convert", "validate", "show", "tree"])
+def test_standard_input_without_a_document_is_an_error(command, text, tmp_path):
+    output = tmp_path / "out.json"
+
+    fails(1, "standard input: the text is empty", command, stdin=text)
+    if command == "convert":
+        fails(1, "standard input: the text is empty", command, "-o", output, stdin=text)
+        assert not output.exists()
+
+
+@pytest.mark.parametrize("command", ["convert", "validate"])
+def test_standard_input_may_have_no_lines(command):
+    assert turntree(command, "--documents", "lines", stdin=b"").returncode == 0
+
+
 def test_an_empty_json_file_is_an_error(tmp_path):
     (tmp_path / "in").mkdir()
     empty, full = tmp_path / "in" / "a.json", tmp_path / "in" / "b.json"

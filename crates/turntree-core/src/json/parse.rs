@@ -61,6 +61,11 @@ impl ParseError {
         Self { kind: ParseErrorKind::Shape, path, message: message.into() }
     }
 
+    /// An error of a document that is not UTF-8.
+    pub fn encoding(message: impl Into<String>) -> Self {
+        Self { kind: ParseErrorKind::Encoding, path: Vec::new(), message: message.into() }
+    }
+
     /// The path as a JSON pointer (RFC 6901); empty for the whole document.
     pub fn pointer(&self) -> String {
         pointer(&self.path)
@@ -105,10 +110,8 @@ pub fn parse_bytes<T: DeserializeOwned>(bytes: &[u8], limits: &Limits) -> Result
 /// # Errors
 /// [`ParseErrorKind::Encoding`] with the offset of the first byte that is not UTF-8.
 pub fn check_utf8(bytes: &[u8]) -> Result<&str, ParseError> {
-    simdutf8::compat::from_utf8(bytes).map_err(|error| ParseError {
-        kind: ParseErrorKind::Encoding,
-        path: Vec::new(),
-        message: format!("invalid UTF-8 at byte {}; JSON is UTF-8", error.valid_up_to()),
+    simdutf8::compat::from_utf8(bytes).map_err(|error| {
+        ParseError::encoding(format!("invalid UTF-8 at byte {}; JSON is UTF-8", error.valid_up_to()))
     })
 }
 

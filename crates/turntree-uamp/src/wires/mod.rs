@@ -21,7 +21,13 @@ pub mod openai;
 pub mod realtime;
 pub mod uamp;
 
+use turntree_core::limits::Limits;
+
 use crate::service::Wire;
+
+/// Limits on the JSON of a request of a foreign protocol. The server limits its size. The schemas and arguments in it must
+/// leave room for the levels around them in a session.
+const BODY_LIMITS: Limits = Limits { bytes: 1 << 30, depth: 128, values: 1_000_000 };
 
 /// All wires of a server, in the order in which they are asked.
 pub fn all() -> Vec<Box<dyn Wire>> {

@@ -137,6 +137,28 @@ async fn a_failed_run_ends_with_an_error_and_bad_requests_are_refused() {
     }
 }
 
+#[tokio::test]
+async fn a_request_that_is_nested_too_deeply_is_refused() {
+    let client = TestClient::new(service_of([served("a", &[])]));
+    let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+    let body = |parameters: &str, state: &str| {
+        let tool = format!(r#"{{"name":"f","description":"d","parameters":{{"enum":{parameters}}}}}"#);
+        let messages = json!([user("hi")]);
+        let text = format!(
+            r#"{{"threadId":"t","runId":"r","state":{state},"messages":{messages},"tools":[{tool}],"context":[],"forwardedProps":{{}}}}"#
+        );
+        RawJson::from_text(text).unwrap()
+    };
+    for (parameters, state) in [(&*deep(125), "{}"), ("[]", &*deep(128)), (&*deep(100_000), "{}")] {
+        let response = client.post("/ag-ui", &body(parameters, state)).await.unwrap();
+
+        assert_eq!(response.status.as_u16(), 400);
+        assert!(response.text().contains("nested deeper than 128 levels"), "{}", response.text());
+    }
+    let accepted = client.post("/ag-ui", &body(&deep(120), &deep(120))).await.unwrap();
+    assert_eq!(accepted.status.as_u16(), 200);
+}
+
 fn output() -> impl Strategy<Value = AgentOutput> {
     let call = |id: u8, arguments: &str| ToolCall {
         id: format!("c{}", id % 3),

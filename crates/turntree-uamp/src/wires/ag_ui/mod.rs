@@ -19,6 +19,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt as _, stream};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
+use turntree_core::json::parse_bytes;
 use turntree_server::{Body, KeepAlive, Response, SseEvent};
 
 use self::events::Events;
@@ -26,6 +27,7 @@ use self::input::RunAgentInput;
 use crate::agent::{AgentRun, RunOptions, RunRequest};
 use crate::service::{Exchange, Wire};
 use crate::types::ErrorCode;
+use crate::wires::BODY_LIMITS;
 use crate::wires::openai::payment;
 
 /// The wire of AG-UI.
@@ -68,7 +70,7 @@ async fn respond(exchange: Exchange) -> Result<Response, Refusal> {
         .agent(&site, None)
         .map_err(|error| Refusal { code: ErrorCode::AgentNotFound, message: error.to_string() })?;
     let bytes = request.into_body().bytes().await.map_err(|error| Refusal::invalid(error.to_string()))?;
-    let input: RunAgentInput = serde_json::from_slice(&bytes)
+    let input: RunAgentInput = parse_bytes(&bytes, &BODY_LIMITS)
         .map_err(|error| Refusal::invalid(format!("the body is not a RunAgentInput: {error}")))?;
     let mut events = Events::new(input.thread_id.clone(), input.run_id.clone(), Arc::clone(&site.ids));
     let prepared = input::prepare(input, &*site.ids, &*site.clock)

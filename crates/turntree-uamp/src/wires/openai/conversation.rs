@@ -3,23 +3,20 @@
 use std::sync::Arc;
 
 use turntree_core::json::{RawJson, parse_bytes};
-use turntree_core::limits::Limits;
 use turntree_core::message::message::{Body, History};
 use turntree_core::message::{Message, MessageKind};
 
 use super::error::{ApiError, require_object};
 use super::parameters::Parameters;
 use crate::agent::{RunInput, RunOptions, ServedAgent};
-
-/// Limits of the body of a request. The server limits its size.
-const LIMITS: Limits = Limits { bytes: 1 << 30, depth: 128, values: 1_000_000 };
+use crate::wires::BODY_LIMITS;
 
 /// Parses the body of a request.
 ///
 /// # Errors
 /// It is not JSON, too deep, too large, or of another shape.
 pub(in crate::wires) fn parse_body<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    Ok(parse_bytes(bytes, &LIMITS)?)
+    Ok(parse_bytes(bytes, &BODY_LIMITS)?)
 }
 
 /// The input of a run: the user's last message, after the others. Without it, the model continues from the history.
