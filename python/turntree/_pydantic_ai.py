@@ -25,8 +25,8 @@ def canonicalize(history: str | bytes | bytearray) -> bytes:
     from turntree._core import from_pydantic_ai
 
     adapter = _adapter()
-    data = history.encode() if isinstance(history, str) else bytes(history)
     try:
+        data = history.encode() if isinstance(history, str) else bytes(history)
         return cast("bytes", adapter.dump_json(adapter.validate_json(data)))
     except ValueError:
         # Building the messages one by one raises an error that names the path.

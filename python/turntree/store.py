@@ -18,18 +18,17 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, cast
 from urllib.parse import quote, unquote
-from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from turntree import _core
 from turntree._import.report import ImportedSession, ImportReport
 from turntree._public_names import set_public_module
+from turntree._queued_runs import Identified, Run, RunPage, RunStatus, new_run, run_from, run_page
 from turntree._session_id import check_id
 from turntree._store_maintenance import Maintenance, PruneResult, StoreIssue
 from turntree._typing import Self
 
 SessionStatus = Literal["idle", "unfinished", "waiting"]
-RunStatus = Literal["queued", "running", "waiting", "done", "failed"]
 
 __all__ = [
     "ImportReport",
@@ -98,42 +97,6 @@ class SessionPage(list[SessionInfo]):
 
     def __init__(self, sessions: Iterable[SessionInfo], next: str | None) -> None:
         super().__init__(sessions)
-        self.next = next
-
-
-class Run(NamedTuple):
-    """A run that was enqueued with `Store.enqueue`."""
-
-    id: str
-    """The run's id, which is also the id of its input message."""
-    session: str
-    """The session's id."""
-    status: RunStatus
-    """"queued": it waits for a worker or its next attempt; "running"; "waiting": tool calls wait for approval; "done";
-    "failed": it was given up."""
-    turn: _core.Turn | None
-    """The turn of a run that is done; None for a resumption with nothing to resume."""
-    error: str | None
-    """The error of the last attempt that failed, or what a waiting run waits for."""
-    attempts: int
-    """The number of times that a worker has started the run or taken it over since it was enqueued or waited last."""
-    agent: str | None
-    """The name or id of the agent that executes the run; None for the agent of any worker."""
-    created_at: datetime
-    """The time when the run was enqueued, in UTC."""
-    updated_at: datetime
-    """The time of the last change, in UTC."""
-
-
-class RunPage(list[Run]):
-    """A page of runs.
-
-    Attributes:
-        next: The position of the next page, for the argument `after` of `Store.runs`; None for the last page.
-    """
-
-    def __init__(self, runs: Iterable[Run], next: str | None) -> None:
-        super().__init__(runs)
         self.next = next
 
 
@@ -234,7 +197,7 @@ class Store(Maintenance):
         self,
         session_id: str,
         input: str | _core.UserMessage | Sequence[Any] | None,
-        agent: _Identified | str | None = None,
+        agent: Identified | str | None = None,
         not_before: datetime | None = None,
         priority: int = 0,
     ) -> str:
@@ -259,19 +222,21 @@ class Store(Maintenance):
             TypeError: `input` cannot be a user message, or `agent` is not an agent.
             ValueError: The store has no queue, `session_id` is not a session id, or `priority` is out of range.
         """
-        arguments = _new_run(session_id, input, agent, not_before, priority)
+        check_id(session_id)
+        arguments = new_run(session_id, input, agent, not_before, priority)
         return cast("str", await self._native.enqueue(*arguments, blocking=False))
 
     def enqueue_sync(
         self,
         session_id: str,
         input: str | _core.UserMessage | Sequence[Any] | None,
-        agent: _Identified | str | None = None,
+        agent: Identified | str | None = None,
         not_before: datetime | None = None,
         priority: int = 0,
     ) -> str:
         """Like `enqueue`, but blocks."""
-        arguments = _new_run(session_id, input, agent, not_before, priority)
+        check_id(session_id)
+        arguments = new_run(session_id, input, agent, not_before, priority)
         return cast("str", self._native.enqueue(*arguments, blocking=True))
 
     async def run(self, run_id: str) -> Run:
@@ -284,11 +249,11 @@ class Store(Maintenance):
             KeyError: The store has no run with this id.
             ValueError: The store has no queue.
         """
-        return _run(run_id, await cast("Awaitable[Any]", self._native.run(run_id, blocking=False)))
+        return run_from(run_id, await cast("Awaitable[Any]", self._native.run(run_id, blocking=False)))
 
     def run_sync(self, run_id: str) -> Run:
         """Like `run`, but blocks."""
-        return _run(run_id, self._native.run(run_id, blocking=True))
+        return run_from(run_id, self._native.run(run_id, blocking=True))
 
     async def runs(
         self, status: RunStatus | None = None, session: str | None = None, limit: int = 100, after: str | None = None
@@ -305,13 +270,13 @@ class Store(Maintenance):
             ValueError: An argument is invalid, or the store has no queue.
         """
         rows = self._native.runs(status, session, _positive(limit), after, blocking=False)
-        return _run_page(await cast("Awaitable[Any]", rows))
+        return run_page(await cast("Awaitable[Any]", rows))
 
     def runs_sync(
         self, status: RunStatus | None = None, session: str | None = None, limit: int = 100, after: str | None = None
     ) -> RunPage:
         """Like `runs`, but blocks."""
-        return _run_page(self._native.runs(status, session, _positive(limit), after, blocking=True))
+        return run_page(self._native.runs(status, session, _positive(limit), after, blocking=True))
 
     async def close(self) -> None:
         """Close the store. Later operations raise `StoreError`."""
@@ -461,19 +426,6 @@ def encrypted(store: Store | str, keys: Mapping[str, bytes]) -> Store:
     return Store(inner._native.encrypted(pairs))
 
 
-class _Identified(Protocol):
-    """An agent."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def name(self) -> str | None: ...
-
-
-# Stores have priorities as numbers of 32 bits.
-_LOWEST_PRIORITY, _HIGHEST_PRIORITY = -(2**31), 2**31 - 1
-
 # Sessions that are opened with the same URL share a store.
 _opened: WeakValueDictionary[str, Store] = WeakValueDictionary()
 
@@ -558,60 +510,6 @@ def _positive(limit: int) -> int:
         message = f"limit must be at least 1, not {limit}"
         raise ValueError(message)
     return limit
-
-
-def _new_run(
-    session_id: str,
-    input: str | _core.UserMessage | Sequence[Any] | None,
-    agent: _Identified | str | None,
-    not_before: datetime | None,
-    priority: int,
-) -> tuple[str, str, str | None, str | None, datetime | None, int]:
-    """Return the arguments of `StoreCore.enqueue`."""
-    check_id(session_id)
-    name = _agent_name(agent)
-    if not _LOWEST_PRIORITY <= priority <= _HIGHEST_PRIORITY:
-        error = f"priority must be from {_LOWEST_PRIORITY} to {_HIGHEST_PRIORITY}, not {priority}"
-        raise ValueError(error)
-    if input is None:
-        return str(uuid4()), session_id, None, name, not_before, priority
-    if isinstance(input, _core.UserMessage):
-        message = input
-    elif isinstance(input, _core.Message):
-        error = f"input must be a user message, not {type(input).__name__}"
-        raise TypeError(error)
-    else:
-        content: Any = input if isinstance(input, (str, list)) else [input]
-        message = _core.UserMessage(content)
-    return message.id, session_id, message.model_dump_json(), name, not_before, priority
-
-
-def _agent_name(agent: object) -> str | None:
-    """Return the name that workers compare with those of their agents, or else the id."""
-    if agent is None or isinstance(agent, str):
-        return agent
-    try:
-        return cast("_Identified", agent).name or cast("_Identified", agent).id
-    except AttributeError:
-        error = f"agent must be an agent, its name or its id, not {type(agent).__name__}"
-        raise TypeError(error) from None
-
-
-def _run(id: str, row: Any) -> Run:
-    if row is None:
-        raise KeyError(id)
-    return _run_of(row)
-
-
-def _run_of(row: Any) -> Run:
-    id, session, status, turn, error, attempts, _input, agent, created_at, updated_at = row
-    parsed = None if turn is None else _core.Turn.model_validate_json(turn)
-    return Run(id, session, status, parsed, error, attempts, agent, created_at, updated_at)
-
-
-def _run_page(answer: Any) -> RunPage:
-    rows, next = answer
-    return RunPage((_run_of(row) for row in rows), next)
 
 
 def _page(answer: Any) -> SessionPage:

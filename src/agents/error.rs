@@ -154,7 +154,7 @@ impl ToException for SessionError {
 /// The class of a store's error.
 const fn store_class(error: &PersistenceError) -> &'static str {
     match error.kind {
-        PersistenceErrorKind::Conflict => "ConflictError",
+        PersistenceErrorKind::Conflict | PersistenceErrorKind::Deleted => "ConflictError",
         PersistenceErrorKind::Corrupt => "CorruptDataError",
         PersistenceErrorKind::Other => "StoreError",
     }

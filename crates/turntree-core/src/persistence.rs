@@ -12,6 +12,8 @@ use futures_util::future::BoxFuture;
 pub enum PersistenceErrorKind {
     /// Another writer has changed the stored data: load it again.
     Conflict,
+    /// Another writer has deleted the stored data.
+    Deleted,
     /// The stored data cannot be read.
     Corrupt,
     /// Another reason.

@@ -143,6 +143,7 @@ fn listed(issues: &[StoreIssue]) -> String {
 impl From<StoreError> for PersistenceError {
     fn from(error: StoreError) -> Self {
         let kind = match error {
+            StoreError::Conflict { deleted: true, .. } => PersistenceErrorKind::Deleted,
             StoreError::Conflict { .. } | StoreError::Fenced { .. } => PersistenceErrorKind::Conflict,
             StoreError::Corrupt { .. } | StoreError::NewerSchema { .. } => PersistenceErrorKind::Corrupt,
             _ => PersistenceErrorKind::Other,

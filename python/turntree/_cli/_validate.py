@@ -83,9 +83,7 @@ class _Validation:
         try:
             with ExitStack() as stack:
                 report = _convert_lines(
-                    standard_input(options.documents)
-                    if file.is_standard_input
-                    else open_source(file.path, stack)[0],
+                    standard_input(options.documents) if file.is_standard_input else open_source(file.path, stack)[0],
                     None,
                     from_=options.from_,
                     to=None,

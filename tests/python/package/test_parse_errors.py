@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import turntree
-from turntree import ValidationError, agent, upp
+from turntree import CorruptDataError, ValidationError, agent, store, upp
 from turntree import thread_protocol as tp
 from turntree.upp import scripted
 
@@ -73,6 +73,47 @@ def test_classes_refuse_broken_json_in_plain_words(cls, method):
 def test_classes_name_missing_members_and_remedies():
     for cls in (turntree.Checkpoint, turntree.ThreadTree, upp.Message, upp.Text, tp.Thread, tp.UserMessageAction):
         assert re.search('^"[a-zA-Z_]+" is missing at line 1 column 2; add it$', refusal(cls.model_validate_json, "{}"))
+
+
+SURROGATE = '{"secret": "\ud800"}'
+SURROGATE_RULE = 'the character at index 12 is a lone surrogate; JSON is UTF-8: decode the source with errors="replace"'
+
+
+@pytest.mark.parametrize("cls", list(classes()))
+@pytest.mark.parametrize("method", ["from_json", "model_validate_json"])
+def test_classes_refuse_lone_surrogates_as_invalid_utf8(cls, method):
+    if not hasattr(cls, method):
+        assert cls is turntree.Session
+        return
+
+    with pytest.raises(ValidationError) as caught:
+        getattr(cls, method)(SURROGATE, *[AGENT][: cls is turntree.Session])
+
+    assert str(caught.value) == SURROGATE_RULE
+    assert caught.value.errors()[0]["type"] == "invalid_utf8"
+
+
+@pytest.mark.parametrize(
+    "parse", [tp.from_pydantic_ai, upp.from_pydantic_ai, tp.canonicalize_pydantic_ai, tp.pydantic_ai_version]
+)
+def test_conversions_refuse_lone_surrogates_as_invalid_utf8(parse):
+    assert refusal(parse, SURROGATE) == SURROGATE_RULE
+
+
+async def test_stores_refuse_lone_surrogates_as_invalid_utf8():
+    class Damaged:
+        def save(self, key, data): ...
+
+        def load(self, key):
+            return SURROGATE
+
+        def delete(self, key): ...
+
+    async with store.memory() as saved:
+        with pytest.raises(ValidationError, match=re.escape(SURROGATE_RULE)):
+            await saved.save("s", SURROGATE)
+    with pytest.raises(CorruptDataError, match=re.escape(SURROGATE_RULE)):
+        await turntree.Session.load(Damaged(), "s", AGENT)
 
 
 LISTS = [tp.from_pydantic_ai, upp.from_pydantic_ai, tp.from_ui_messages]

@@ -74,6 +74,42 @@ async def test_records_of_twice_the_steps_take_less_than_twice_and_a_third(finis
     assert sizes[1] < 2.3 * sizes[0]
 
 
+async def session_of_turns(turns, **options):
+    """A session with turns of 2 KB of text."""
+    sess = session(agent(model=scripted(lambda _request: KILOBYTE)), **options)
+    for _ in range(turns):
+        await sess.run(KILOBYTE)
+    return sess
+
+
+async def test_sessions_of_many_turns_take_less_than_1_3_times_their_text():
+    sizes = {turns: [] for turns in (50, 100, 200)}
+    for turns, measured in sizes.items():
+        without = await session_of_turns(turns, checkpoints=False)
+        measured += [len(without.tree.to_json()), len(without.to_json())]
+
+    for few, more in ((50, 100), (100, 200)):
+        text = (more - few) * 2 * len(KILOBYTE)
+        for before, after in zip(sizes[few], sizes[more], strict=True):
+            assert after <= 1.3 * more * 2 * len(KILOBYTE)
+            # A turn costs the same however many there are, so this is the size of any number of turns.
+            assert after - before <= 1.3 * text
+    early, late = (
+        [after - before for before, after in zip(sizes[few], sizes[2 * few], strict=True)] for few in (50, 100)
+    )
+    assert all(more <= 2.02 * less for less, more in zip(early, late, strict=True))
+
+
+async def test_checkpoints_of_turns_add_only_what_the_specification_requires():
+    sess = await session_of_turns(100)
+
+    text = sess.to_json()
+
+    # A checkpoint repeats the messages of its run in `state.messages`, and no others.
+    assert beyond_the_specification(text) < 0.1 * 100 * 2 * len(KILOBYTE)
+    assert all(len(checkpoint["state"]["messages"]) == 2 for checkpoint in json.loads(text)["checkpoints"])
+
+
 async def test_checkpoint_in_a_session_has_the_members_of_the_specification():
     document = json.loads((await session_of(5)).to_json())
 

@@ -78,8 +78,10 @@ async def test_a_save_after_a_delete_is_a_conflict(url, helper):
         assert await saved.delete("s") is True
         assert await saved.delete("s") is False
 
-        with pytest.raises(ConflictError, match="deleted"):
+        with pytest.raises(ConflictError, match=r"deleted .*; to store it again, save a copy") as caught:
             await sess.save()
+        assert "reload" not in str(caught.value)
+        assert "rebase" not in str(caught.value)
         with pytest.raises(ConflictError, match="deleted"):
             await sess.reload()
         assert await saved.load("s") is None

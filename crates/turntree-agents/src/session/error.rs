@@ -190,12 +190,17 @@ fn calls_in_doubt(calls: &[Arc<ToolCall>]) -> String {
     if calls.is_empty() { "none is".to_owned() } else { format!("these are: {}", listed(calls)) }
 }
 
+/// What the application can do about a session that was deleted.
+pub(super) const SAVE_A_COPY: &str = "; to store it again, save a copy, which \
+                                      `Session.from_json(session.to_json(), agent, persistence=store)` returns";
+
 /// What the application can do when a store has failed.
 fn remedy(error: &PersistenceError) -> &'static str {
     match error.kind {
         PersistenceErrorKind::Conflict => {
             "; call `reload` to take the stored state, or `rebase` to put this session's changes on a branch of it"
         }
+        PersistenceErrorKind::Deleted => SAVE_A_COPY,
         PersistenceErrorKind::Corrupt => "",
         PersistenceErrorKind::Other => "; `save` tries again",
     }

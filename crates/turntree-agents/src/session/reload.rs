@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::session::error::SessionError;
+use crate::session::error::{SAVE_A_COPY, SessionError};
 use crate::session::json::SessionSnapshot;
 use crate::session::rebase::rebase;
 use crate::session::session::Session;
 use crate::session::store::LoadedSession;
 use turntree_core::json::RawObject;
 use turntree_core::persistence::{PersistenceError, PersistenceErrorKind};
-
-const DELETED: &str = "it was deleted from its store; to store it again, save a copy, which \
-                       `Session.from_json(session.to_json(), agent, persistence=store)` returns";
 
 impl Session {
     /// Replaces the state of the session by that of the store, after earlier runs have ended. Changes that were not saved
@@ -64,7 +61,7 @@ impl Session {
         let Some(LoadedSession { snapshot: theirs, saved: remembered }) =
             store.load(self.id()).await.map_err(failed)?
         else {
-            return Err(missing(DELETED));
+            return Err(missing(&format!("it was deleted from its store{SAVE_A_COPY}")));
         };
         let base = saved.as_ref().and_then(|saved| store.saved_snapshot(saved));
         let merged = merge(base, self.snapshot()?, theirs)?;
