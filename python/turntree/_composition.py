@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from turntree import _core
-from turntree._strategies import ExecutionStrategy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from turntree._agent import Agent
-    from turntree._strategies import ExecutionContext
+from turntree._agent import Agent
+from turntree._strategies import ExecutionContext, ExecutionStrategy
 
 
 class AgentsStrategy(ExecutionStrategy):
@@ -183,8 +179,6 @@ def route(choose: Callable[[ExecutionContext], Any], agents: Sequence[Agent[Any,
 
 
 def _checked(agents: tuple[Any, ...], what: str) -> tuple[Agent[Any, Any], ...]:
-    from turntree._agent import Agent
-
     for agent in agents:
         if not isinstance(agent, Agent):
             message = f"{what} must be an Agent, not {type(agent).__name__}"
