@@ -69,9 +69,9 @@ def _message(page: Page, message: _core.Message, results: Mapping[str, _core.Too
     calls = (message.tool_calls or []) if isinstance(message, _core.AssistantMessage) else []
     for call in calls[:_CALLS]:
         called.add(call.tool_call_id)
-        result = results.get(call.tool_call_id)
-        failed = result is not None and result.is_error
-        _call(page, call.tool_name, call.arguments, _MISSING if result is None else result.result, failed=failed)
+        returned = results.get(call.tool_call_id)
+        failed = returned is not None and returned.is_error
+        _call(page, call.tool_name, call.arguments, _MISSING if returned is None else returned.result, failed=failed)
     page.entries(len(calls), _CALLS, "tool calls")
     page.add("</div>")
 

@@ -18,6 +18,7 @@ ALLOWED = {
     "turntree._agent",
     "turntree._agent_options",
     "turntree._agent_stream",
+    "turntree._branch_run",
     "turntree._import.formats",
     "turntree._import.importer",
     "turntree._import.langgraph",
