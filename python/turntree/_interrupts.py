@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -34,20 +35,19 @@ class _WakeupPipe:
     what it has watched.
     """
 
-    __slots__ = ("is_installed", "reader", "writer")
+    __slots__ = ("_is_known_to_others", "is_installed", "reader", "writer")
 
     def __init__(self) -> None:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         os.set_blocking(self.writer, False)
         self.is_installed = False
+        self._is_known_to_others = False
 
     def install(self) -> None:
-        """Let signals be written to this pipe, unless others have set a descriptor."""
+        """Let signals be written to this pipe, unless others have set a descriptor that is open."""
         replaced = signal.set_wakeup_fd(self.writer, warn_on_full_buffer=False)
-        self.is_installed = replaced in (NONE, self.writer)
-        if not self.is_installed:
-            signal.set_wakeup_fd(replaced)
+        self.is_installed = replaced in (NONE, self.writer) or not _restored(replaced)
 
     def remove(self) -> None:
         """Let signals be written to no descriptor, unless others have set one."""
@@ -56,16 +56,24 @@ class _WakeupPipe:
         replaced = signal.set_wakeup_fd(NONE)
         self.is_installed = False
         if replaced not in (NONE, self.writer):
-            signal.set_wakeup_fd(replaced)
+            # Who set it may set our descriptor again: loops do so when they stop.
+            self._is_known_to_others = True
+            _restored(replaced)
 
     def close(self) -> None:
-        """Close both ends. An end that signals are still written to is left open."""
-        os.close(self.reader)
-        try:
-            self.remove()
-        except ValueError:  # Only the main thread may change where signals are written.
-            return
-        os.close(self.writer)
+        """Close both ends, unless signals are still written to this pipe or may be again."""
+        if not self.is_installed and not self._is_known_to_others:
+            os.close(self.reader)
+            os.close(self.writer)
+
+
+def _restored(descriptor: int) -> bool:
+    """Let signals be written to the descriptor that they were written to before. False if it is closed."""
+    try:
+        signal.set_wakeup_fd(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 class SignalWaker:
@@ -107,7 +115,10 @@ class SignalWaker:
 
 
 def signal_waker(loop: AbstractEventLoop) -> SignalWaker | None:
-    """A waker for the loop that runs on this thread, if this thread receives the signals."""
+    """A waker for the loop that runs on this thread, if an IPython kernel receives signals on it."""
+    kernels = sys.modules.get("ipykernel.kernelapp")
+    if kernels is None or not kernels.IPKernelApp.initialized():
+        return None
     if threading.current_thread() is not threading.main_thread():
         return None
     return SignalWaker(loop)

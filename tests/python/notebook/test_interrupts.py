@@ -115,8 +115,8 @@ def test_a_session_goes_on_after_stop(kernel):
 
 
 MANY_LOOPS = """
-import asyncio, gc, os, sys
-import ipykernel
+import asyncio, gc, os
+from ipykernel.kernelapp import IPKernelApp
 from turntree import agent
 from turntree.upp import scripted
 
@@ -127,6 +127,7 @@ def descriptors():
 async def ask():
     await agent(model=scripted(["Done."])).run("Go")
 
+IPKernelApp.instance()
 asyncio.run(ask())
 before = descriptors()
 for _ in range(20):

@@ -73,7 +73,7 @@ async def test_the_exception_of_a_tool_is_told_to_the_model(face: str) -> None:
     async with served(face, agent(name="helper", model=model, tools=[fail])) as url, http(url) as client:
         assert answer_of((await client.post("/chat/completions", json=chat())).json()) == "sorry"
 
-    assert "the shelf is empty" in str(model.requests[1].messages[-1])
+    assert "the shelf is empty" in model.requests[1].messages[-1].model_dump_json()
 
 
 async def test_hooks_and_middleware_are_called(face: str) -> None:
@@ -107,7 +107,7 @@ async def test_a_sub_agent_answers_its_caller(face: str) -> None:
     async with served(face, served_agent) as url, http(url) as client:
         assert answer_of((await client.post("/chat/completions", json=chat())).json()) == "it is 42"
 
-    assert "42" in str(model.requests[1].messages[-1])
+    assert "42" in model.requests[1].messages[-1].model_dump_json()
 
 
 async def test_an_approval_handler_decides(face: str) -> None:
@@ -127,7 +127,7 @@ async def test_an_approval_handler_decides(face: str) -> None:
         assert answer_of((await client.post("/chat/completions", json=chat())).json()) == "refused"
 
     assert asked == [{"amount": 50}]
-    assert "paid" not in str(model.requests[1].messages[-1])
+    assert "paid" not in model.requests[1].messages[-1].model_dump_json()
 
 
 async def test_a_client_that_goes_away_cancels_the_tool(face: str) -> None:
