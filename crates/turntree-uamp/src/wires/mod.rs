@@ -14,6 +14,7 @@
 pub mod a2a;
 pub mod acp;
 pub mod ag_ui;
+mod body_limits;
 pub mod discovery;
 pub mod keys;
 mod media;
@@ -21,13 +22,7 @@ pub mod openai;
 pub mod realtime;
 pub mod uamp;
 
-use turntree_core::limits::Limits;
-
 use crate::service::Wire;
-
-/// Limits on the JSON of a request of a foreign protocol. The server limits its size. The schemas and arguments in it must
-/// leave room for the levels around them in a session.
-const BODY_LIMITS: Limits = Limits { bytes: 1 << 30, depth: 128, values: 1_000_000 };
 
 /// All wires of a server, in the order in which they are asked.
 pub fn all() -> Vec<Box<dyn Wire>> {

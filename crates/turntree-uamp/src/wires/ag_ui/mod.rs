@@ -27,7 +27,7 @@ use self::input::RunAgentInput;
 use crate::agent::{AgentRun, RunOptions, RunRequest};
 use crate::service::{Exchange, Wire};
 use crate::types::ErrorCode;
-use crate::wires::BODY_LIMITS;
+use crate::wires::body_limits::BODY_LIMITS;
 use crate::wires::openai::payment;
 
 /// The wire of AG-UI.

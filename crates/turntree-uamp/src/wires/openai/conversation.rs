@@ -9,7 +9,7 @@ use turntree_core::message::{Message, MessageKind};
 use super::error::{ApiError, require_object};
 use super::parameters::Parameters;
 use crate::agent::{RunInput, RunOptions, ServedAgent};
-use crate::wires::BODY_LIMITS;
+use crate::wires::body_limits::BODY_LIMITS;
 
 /// Parses the body of a request.
 ///
