@@ -11,7 +11,8 @@ from turntree import _core
 from turntree._agent import Agent
 from turntree._core import Thread
 from turntree._generics import DataT
-from turntree._session import Session, running_session
+from turntree._running_sessions import running_session
+from turntree._session import Session
 from turntree._types import Input
 
 

@@ -5,9 +5,8 @@ Spec: UAP-1.0 §6 and §13.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from turntree import _core
 from turntree._agent import Agent
@@ -16,6 +15,7 @@ from turntree._argument_errors import SESSION, explain_arguments
 from turntree._branch_run import branch_run
 from turntree._generics import DataT, DepsT
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
+from turntree._running_sessions import enter_run, is_running
 from turntree._session_id import check_id
 from turntree._session_state import SessionState
 from turntree._session_store import SaveInterval, call_store, save_interval_of, store_of
@@ -26,23 +26,6 @@ from turntree.store import Store, key_of
 
 if TYPE_CHECKING:
     from turntree.store import PersistenceAdapter
-
-_T = TypeVar("_T")
-
-# The sessions whose runs contain the current code, outermost first, with the tickets of the runs.
-_running: ContextVar[tuple[tuple[Session[Any, Any], int], ...]] = ContextVar("turntree_running_sessions", default=())
-
-
-def running_session() -> Session[Any, Any] | None:
-    """Return the innermost session whose run contains the current code: a tool, a hook or an approval."""
-    inside = [session for session, ticket in _running.get() if session._native.is_running(ticket)]
-    return inside[-1] if inside else None
-
-
-def session_in_context(id: str) -> Session[Any, Any] | None:
-    """Return the session with this id if its run contains the current code. The Rust core calls it for middleware."""
-    inside = [session for session, _ in _running.get() if session.id == id]
-    return inside[-1] if inside else None
 
 
 @explain_arguments(SESSION)
@@ -167,7 +150,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         if (branch := branch_run(self, at, options, native)) is not None:
             return await branch.run(input)
         try:
-            return await self._enter(lambda ticket, inside: self._native.run(input, ticket, inside, native))
+            return await enter_run(self, lambda ticket, inside: self._native.run(input, ticket, inside, native))
         except ApprovalRequired as required:
             required.session = self
             raise
@@ -192,7 +175,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         if (branch := branch_run(self, at, options, native)) is not None:
             return branch.run_sync(input)
         try:
-            return self._enter(lambda ticket, inside: self._native.run_sync(input, ticket, inside, native))
+            return enter_run(self, lambda ticket, inside: self._native.run_sync(input, ticket, inside, native))
         except ApprovalRequired as required:
             required.session = self
             raise
@@ -223,10 +206,11 @@ class Session(SessionState, Generic[DepsT, DataT]):
         of_run = self._options_of("Session.stream", options)
         if (branch := branch_run(self, at, options, of_run)) is not None:
             return branch.stream(input, sub_agent_events=sub_agent_events)
-        native = self._enter(
+        native = enter_run(
+            self,
             lambda ticket, inside: self._native.stream(
                 input, ticket, inside, on_loop=True, sub_agent_events=sub_agent_events, options=of_run
-            )
+            ),
         )
         return AgentStream(native, self)
 
@@ -252,10 +236,11 @@ class Session(SessionState, Generic[DepsT, DataT]):
         of_run = self._options_of("Session.stream_sync", options)
         if (branch := branch_run(self, at, options, of_run)) is not None:
             return branch.stream_sync(input, sub_agent_events=sub_agent_events)
-        native = self._enter(
+        native = enter_run(
+            self,
             lambda ticket, inside: self._native.stream(
                 input, ticket, inside, on_loop=False, sub_agent_events=sub_agent_events, options=of_run
-            )
+            ),
         )
         return SyncAgentStream(native, self)
 
@@ -277,7 +262,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         """
         native = self._options_of("Session.resume", options)
         try:
-            return await self._enter(lambda ticket, inside: self._native.resume(ticket, inside, native))
+            return await enter_run(self, lambda ticket, inside: self._native.resume(ticket, inside, native))
         except ApprovalRequired as required:
             required.session = self
             raise
@@ -286,7 +271,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         """Like `resume`, but blocks until the turn is complete."""
         native = self._options_of("Session.resume_sync", options)
         try:
-            return self._enter(lambda ticket, inside: self._native.resume_sync(ticket, inside, native))
+            return enter_run(self, lambda ticket, inside: self._native.resume_sync(ticket, inside, native))
         except ApprovalRequired as required:
             required.session = self
             raise
@@ -298,16 +283,16 @@ class Session(SessionState, Generic[DepsT, DataT]):
             SessionError: As `resume`; raised when the stream is read.
         """
         of_run = self._options_of("Session.resume_stream", options)
-        native = self._enter(
-            lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=True, options=of_run)
+        native = enter_run(
+            self, lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=True, options=of_run)
         )
         return AgentStream(native, self)
 
     def resume_stream_sync(self, **options: Unpack[RunOptions[DepsT]]) -> SyncAgentStream[DataT]:
         """Like `resume_stream`, but without an event loop, as `stream_sync` does."""
         of_run = self._options_of("Session.resume_stream_sync", options)
-        native = self._enter(
-            lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=False, options=of_run)
+        native = enter_run(
+            self, lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=False, options=of_run)
         )
         return SyncAgentStream(native, self)
 
@@ -327,7 +312,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
 
         Spec: UAP-1.0 §6.5.
         """
-        if self._inside():
+        if is_running(self):
             raise SessionError(_REENTRANT.format(self.id))
         await self._native.restore(checkpoint_id)
 
@@ -579,19 +564,6 @@ class Session(SessionState, Generic[DepsT, DataT]):
         if self._on_approval is None:
             return native
         return {"on_approval": self._on_approval, **(native or {})}
-
-    def _inside(self) -> bool:
-        return any(session is self and self._native.is_running(ticket) for session, ticket in _running.get())
-
-    def _enter(self, start: Callable[[int, bool], _T]) -> _T:
-        """Start a run, and register it in the context variable that `running_session` reads."""
-        ticket = self._native.ticket()
-        inside = self._inside()
-        token = _running.set((*_running.get(), (self, ticket)))
-        try:
-            return start(ticket, inside)
-        finally:
-            _running.reset(token)
 
 
 _REENTRANT = (

@@ -53,7 +53,7 @@ impl MiddlewareContext {
             Some(id) => {
                 // The context variables of the run contain its sessions.
                 let variables = host.call_site().caller(py)?.context_copy(py)?;
-                let find = py.import("turntree._session")?.getattr("session_in_context")?;
+                let find = py.import("turntree._running_sessions")?.getattr("session_in_context")?;
                 variables.call_method1("run", (find, id))?.extract()?
             }
         };
