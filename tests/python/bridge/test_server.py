@@ -384,22 +384,33 @@ class TestAsgi:
             "lifespan.shutdown.complete",
         ]
 
-    @pytest.mark.parametrize(
-        ("head", "message"),
-        [
-            ({"type": "smtp"}, "smtp"),
-            (scope("/", method="GE T"), "method"),
-            (scope("/", headers=[(b"a b", b"")]), "header name"),
-            (scope("/", headers=[(b"a", b"\n")]), "header value"),
-        ],
-    )
-    def test_a_scope_that_is_no_request_is_an_error(self, run: Run, head: dict[str, Any], message: str) -> None:
+    def test_a_scope_of_another_protocol_is_an_error(self, run: Run) -> None:
         async def main() -> None:
             exchange = Exchange()
-            with pytest.raises(ValueError, match=message):
-                await application()(head, exchange.receive, exchange.send)
+            with pytest.raises(ValueError, match="smtp"):
+                await application()({"type": "smtp"}, exchange.receive, exchange.send)
+            assert exchange.sent == []
 
         run(main())
+
+    @pytest.mark.parametrize(
+        ("head", "part"),
+        [
+            (scope("/", method="GE T"), b"method"),
+            (scope("/", headers=[(b"a b", b"")]), b"header name"),
+            (scope("/", headers=[(b"a", b"\n")]), b"header value"),
+        ],
+    )
+    def test_a_head_that_cannot_be_read_is_refused(self, run: Run, head: dict[str, Any], part: bytes) -> None:
+        async def main() -> Exchange:
+            exchange = Exchange()
+            await application()(head, exchange.receive, exchange.send)
+            return exchange
+
+        refused = run(main())
+
+        assert refused.status == 400
+        assert part in refused.body
 
     def test_a_websocket_passes_messages_until_the_application_ends_it(self, run: Run) -> None:
         received = [{"type": "websocket.connect"}]

@@ -227,19 +227,32 @@ fn with_exponent(digits: &str) -> String {
     format!("{sign}{first}{point}{rest}e+{exponent}")
 }
 
+/// The shortest digits that parse to the same positive double, and how many of them stand before the point.
+///
+/// They come from `serde_json`: of two texts that are equally short and equally close it takes the one with an even
+/// digit, as ECMAScript requires. The standard library takes the larger one.
+fn shortest_digits(value: f64) -> (String, i32) {
+    let text = serde_json::to_string(&value).unwrap_or_default();
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = [whole, fraction].concat();
+    let significant = all.trim_start_matches('0');
+    let before_point = i32::try_from(whole.len()).unwrap_or(i32::MAX);
+    let zeros = i32::try_from(all.len() - significant.len()).unwrap_or(i32::MAX);
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let point = before_point.saturating_sub(zeros).saturating_add(exponent);
+    (significant.trim_end_matches('0').to_owned(), point)
+}
+
 /// `Number::toString` of ECMA-262 for a finite double.
 pub fn ecmascript(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    // Rust prints the shortest digits that parse to the same double, as ECMAScript requires.
-    let scientific = format!("{:e}", value.abs());
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let (digits, point) = shortest_digits(value.abs());
     let sign = if value < 0.0 { "-" } else { "" };
     let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
-    let point = exponent.saturating_add(1);
+    let exponent = point.saturating_sub(1);
     let zeros = |many: i32| "0".repeat(usize::try_from(many).unwrap_or_default());
     let split = |place: i32| digits.split_at_checked(usize::try_from(place).unwrap_or_default());
     match point {
@@ -336,6 +349,12 @@ mod tests {
             (1e-7, "1e-7"),
             (-123.456, "-123.456"),
             (123e-8, "0.00000123"),
+            // Halfway between two texts of sixteen digits: the even one.
+            (70_368_744_177_664.625, "70368744177664.62"),
+            (-70_368_744_177_664.375, "-70368744177664.38"),
+            (2.5e-7, "2.5e-7"),
+            (1e-5, "0.00001"),
+            (1.5e300, "1.5e+300"),
         ] {
             assert_eq!(ecmascript(value), printed);
         }
