@@ -2,6 +2,7 @@
 
 import copy
 import json
+import random
 import os
 import shutil
 import subprocess
@@ -265,6 +266,23 @@ def test_node_writes_the_same_canonical_bytes(values: list[Any]) -> None:
     )
 
     assert answer.stdout.splitlines() == [thread.canonical_json(javascript=True) for thread in threads]
+
+
+def test_node_writes_the_same_digits_for_doubles_of_every_size() -> None:
+    source = random.Random(1)
+    # Multiples of small powers of two often lie halfway between two shortest texts.
+    values = [2 ** source.randint(40, 52) + source.randint(0, 2**30) / 2 ** source.randint(0, 12) for _ in range(2000)]
+    values += [source.randint(-(2**62), 2**62) / 2 ** source.randint(0, 1000) for _ in range(2000)]
+    thread = thread_with(json.dumps([70368744177664.625, -70368744177664.375, *values]))
+
+    answer = subprocess.run(
+        [node(), str(ROOT / "tests/node/canonical.mjs")],
+        input=thread.to_json().encode() + b"\n",
+        capture_output=True,
+        check=True,
+    )
+
+    assert answer.stdout.splitlines() == [thread.canonical_json(javascript=True)]
 
 
 @settings(deadline=None, max_examples=200)
