@@ -2,8 +2,8 @@
 
 import copy
 import json
-import random
 import os
+import random
 import shutil
 import subprocess
 from pathlib import Path
