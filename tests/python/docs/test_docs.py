@@ -1,4 +1,4 @@
-"""The code of the README and the guides runs.
+"""The code of the README and the guides runs, in an empty directory.
 
 Every ```python block runs, in order; a ```text block after it contains its expected output.
 """
@@ -8,14 +8,40 @@ import asyncio
 import inspect
 import io
 import re
+import shutil
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 
 import pytest
+import tomllib
+
+from turntree.testing import ToolCall, serve
+from turntree.upp import _registry
 
 ROOT = Path(__file__).resolve().parents[3]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "decisions" not in path.parts]
+DOCUMENTS = [ROOT / "README.md", *PAGES]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+# Links of the README are absolute, because the page of the package has no other files.
+REPOSITORY = f"{PROJECT['urls']['Repository']}/blob/main/"
+# Its blocks need other packages and run in tests/python/uamp.
+TESTED_ELSEWHERE = {"clients.md"}
+# What a page reads and its reader has already: the path in the directory of the page, and the source.
+FILES = {
+    "command-line.md": {"examples/data": "examples/data"},
+    "import.md": {
+        "openai.db": "tests/data/imports/openai.db",
+        "langgraph.db": "tests/data/imports/langgraph.db",
+        "histories": "examples/data",
+    },
+}
+
+
+def name_of(path):
+    """The name of a document in the ids of tests."""
+    return str(path.relative_to(ROOT / "docs" if path.is_relative_to(ROOT / "docs") else ROOT))
 
 
 def blocks(path):
@@ -39,9 +65,27 @@ def run_block(path, line, code, namespace, runner):
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_the_code_of_a_document_runs(path, monkeypatch):
-    monkeypatch.chdir(ROOT)
+@pytest.fixture
+def named_model(monkeypatch):
+    """`"openai:…"` calls a tool and answers, on this machine: a document may run it as its reader does."""
+    with serve([ToolCall("weather", {"city": "Tokyo"}), "Take sunglasses."]) as server:
+        local = partial(_registry._FACTORIES["openai"], base_url=server.base_url, api_key="none")
+        monkeypatch.setitem(_registry._FACTORIES, "openai", local)
+        yield server
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.name not in TESTED_ELSEWHERE], ids=name_of)
+@pytest.mark.usefixtures("named_model")
+def test_the_code_of_a_document_runs(path, directory):
+    for name, source in FILES.get(path.name, {}).items():
+        (shutil.copytree if (ROOT / source).is_dir() else shutil.copy)(ROOT / source, directory / name)
     namespace = {"__name__": "__main__"}
     printed = None
 
@@ -54,17 +98,36 @@ def test_the_code_of_a_document_runs(path, monkeypatch):
                 printed = None
 
 
-def test_the_readme_has_an_example():
-    languages = [language for language, _, _ in blocks(ROOT / "README.md")]
+def test_the_readme_begins_with_the_installation_and_an_agent_of_six_lines():
+    found = [(language, code) for language, _, code in blocks(ROOT / "README.md")]
 
-    assert languages.count("python") >= 1
-    assert "text" in languages
+    assert found[0] == ("sh", "pip install turntree\n")
+    assert found[1][0] == "python"
+    assert len([line for line in found[1][1].splitlines() if line]) == 6
+    assert found[2][0] == "text"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_the_readme_has_the_commands_of_contributors():
+    commands = [code for language, _, code in blocks(ROOT / "README.md") if language == "sh"]
+
+    assert [line.split("  ")[0] for line in commands[1].splitlines()] == ["make demo", "make test"]
+
+
+def links(path):
+    return re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
+
+
+def test_the_links_of_the_readme_are_absolute_and_its_files_exist():
+    found = links(ROOT / "README.md")
+
+    files = [target.removeprefix(REPOSITORY) for target in found if target.startswith(REPOSITORY)]
+    assert [target for target in found if "://" not in target] == []
+    assert files
+    assert [name for name in files if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_the_links_of_a_document_resolve(path):
-    text = path.read_text(encoding="utf-8")
-    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
-    local = [target for target in targets if "://" not in target]
+    local = [target for target in links(path) if "://" not in target]
 
     assert [target for target in local if not (path.parent / target).exists()] == []
