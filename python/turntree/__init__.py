@@ -5,6 +5,8 @@ What agents speak (messages, threads, tools, models) is in `turntree.upp` and no
 Spec: UAP-1.0.
 """
 
+import sys as _sys
+
 from turntree import _core as _native
 from turntree._agent import Agent, agent
 from turntree._agent_hooks import AgentHooks, AgentStrategy, StepResult
@@ -89,3 +91,24 @@ _set_public_module(__name__, globals())
 _add_late_names()
 _complete(_native.Data)
 _make_generic(_native.AgentStreamCore, _native.ResultStreamCore)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Add the magics `%chat` and `%%chat`, and the display of lists of messages. IPython calls it for `%load_ext`."""
+    from turntree.notebook._ipython import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """Undo `load_ipython_extension`."""
+    from turntree.notebook._ipython import unload
+
+    unload(shell)
+
+
+if "ipykernel" in _sys.modules:
+    # Coroutines have no display of their own.
+    from turntree.notebook._hints import register as _register
+
+    _register()

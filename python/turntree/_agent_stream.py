@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic
 
 from turntree import _core
 from turntree._generics import DataT
+from turntree._session_state import SessionState
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree.exceptions import ApprovalRequired
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from turntree._session import Session
 
 
@@ -38,11 +42,8 @@ class AgentStream(TurnStream[_core.AgentStreamEvent], Generic[DataT]):
         def __await__(self) -> Generator[Any, Any, _core.Turn[DataT]]: ...
 
     async def _outcome(self) -> _core.Turn[DataT]:
-        try:
+        with outcome_of(self._session):
             return await self._native.turn()
-        except ApprovalRequired as required:
-            required.session = self._session
-            raise
 
     @property
     def turn(self) -> RepeatableAwaitable[_core.Turn[DataT]]:
@@ -78,12 +79,39 @@ class SyncAgentStream(SyncTurnStream[_core.AgentStreamEvent], Generic[DataT]):
     @property
     def turn(self) -> _core.Turn[DataT]:
         """The turn. Runs to the end if the run is not over."""
-        try:
+        with outcome_of(self._session):
             return self._native.turn_sync()
-        except ApprovalRequired as required:
-            required.session = self._session
-            raise
 
     def abort(self) -> None:
         """Stop the run: iteration ends, and the turn is partial."""
         self._native.abort()
+
+
+class outcome_of:
+    """Completes the exceptions of a run: ``with outcome_of(session): …``."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, ApprovalRequired):
+            error.session = self._session
+        elif error is not None and not isinstance(error, Exception):
+            _explain_stop(error, self._session)
+
+
+def _explain_stop(error: BaseException, session: SessionState | None) -> None:
+    """Add how to continue to a cancellation in a notebook. Python 3.10 has no notes."""
+    add = getattr(error, "add_note", None)
+    kernels = sys.modules.get("ipykernel.kernelapp")
+    if add is None or session is None or kernels is None or not kernels.IPKernelApp.initialized():
+        return
+    if session.is_unfinished:
+        add("The run was stopped. Continue it: await session.resume()")

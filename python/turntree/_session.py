@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from turntree import _core
 from turntree._agent import Agent
-from turntree._agent_stream import AgentStream, SyncAgentStream
+from turntree._agent_stream import AgentStream, SyncAgentStream, outcome_of
 from turntree._argument_errors import SESSION, explain_arguments
 from turntree._branch_run import branch_run
 from turntree._generics import DataT, DepsT
@@ -21,7 +21,7 @@ from turntree._session_state import SessionState
 from turntree._session_store import SaveInterval, call_store, save_interval_of, store_of
 from turntree._types import Input
 from turntree._typing import Self, Unpack
-from turntree.exceptions import ApprovalRequired, CorruptDataError, SessionError, ValidationError
+from turntree.exceptions import CorruptDataError, SessionError, ValidationError
 from turntree.store import Store, key_of
 
 if TYPE_CHECKING:
@@ -149,11 +149,8 @@ class Session(SessionState, Generic[DepsT, DataT]):
         native = self._options_of("Session.run", options)
         if (branch := branch_run(self, at, options, native)) is not None:
             return await branch.run(input)
-        try:
+        with outcome_of(self):
             return await enter_run(self, lambda ticket, inside: self._native.run(input, ticket, inside, native))
-        except ApprovalRequired as required:
-            required.session = self
-            raise
 
     def run_sync(
         self, input: Input, *, at: str | _core.ThreadNode | None = None, **options: Unpack[RunOptions[DepsT]]
@@ -174,11 +171,8 @@ class Session(SessionState, Generic[DepsT, DataT]):
         native = self._options_of("Session.run_sync", options)
         if (branch := branch_run(self, at, options, native)) is not None:
             return branch.run_sync(input)
-        try:
+        with outcome_of(self):
             return enter_run(self, lambda ticket, inside: self._native.run_sync(input, ticket, inside, native))
-        except ApprovalRequired as required:
-            required.session = self
-            raise
 
     def stream(
         self,
@@ -261,20 +255,14 @@ class Session(SessionState, Generic[DepsT, DataT]):
             UPPError: As `run`.
         """
         native = self._options_of("Session.resume", options)
-        try:
+        with outcome_of(self):
             return await enter_run(self, lambda ticket, inside: self._native.resume(ticket, inside, native))
-        except ApprovalRequired as required:
-            required.session = self
-            raise
 
     def resume_sync(self, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]:
         """Like `resume`, but blocks until the turn is complete."""
         native = self._options_of("Session.resume_sync", options)
-        try:
+        with outcome_of(self):
             return enter_run(self, lambda ticket, inside: self._native.resume_sync(ticket, inside, native))
-        except ApprovalRequired as required:
-            required.session = self
-            raise
 
     def resume_stream(self, **options: Unpack[RunOptions[DepsT]]) -> AgentStream[DataT]:
         """Like `resume`, but streams the events, as `stream` does. Earlier events are not repeated.

@@ -1,10 +1,13 @@
 """A Jupyter kernel whose cells are interrupted as the Stop button does it."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from jupyter_client.manager import start_new_kernel
 
 TIMEOUT = 60
@@ -18,6 +21,12 @@ class Cell:
     error: str = ""
     traceback: str = ""
     seconds: float = 0.0
+    # The data of displays and of the value, by MIME type, in order; and when each display came or was updated.
+    displays: list[dict[str, Any]] = field(default_factory=list)
+    updates: list[float] = field(default_factory=list)
+    value: dict[str, Any] = field(default_factory=dict)
+    # What it has printed to standard error.
+    warned: str = ""
 
 
 class Kernel:
@@ -43,13 +52,32 @@ class Kernel:
                 if stop_at is not None and stopped is None and stop_at in cell.printed:
                     stopped = time.monotonic()
                     self._manager.interrupt_kernel()
+            elif message["msg_type"] == "stream":
+                cell.warned += content["text"]
             elif message["msg_type"] == "execute_result":
                 cell.printed += content["data"]["text/plain"]
+                cell.value = content["data"]
+            elif message["msg_type"] in ("display_data", "update_display_data"):
+                cell.displays.append(content["data"])
+                cell.updates.append(message["header"]["date"].timestamp())
             elif message["msg_type"] == "error":
                 cell.error, cell.traceback = content["ename"], "\n".join(content["traceback"])
             elif message["msg_type"] == "status" and content["execution_state"] == "idle":
                 cell.seconds = 0.0 if stopped is None else time.monotonic() - stopped
                 return cell
+
+    @classmethod
+    @contextmanager
+    def started(cls, folder: Path) -> Iterator["Kernel"]:
+        """Start a kernel without the files of the user's Jupyter."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+                patch.setenv(name, str(folder / name.lower()))
+            kernel = cls(folder)
+            try:
+                yield kernel
+            finally:
+                kernel.close()
 
     def close(self) -> None:
         self._client.stop_channels()

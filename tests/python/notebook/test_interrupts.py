@@ -65,16 +65,9 @@ CELLS = {
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kernel")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-            patch.setenv(name, str(folder / name.lower()))
-        kernel = Kernel(folder)
-        try:
-            assert kernel.run(SETUP).traceback == ""
-            yield kernel
-        finally:
-            kernel.close()
+    with Kernel.started(tmp_path_factory.mktemp("kernel")) as kernel:
+        assert kernel.run(SETUP).traceback == ""
+        yield kernel
 
 
 @pytest.mark.parametrize("waiting", CELLS)
@@ -106,7 +99,9 @@ def test_the_descriptor_of_others_is_not_replaced(kernel):
 
 def test_a_session_goes_on_after_stop(kernel):
     kernel.run("stopped = session(agent(model=calls('block'), tools=[block], cleanup_timeout=60))")
-    assert kernel.run("await stopped.run('Go')", stop_at="WAITING").error == "CancelledError"
+    cell = kernel.run("await stopped.run('Go')", stop_at="WAITING")
+    assert cell.error == "CancelledError"
+    assert "The run was stopped. Continue it: await session.resume()" in cell.traceback
 
     cell = kernel.run("released.set()\nturn = await stopped.resume()\nreleased.clear()\nturn.text")
 

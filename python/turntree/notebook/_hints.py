@@ -1,0 +1,14 @@
+"""Tells IPython how to show coroutines that were not awaited. Called when turntree is imported in a kernel."""
+
+from __future__ import annotations
+
+from turntree.notebook._screen import kernel_shell
+
+
+def register() -> None:
+    """Register the hints, if this is a kernel."""
+    shell = kernel_shell()
+    if shell is not None:
+        from turntree.notebook._ipython import hints
+
+        hints(shell)
