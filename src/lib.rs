@@ -34,6 +34,7 @@ mod records;
 mod render;
 mod server;
 mod store;
+mod stream_events;
 mod thread;
 mod thread_protocol;
 mod time;
@@ -142,11 +143,12 @@ mod _core {
             content::Text, content::Reasoning, media::Image, media::Document, media::Audio, media::Video,
             content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
             message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
-            records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::ThreadDiff,
+            records::CycleUsage, records::TokenUsage, records::Turn, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::ThreadDiff,
             checkpoint::Checkpoint, state::PlanStep, state::PyExecutionState,
             embedding::Embedding, embedding::EmbeddingUsage, embedding::EmbeddingResult, embedding::EmbeddingProgress,
             image::GeneratedImage, image::ImageUsage, image::ImageResult, image::ImageEvent,
         );
+        super::stream_events::register(module, &mut registry)?;
         super::thread_protocol::register(module, &mut registry)?;
         super::uamp::data::register(module, &mut registry)?;
         module.add_function(wrap_pyfunction!(super::render::_render, module)?)?;

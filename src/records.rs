@@ -1,22 +1,20 @@
-//! Tool calls, tool results, usage, turns and stream events as Python classes.
+//! Tool calls, tool results, usage and turns as Python classes.
 //!
-//! Spec: UPP-1.2 §5, §6, §11.
+//! Spec: UPP-1.2 §5, §6.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyType};
+use pyo3::types::{PyDict, PyList, PyType};
 
 use super::bridge::gc::garbage_collected;
-use super::content::source;
 use super::convert::json::to_raw;
-use super::data::{Data, DataClass, levels, parse, value_of};
+use super::data::{Data, DataClass, levels, value_of};
 use super::to_python::{ToPython, attributes, data_class, generic_alias};
 use turntree_agents::types::usage_by_agent::OF_TURN;
 use turntree_core::json::Extra;
-use turntree_core::message::{self, Delta, StreamEvent as CoreEvent};
+use turntree_core::message;
 
 data_class! {
     /// A tool call that a model requests.
@@ -286,59 +284,6 @@ impl Turn {
 }
 
 garbage_collected!(Turn: data, exceptions);
-
-data_class! {
-    /// One event of a stream.
-    ///
-    /// Times are milliseconds since 1970. Events of unknown types are unchanged.
-    ///
-    /// Spec: UPP-1.2 §11.1.
-    StreamEvent as "StreamEvent" in "turntree.upp" over CoreEvent {
-        /// Index of the block in the message, or of the call in the response, from 0.
-        index,
-        /// The new pieces as a dict, by the specification's names; media as bytes.
-        delta,
-    }
-
-    #[new]
-    fn new(r#type: &str, index: u32, delta: &Bound<'_, PyDict>) -> PyResult<PyClassInitializer<Self>> {
-        let py = delta.py();
-        let event = PyDict::new(py);
-        event.set_item("type", r#type)?;
-        event.set_item("index", index)?;
-        event.set_item("delta", delta)?;
-        let raw = to_raw(event.as_any(), "delta")?;
-        Ok(Self::holding(parse::<Self>(py, raw.get())?))
-    }
-
-    /// Type of the event, such as `text_delta`.
-    #[getter(r#type)]
-    fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(PyString::intern(slf.py(), Self::of(slf)?.delta.kind()).into_any())
-    }
-}
-
-/// A dict. The frequent kinds are built directly, because a stream has one for each token.
-impl ToPython for Delta {
-    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let dict = PyDict::new(py);
-        match self {
-            Self::Text(piece) | Self::Reasoning(piece) | Self::Object(piece) if piece.extra.is_empty() => {
-                dict.set_item(intern!(py, "text"), &piece.text)?;
-            }
-            Self::Image(piece) | Self::Audio(piece) | Self::Video(piece) => {
-                dict.set_item(intern!(py, "data"), piece.data.to_python(py)?)?;
-            }
-            Self::ToolCall(piece) if piece.extra.is_empty() => {
-                dict.set_item(intern!(py, "toolCallId"), &*piece.tool_call_id)?;
-                dict.set_item(intern!(py, "toolName"), &*piece.tool_name)?;
-                dict.set_item(intern!(py, "argumentsJson"), &piece.arguments_json)?;
-            }
-            other => return source(py, &CoreEvent::new(0, other.clone()))?.get_item("delta"),
-        }
-        Ok(dict.into_any())
-    }
-}
 
 /// A turn as a Python object.
 pub(crate) fn wrap_turn(py: Python<'_>, turn: Arc<message::Turn>) -> PyResult<Py<PyAny>> {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures_util::{Stream, ready};
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -22,15 +23,17 @@ use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::lock;
 use crate::bridge::stream::{BlockingEvents, Leaving, PyEventStream};
 use crate::bridge::sync;
+use crate::convert::json::json_to_python;
 use crate::data::DataClass as _;
 use crate::error::OrRaise;
-use crate::records::StreamEvent as PyStreamEvent;
+use crate::stream_events::StreamEvent as PyStreamEvent;
 use crate::to_python::{ToPython, attributes};
 use turntree_agents::LlmStream;
 use turntree_agents::driver::AgentStream as CoreStream;
 use turntree_agents::types::{
     AgentStreamEvent as CoreEvent, PartialOutput, SubAgentRun as CoreSubAgentRun, UapEvent as CoreUapEvent,
 };
+use turntree_core::json::indented;
 use turntree_core::message::{StreamEvent, Turn};
 use turntree_upp::UppError;
 
@@ -402,3 +405,45 @@ impl UapEvent {
         other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
     }
 }
+
+/// Defines the methods that return an event as JSON.
+macro_rules! json_methods {
+    ($($class:ident),*) => { $(
+        #[pymethods]
+        impl $class {
+            /// Return the event as a dict of plain JSON data, with the keys of the specification.
+            ///
+            /// Both modes return the same: the data of an event has no types of Python.
+            #[pyo3(signature = (*, mode = "python"))]
+            fn model_dump(&self, py: Python<'_>, mode: &str) -> PyResult<Py<PyAny>> {
+                if !matches!(mode, "python" | "json") {
+                    let message = format!("mode must be \"python\" or \"json\", not \"{mode}\"");
+                    return Err(PyValueError::new_err(message));
+                }
+                self.to_dict(py)
+            }
+
+            /// Return the event as JSON text.
+            #[pyo3(signature = (*, indent = None))]
+            fn model_dump_json(&self, py: Python<'_>, indent: Option<usize>) -> PyResult<String> {
+                let text = self.to_json(py)?;
+                Ok(match indent {
+                    Some(indent) => indented(&text, indent),
+                    None => text,
+                })
+            }
+
+            /// Return the event as a dict of plain JSON data, with the keys of the specification.
+            fn to_dict(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+                json_to_python(py, &self.to_json(py)?)
+            }
+
+            /// Return the event as JSON text.
+            fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+                serde_json::to_string(&self.0).or_raise(py)
+            }
+        }
+    )* };
+}
+
+json_methods!(AgentStreamEvent, UapEvent);

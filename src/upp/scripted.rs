@@ -13,7 +13,7 @@ use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
 use crate::data::extract;
 use crate::message::content_and_calls;
-use crate::records::StreamEvent;
+use crate::stream_events::StreamEvent;
 use turntree_core::message::StreamEvent as CoreEvent;
 use turntree_upp::UppError;
 use turntree_upp::providers::scripted::{Reply, Scripted};

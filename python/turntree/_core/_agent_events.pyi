@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal, final
 from typing_extensions import Self
 
 from turntree._core._data import Data
-from turntree._core._messages import Message, StreamEvent
+from turntree._core._messages import Message
+from turntree._core._stream_events import StreamEvent
 
 @final
 class PlanStep(Data):
@@ -164,6 +165,21 @@ class UapEvent:
     def data(self) -> dict[str, Any]:
         """The data of the event, with the keys of the specification."""
 
+    def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
+        """Return the event as a dict of plain JSON data, with the keys of the specification.
+
+        Both modes return the same: the data of an event has no types of Python.
+        """
+
+    def model_dump_json(self, *, indent: int | None = None) -> str:
+        """Return the event as JSON text."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as a dict of plain JSON data, with the keys of the specification."""
+
+    def to_json(self) -> str:
+        """Return the event as JSON text."""
+
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
 
@@ -194,6 +210,21 @@ class AgentStreamEvent:
     @property
     def sub_agent(self) -> SubAgentRun | None:
         """The sub-agent run that the event belongs to, or None. Set only with ``sub_agent_events=True``."""
+
+    def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
+        """Return the event as a dict of plain JSON data, with the keys of the specification.
+
+        Both modes return the same: the data of an event has no types of Python.
+        """
+
+    def model_dump_json(self, *, indent: int | None = None) -> str:
+        """Return the event as JSON text."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as a dict of plain JSON data, with the keys of the specification."""
+
+    def to_json(self) -> str:
+        """Return the event as JSON text."""
 
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]

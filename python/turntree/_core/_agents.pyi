@@ -9,9 +9,10 @@ from turntree._agent import Agent
 from turntree._core._agent_events import AgentStreamEvent
 from turntree._core._async import Coroutine
 from turntree._core._data import Json
-from turntree._core._messages import ContentBlock, Message, StreamEvent, Thread, Turn
+from turntree._core._messages import ContentBlock, Message, Thread, Turn
 from turntree._core._models import ModelReference
 from turntree._core._provider_config import ProviderConfig
+from turntree._core._stream_events import StreamEvent
 from turntree._core._upp import AgentStreamCore, LlmCore
 from turntree._session import Session
 from turntree.upp._structure import AnswerType

@@ -1,4 +1,4 @@
-"""Messages and their content, turns, usage, stream events and threads."""
+"""Messages and their content, turns, usage and threads."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -407,50 +407,6 @@ class Turn(Data, Generic[_DataT_co]):
     @property
     def data(self) -> _DataT_co:
         """The structured answer: an instance of the requested type, or plain data; None if none was requested."""
-
-@final
-class StreamEvent(Data):
-    """One event of a stream.
-
-    ===================================================  ==================================================
-    `type`                                               `delta`
-    ===================================================  ==================================================
-    ``text_delta``, ``reasoning_delta``                  ``{"text": str}``
-    ``object_delta``                                     ``{"text": str}``: a part of the answer's JSON
-    ``image_delta``, ``audio_delta``, ``video_delta``    ``{"data": bytes}``
-    ``tool_call_delta``                                  ``{"toolCallId", "toolName", "argumentsJson"}``
-    ``tool_execution_start``                             ``{"toolCallId", "toolName", "timestamp"}``
-    ``tool_execution_end``                               the same with ``"result"`` and ``"isError"``
-    ``tool_execution_progress``                          the same with ``"progress"``: `ToolContext.report`
-    ``message_start``, ``message_stop``                  ``{}``
-    ``content_block_start``, ``content_block_stop``      ``{}``
-    ===================================================  ==================================================
-
-    Times are milliseconds since 1970. Events of unknown types are unchanged.
-
-    Args:
-        type: Type of the event.
-        index: Index of the block in the message, or of the call in the response, from 0.
-        delta: The new data, with the keys above.
-
-    Raises:
-        ValidationError: The delta does not fit the type.
-
-    Spec: UPP-1.2 §11.1.
-    """
-
-    def __new__(cls, type: str, index: int, delta: dict[str, Json]) -> Self: ...
-    @property
-    def type(self) -> str:
-        """Type of the event, such as `text_delta`."""
-
-    @property
-    def index(self) -> int:
-        """Index of the block in the message, or of the call in the response, from 0."""
-
-    @property
-    def delta(self) -> dict[str, Any]:
-        """The new pieces as a dict, by the specification's names; media as bytes."""
 
 @final
 class Thread(Data):

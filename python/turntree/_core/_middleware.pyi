@@ -6,7 +6,8 @@ from typing import Any, final
 from typing_extensions import Self
 
 from turntree._core._async import BlockingEvents, Coroutine, EventStream
-from turntree._core._messages import StreamEvent, Turn
+from turntree._core._messages import Turn
+from turntree._core._stream_events import StreamEvent
 
 @final
 class Middleware:

@@ -9,8 +9,9 @@ from typing_extensions import Self
 
 from turntree._core._async import Coroutine
 from turntree._core._data import Json
-from turntree._core._messages import ContentBlock, Message, StreamEvent, TokenUsage, ToolCall
+from turntree._core._messages import ContentBlock, Message, TokenUsage, ToolCall
 from turntree._core._provider_config import ProviderConfig
+from turntree._core._stream_events import StreamEvent
 from turntree.upp.prices import Price
 
 @final

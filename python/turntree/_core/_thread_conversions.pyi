@@ -8,7 +8,8 @@ from typing_extensions import Self
 
 from turntree._core._agent_events import AgentStreamEvent
 from turntree._core._data import Json
-from turntree._core._messages import StreamEvent, ToolCall
+from turntree._core._messages import ToolCall
+from turntree._core._stream_events import StreamEvent
 from turntree._core._thread_protocol import AgentConfig, Change, ProtocolThread
 
 @final

@@ -8,10 +8,11 @@ from typing_extensions import Self
 from turntree._core._async import BlockingEvents, Coroutine, EventStream, ResultStreamCore
 from turntree._core._embeddings import EmbeddingInput, EmbeddingInputType, EmbeddingProgress, EmbeddingResult
 from turntree._core._images import ImageEvent, ImageLike, ImagePrompt, ImageResult
-from turntree._core._messages import StreamEvent, Turn
+from turntree._core._messages import Turn
 from turntree._core._middleware import MiddlewareChain
 from turntree._core._models import ModelReference
 from turntree._core._provider_config import ProviderConfig
+from turntree._core._stream_events import StreamEvent
 from turntree.upp._structure import AnswerType
 from turntree.upp._tools import Tool
 

@@ -55,6 +55,22 @@ def _results() -> list[Data]:
     ]
 
 
+def _events() -> list[Data]:
+    """An event of each class."""
+    call = {"toolCallId": "c", "toolName": "t"}
+    empty = (upp.MessageStart, upp.MessageStop, upp.ContentBlockStart, upp.ContentBlockStop)
+    return [
+        upp.StreamEvent("vendor_event", 0, {"x": 1}),
+        *(cls(0, {"text": "x"}) for cls in (upp.TextDelta, upp.ReasoningDelta, upp.ObjectDelta)),
+        *(cls(1, {"data": b"xx"}) for cls in (upp.ImageDelta, upp.AudioDelta, upp.VideoDelta)),
+        upp.ToolCallDelta(1, {**call, "argumentsJson": "{}"}),
+        upp.ToolExecutionStart(0, {**call, "timestamp": 1}),
+        upp.ToolExecutionProgress(0, {**call, "progress": 0.5, "timestamp": 2}),
+        upp.ToolExecutionEnd(0, {**call, "result": None, "isError": False, "timestamp": 3}),
+        *(cls(0, {}) for cls in empty),
+    ]
+
+
 def samples() -> list[Data]:
     call = upp.ToolCall("c", "weather", {"city": "Tokyo", "big": 10**30})
     turn = _turn()
@@ -75,8 +91,7 @@ def samples() -> list[Data]:
         turn.tool_executions[0],
         upp.TokenUsage(3, 4, cache_read_tokens=1),
         turn,
-        upp.StreamEvent("text_delta", 0, {"text": "x"}),
-        upp.StreamEvent("image_delta", 1, {"data": b"xx"}),
+        *_events(),
         upp.Thread([upp.UserMessage("hi", id="u", timestamp=TIME)]),
         *_results(),
     ]
