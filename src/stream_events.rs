@@ -79,7 +79,7 @@ impl DataClass for StreamEvent {
 
 /// Defines the class of one type of events.
 macro_rules! event_class {
-    ($(#[doc = $doc:literal])* $class:ident of $kind:expr; $read:expr; $($(#[doc = $field_doc:literal])* $field:ident,)*) => {
+    ($(#[doc = $doc:literal])* $class:ident of $variant:ident, $kind:expr; $($(#[doc = $field_doc:literal])* $field:ident,)*) => {
         $(#[doc = $doc])*
         #[pyclass(frozen, extends = StreamEvent, module = "turntree.upp")]
         pub(crate) struct $class;
@@ -115,8 +115,10 @@ macro_rules! event_class {
                 #[getter]
                 fn $field<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                     let event = StreamEvent::of(slf.as_super())?;
-                    let delta = ($read)(&event.delta);
-                    delta.map(|delta| &delta.$field).to_python(slf.py())
+                    match &event.delta {
+                        Delta::$variant(delta) => delta.$field.to_python(slf.py()),
+                        _ => Ok(slf.py().None().into_bound(slf.py())),
+                    }
                 }
             )*
         }
@@ -131,8 +133,7 @@ macro_rules! event_classes {
         $(
             event_class! {
                 $(#[doc = $doc])*
-                $class of $kind;
-                |delta| match delta { Delta::$variant(delta) => Some(delta), _ => None };
+                $class of $variant, $kind;
                 $($(#[doc = $field_doc])* $field,)*
             }
         )*

@@ -291,6 +291,10 @@ class Agent(Generic[DepsT, DataT]):
         """A copy of the agent's options."""
         return {**self._options}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the agent by its options. Keys are not part of them: the other process reads its environment."""
+        return _restored, ({**self._options, "id": self.id},)
+
     def to_tool(
         self,
         name: str | None = None,
@@ -572,3 +576,7 @@ def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
         return arguments
     message = f"expected an input, or a history and an input, not {len(arguments)} arguments"
     raise TypeError(message)
+
+
+def _restored(options: AgentOptions) -> Agent[Any, Any]:
+    return Agent(**options)

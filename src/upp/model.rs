@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -54,6 +54,8 @@ pub(crate) struct ModelReference {
     /// Price rows that have precedence over the rows of the process.
     prices: Vec<Price>,
     held: Callbacks,
+    /// The function and its arguments that create the reference in another process.
+    recipe: Option<Py<PyAny>>,
 }
 
 impl ModelReference {
@@ -71,6 +73,7 @@ impl ModelReference {
             config: ProviderConfig::default(),
             prices: Vec::new(),
             held: callbacks,
+            recipe: None,
         }
     }
 
@@ -174,11 +177,13 @@ fn factory_from(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<Dialect
 #[pymethods]
 impl ModelReference {
     #[new]
+    #[pyo3(signature = (provider, model_id, options, config, recipe = None))]
     fn new(
         provider: &str,
         model_id: String,
         options: &Bound<'_, PyDict>,
         config: &Bound<'_, PyAny>,
+        recipe: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         if model_id.is_empty() {
             return Err(PyValueError::new_err("model_id must not be empty"));
@@ -191,7 +196,7 @@ impl ModelReference {
         let prices =
             options.get_item("prices")?.map(|rows| rows_from(&rows)).transpose()?.unwrap_or_default();
         let source = Source::Http { dialect: make(&config), make };
-        Ok(Self { source, model_id: model_id.into(), config, prices, held })
+        Ok(Self { source, model_id: model_id.into(), config, prices, held, recipe })
     }
 
     /// The vendor's name of the model.
@@ -249,6 +254,27 @@ impl ModelReference {
         }
     }
 
+    /// Pickle the reference by the arguments of its factory, without the key.
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if let Some(recipe) = &self.recipe {
+            return Ok(recipe.clone_ref(py));
+        }
+        let (name, reason) = match &self.source {
+            Source::Http { .. } => (
+                "this",
+                "its settings hold a secret or an object of this process (config=, transport=, headers)",
+            ),
+            Source::Scripted(_) => {
+                ("a scripted", "its replies and requests are in the memory of this process")
+            }
+            Source::Custom(_) => ("a custom", "its functions belong to this process"),
+            Source::Recorded { .. } => ("a recorded", "its recording belongs to this process"),
+        };
+        Err(PyTypeError::new_err(format!(
+            "{name} model cannot be pickled: {reason}. Create the model in the process that uses it"
+        )))
+    }
+
     fn __repr__(&self) -> String {
         format!("ModelReference(provider={:?}, model_id={:?})", self.provider_name(), self.model_id)
     }
@@ -262,7 +288,7 @@ impl ModelReference {
     }
 }
 
-garbage_collected!(ModelReference: held);
+garbage_collected!(ModelReference: held, recipe);
 
 /// Return a model that replies from a script, without network access.
 ///

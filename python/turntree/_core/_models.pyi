@@ -106,6 +106,7 @@ class ModelReference:
         model_id: The vendor's name of the model.
         options: Options of the factory.
         config: Configuration of the provider.
+        recipe: What `pickle` stores for the reference.
 
     Raises:
         ValueError: The provider is unknown, or `model_id` is empty.
@@ -114,8 +115,16 @@ class ModelReference:
     """
 
     def __new__(
-        cls, provider: str, model_id: str, options: dict[str, Any], config: ProviderConfig | Mapping[str, Any] | None
+        cls,
+        provider: str,
+        model_id: str,
+        options: dict[str, Any],
+        config: ProviderConfig | Mapping[str, Any] | None,
+        recipe: tuple[Any, ...] | None = None,
     ) -> Self: ...
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the reference by the arguments of its factory, without the key."""
+
     @property
     def model_id(self) -> str:
         """The vendor's name of the model."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict, cast
 
 from turntree._core import KeyStrategy, ModelReference, ProviderConfig, Replay, RetryStrategy
 from turntree._typing import Unpack
@@ -116,7 +116,41 @@ def _reference(provider: str, model: str, options: dict[str, Any], connection: M
     prices: Any = settings.pop("prices", None)
     if prices is not None:
         options = {**options, "prices": list(prices)}
-    return ModelReference(provider, model, options, ProviderConfig(config, **settings))
+    recipe = _recipe(provider, model, options, {**connection})
+    return ModelReference(provider, model, options, ProviderConfig(config, **settings), recipe)
+
+
+# Headers that hold a secret.
+_SECRET_HEADERS = frozenset(
+    {"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"}
+)
+
+
+def _recipe(
+    provider: str, model: str, options: dict[str, Any], connection: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+    """Return what pickle needs to create the reference in another process, without its key; None if it cannot."""
+    config = connection.pop("config", None)
+    connection.pop("api_key", None)
+    connection.pop("prices", None)
+    if isinstance(config, Mapping):
+        connection = {**cast("Mapping[str, Any]", config), **connection}
+        connection.pop("api_key", None)
+    elif config is not None:
+        return None
+    headers: Mapping[str, Any] = connection.get("headers") or {}
+    urls = (connection.get("base_url"), connection.get("proxy"))
+    if (
+        connection.get("transport") is not None
+        or any(name.lower() in _SECRET_HEADERS for name in headers)
+        or any("@" in str(url) for url in urls if url is not None)
+    ):
+        return None
+    return _restored, (provider, model, {**options}, connection)
+
+
+def _restored(provider: str, model: str, options: dict[str, Any], connection: dict[str, Any]) -> ModelReference:
+    return _reference(provider, model, options, connection)
 
 
 def anthropic(model: str, *, betas: Sequence[str] = (), **options: Unpack[ProviderOptions]) -> ModelReference:

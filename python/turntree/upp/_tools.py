@@ -127,6 +127,20 @@ class Tool(Generic[P, R]):
             self._parameters = self._bound().schema
         return self._parameters
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickle a decorated function by its module and qualified name, other tools by their arguments."""
+        if self._sub_agent is not None:
+            return _agent_tool, (self._agent, self.name, self.description, self.parameters)
+        module, name = getattr(self._function, "__module__", None), getattr(self._function, "__qualname__", "")
+        found: Any = sys.modules.get(module or "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return name
+        positional = (self.name, self.description, self._parameters, self._function, self.approval, self.metadata)
+        options = {"inline": self.inline, "idempotent": self.idempotent, "retries": self.retries}
+        return functools.partial(Tool, **options), positional
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function directly."""
         return self._function(*args, **kwargs)
@@ -286,3 +300,7 @@ def _summary(function: Callable[..., Any]) -> str:
             break
         lines.append(text)
     return "\n".join(lines).strip()
+
+
+def _agent_tool(agent: Any, name: str, description: str, parameters: dict[str, Any]) -> Tool[..., Any]:
+    return cast("Tool[..., Any]", agent.to_tool(name, description, parameters))

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from turntree import agent, testing
 from turntree import thread_protocol as tp
+from turntree.upp import openai
 
 ROOT = Path(__file__).resolve().parents[3]
 # Ray is large and has no wheel for every Python: its example has separate tests, in test_ray.py and one below.
-EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.stem != "ray_data"]
+EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.stem not in {"ray_agents", "ray_data"}]
 NOBODY = "127.0.0.1:1"  # no server listens on this port
 
 
@@ -95,10 +98,24 @@ def test_the_function_of_the_ray_example_converts_a_table(monkeypatch):
     assert done["thread"].to_pylist() == expected
 
 
-def test_the_ray_example_without_ray_gives_a_message_of_one_line():
+def test_the_functions_of_the_ray_example_run_a_pickled_agent(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.setenv("OPENAI_API_KEY", "not-checked")
+    ray_agents = importlib.import_module("ray_agents")
+
+    with testing.serve(lambda _request: "billing") as server:
+        stored = pickle.dumps(agent(model=openai("gpt-5", base_url=server.base_url)))
+        texts = ray_agents.answers(pickle.loads(stored), ["a", "b"])
+
+    assert texts == ["billing", "billing"]
+    assert [len(block) for block in ray_agents.blocks(["x"] * 1001)] == [500, 500, 1]
+
+
+@pytest.mark.parametrize("name", ["ray_agents.py", "ray_data.py"])
+def test_the_ray_examples_without_ray_give_a_message_of_one_line(name):
     if importlib.util.find_spec("ray") is not None:
         pytest.skip("ray is installed")
-    assert_fails_with_one_line(run(ROOT / "examples" / "ray_data.py"), "ray is not installed")
+    assert_fails_with_one_line(run(ROOT / "examples" / name), "ray is not installed")
 
 
 def test_quickstart_converts_every_history():
