@@ -302,7 +302,8 @@ impl ToolExecutionProgress {
     }
 
     #[classattr]
-    const __match_args__: (&'static str, &'static str, &'static str, &'static str) =
+    #[pyo3(name = "__match_args__")]
+    const MATCH_ARGS: (&'static str, &'static str, &'static str, &'static str) =
         ("tool_call_id", "tool_name", "progress", "timestamp");
 
     /// Id of the call.
