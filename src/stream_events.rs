@@ -110,6 +110,12 @@ macro_rules! event_class {
                 PyTuple::new(py, names)
             }
 
+            /// Type of the event, such as `text_delta`.
+            #[getter(r#type)]
+            fn kind<'py>(slf: &Bound<'py, Self>) -> Bound<'py, PyString> {
+                intern!(slf.py(), $kind).clone()
+            }
+
             $(
                 $(#[doc = $field_doc])*
                 #[getter]
@@ -305,6 +311,12 @@ impl ToolExecutionProgress {
     #[pyo3(name = "__match_args__")]
     const MATCH_ARGS: (&'static str, &'static str, &'static str, &'static str) =
         ("tool_call_id", "tool_name", "progress", "timestamp");
+
+    /// Type of the event, such as `text_delta`.
+    #[getter(r#type)]
+    fn kind<'py>(slf: &Bound<'py, Self>) -> Bound<'py, PyString> {
+        intern!(slf.py(), PROGRESS).clone()
+    }
 
     /// Id of the call.
     #[getter]

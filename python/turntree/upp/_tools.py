@@ -138,7 +138,7 @@ class Tool(Generic[P, R]):
         if found is self:
             return name
         positional = (self.name, self.description, self._parameters, self._function, self.approval, self.metadata)
-        options = {"inline": self.inline, "idempotent": self.idempotent, "retries": self.retries}
+        options: dict[str, Any] = {"inline": self.inline, "idempotent": self.idempotent, "retries": self.retries}
         return functools.partial(Tool, **options), positional
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

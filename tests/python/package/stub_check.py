@@ -100,6 +100,9 @@ def _stub_class(node: ast.ClassDef) -> Class:
     for item in node.body:
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             result.members[item.target.id] = Member("attribute", value=_literal_of(item.annotation), documentation=None)
+        elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):
+            value = ast.literal_eval(item.value)
+            result.members[item.targets[0].id] = Member("attribute", value=value, documentation=None)
         elif isinstance(item, ast.FunctionDef):
             parameters = _stub_parameters(item)
             if item.name == "__new__":
