@@ -46,7 +46,7 @@ attributes! {
 #[pymethods]
 impl StreamEvent {
     #[new]
-    fn new(r#type: &str, index: u32, delta: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
+    fn build(r#type: &str, index: u32, delta: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
         let py = delta.py();
         let event = PyDict::new(py);
         event.set_item("type", r#type)?;
@@ -100,8 +100,8 @@ macro_rules! event_class {
         #[pymethods]
         impl $class {
             #[new]
-            fn new(index: u32, delta: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
-                StreamEvent::new($kind, index, delta)
+            fn build(index: u32, delta: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
+                StreamEvent::build($kind, index, delta)
             }
 
             #[classattr]
@@ -303,8 +303,8 @@ impl ToolExecutionProgress {
 #[pymethods]
 impl ToolExecutionProgress {
     #[new]
-    fn new(index: u32, delta: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
-        StreamEvent::new(PROGRESS, index, delta)
+    fn build(index: u32, delta: &Bound<'_, PyDict>) -> PyResult<Py<PyAny>> {
+        StreamEvent::build(PROGRESS, index, delta)
     }
 
     #[classattr]
