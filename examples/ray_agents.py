@@ -45,9 +45,9 @@ def main() -> int:
     try:
         import ray
     except ImportError:
-        print('ray is not installed; run: pip install "ray"', file=sys.stderr)
-        return 2
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+        print("ray is not installed; try: pip install ray.", file=sys.stderr)
+        return 1
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     inputs = [f"Sort the ticket {number}" for number in range(count)]
     os.environ["OPENAI_API_KEY"] = "not-checked-by-this-server"
     with testing.serve(lambda _request: "billing") as server:

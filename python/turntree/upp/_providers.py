@@ -138,11 +138,12 @@ def _recipe(
         connection.pop("api_key", None)
     elif config is not None:
         return None
-    headers: Mapping[str, Any] = connection.get("headers") or {}
+    headers: Any = connection.get("headers") or {}
     urls = (connection.get("base_url"), connection.get("proxy"))
     if (
         connection.get("transport") is not None
-        or any(name.lower() in _SECRET_HEADERS for name in headers)
+        or not isinstance(headers, Mapping)
+        or any(str(name).lower() in _SECRET_HEADERS for name in cast("Mapping[Any, Any]", headers))
         or any("@" in str(url) for url in urls if url is not None)
     ):
         return None
