@@ -14,6 +14,7 @@ EDITABLE := $(VENV)/.wheel-editable
 # The demo needs a wheel soon, not a fast one.
 DEMO_WHEEL := $(VENV)/.wheel-demo
 SELFTEST := target/selftest
+SITE_VENV := target/site-venv
 
 # All that a wheel is made of: an edit here, and only here, builds a new one.
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE-THIRD-PARTY requirements/turntree.cyclonedx.json \
@@ -25,7 +26,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions crash node services audit third-party lint lint-rust lint-python fmt bench docs wheel lock clean install
+.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions crash node services audit third-party lint lint-rust lint-python fmt bench docs site wheel lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +114,15 @@ bench: $(VENV)/.dev wheel ## criterion benches, then side by side with other lib
 docs: $(VENV)/.dev $(WHEEL) ## Rust API to target/doc, Python API to docs/api
 	cargo doc --no-deps --locked
 	$(BIN)/pdoc --docformat google --output-directory docs/api turntree
+
+# Warnings are errors: links and anchors that lead nowhere, pages without a place in the navigation, references that cannot be read.
+site: $(SITE_VENV)/.installed ## the documentation site with the reference of the Python API, in target/site
+	NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict --quiet
+
+$(SITE_VENV)/.installed: requirements/site.lock
+	$(PYTHON) -m venv --clear $(SITE_VENV)
+	$(SITE_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --requirement requirements/site.lock
+	@touch $@
 
 wheel: $(VENV)/.build ## the wheel that is published, in dist/
 	$(BIN)/maturin build --profile dist --locked --out dist
