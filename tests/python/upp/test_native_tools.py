@@ -40,7 +40,7 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize(("vendor", "name", "make"), list(constructors()), ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(("vendor", "name", "make"), list(constructors()), ids=lambda value: value if isinstance(value, str) else "")
 def test_native_tool_constructors_return_dicts_with_vendor_names(vendor, name, make):
     made = make(*NEEDED.get((vendor, name), ()))
 
