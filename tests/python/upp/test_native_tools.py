@@ -40,7 +40,9 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize(("vendor", "name", "make"), list(constructors()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("vendor", "name", "make"), list(constructors()), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_native_tool_constructors_return_dicts_with_vendor_names(vendor, name, make):
     made = make(*NEEDED.get((vendor, name), ()))
 
