@@ -14,6 +14,7 @@ from turntree._agent_stream import AgentStream, SyncAgentStream, outcome_of
 from turntree._argument_errors import SESSION, explain_arguments
 from turntree._branch_run import branch_run
 from turntree._generics import DataT, DepsT
+from turntree._inspector import Inspector, inspect
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._running_sessions import enter_run, is_running
 from turntree._session_id import check_id
@@ -531,6 +532,10 @@ class Session(SessionState, Generic[DepsT, DataT]):
             message = f'session "{id}" cannot be read: /id: the store returned the session "{session.id}"'
             raise CorruptDataError(message)
         return session
+
+    def inspect(self) -> Inspector:
+        """Serve a page that shows this session in a browser, as `turntree.notebook.inspect` does."""
+        return inspect(self)
 
     def __repr__(self) -> str:
         messages, checkpoints = len(self._tree.history()), len(self.checkpoints)

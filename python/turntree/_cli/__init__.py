@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from turntree._cli import (
     _acp,
+    _chat,
+    _completion,
     _convert,
     _doctor,
     _import,
@@ -86,6 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"turntree {__version__}")
     commands: Any = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (_convert, _validate, _show, _stores, _import, _queue, _runs, _serve, _acp, _mcp, _uaip, _doctor):
+    for module in (_convert, _validate, _show, _stores, _import, _queue, _runs, _serve, _acp, _mcp, _uaip):
+        module.add(commands)
+    for module in (_chat, _doctor, _completion):
         module.add(commands)
     return parser

@@ -115,9 +115,19 @@ def environment() -> dict[str, Any]:
         "wheel": ", ".join(tags) or "none: an editable or bundled installation",
         "native module": str(Path(str(_core.__file__))),
         "executable": sys.executable,
+        "event loop": _event_loop(),
         "files ending in .zst": "yes" if util.find_spec("compression") or util.find_spec("zstandard") else "no",
         "optional": {name: package.version if (package := _distribution(name)) else None for name in OPTIONAL},
     }
+
+
+def _event_loop() -> str:
+    """Return the class of the event loops that `asyncio.run` makes here."""
+    import asyncio
+
+    loop = asyncio.new_event_loop()
+    loop.close()
+    return f"{type(loop).__module__}.{type(loop).__qualname__}"
 
 
 def _distribution(name: str) -> metadata.Distribution | None:

@@ -1,0 +1,123 @@
+"""The commands ``turntree chat`` and ``turntree completion``."""
+
+import os
+import pty
+import shutil
+import subprocess
+
+import pytest
+from shell_command import COMMAND, fails, turntree
+
+pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason="the wheel is not installed beside this interpreter")
+
+AGENTS = '''
+import os
+from turntree import agent
+from turntree.upp import scripted, tool
+
+@tool(approval="ask")
+def pay(to: str) -> str:
+    """Pay."""
+    return f"paid {to}"
+
+def replies(request):
+    last = request.messages[-1]
+    if last.type == "tool_result":
+        return "Done: " + str(last.results[0].result)
+    if "pay" in last.text:
+        return {"toolName": "pay", "arguments": {"to": "Ann\\x1b[2J"}}
+    return f"{len(request.messages)}. {os.environ.get('CITY')} {last.text} \\x1b[31m"
+
+helper = agent(model=scripted(replies), tools=[pay])
+number = 5
+'''
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("app")
+    (folder / "app.py").write_text(AGENTS)
+    (folder / ".env").write_text("# where\nexport CITY='Oslo'  \nOTHER=x # note\n")
+    return folder
+
+
+def chat(app, text, *arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(app)
+        return turntree("chat", "app:helper", *arguments, stdin=text.encode())
+
+
+def test_a_conversation_has_branches_a_history_and_the_variables_of_the_env_file(app):
+    done = chat(app, "Hi\n/branch june\nAgain\n/branches\n/checkout main\n/history\n/quit\nnever\n")
+    said = done.stdout.decode()
+
+    assert done.returncode == 0, done.stderr
+    assert "1. Oslo Hi \\x1b[31m\n" in said
+    assert "3. Oslo Again" in said
+    assert "june" in said
+    assert said.endswith("user: Hi\nassistant: 1. Oslo Hi \\x1b[31m\n")
+    assert "\x1b" not in said
+
+
+def test_calls_are_approved_and_denied_by_a_person(app):
+    said = chat(app, "pay\ny\npay\nn\n").stdout.decode()
+
+    assert "Allow pay({'to': 'Ann\\x1b[2J'})? [y/N]" in said
+    assert "Done: paid Ann" in said
+    assert "a person denied it" in said
+    assert "\x1b" not in said
+
+
+def test_a_session_of_a_store_goes_on(app):
+    options = ("--store", "sqlite:///chat.db", "--session", "trip")
+    assert chat(app, "Hi\n", *options).returncode == 0
+
+    assert "3. Oslo Again" in chat(app, "Again\n", *options).stdout.decode()
+
+
+def test_wrong_use_is_explained(app, monkeypatch):
+    monkeypatch.chdir(app)
+
+    fails(2, "'app:number' is not an agent but int", "chat", "app:number")
+    fails(2, "missing.env: there is no such file", "chat", "app:helper", "--env", "missing.env")
+    fails(2, "--session needs a store", "chat", "app:helper", "--session", "x")
+    assert b"there is no command /jump" in chat(app, "/jump\n").stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_has_the_commands_and_options(shell):
+    script = turntree("completion", shell).stdout.decode()
+
+    for word in ("convert", "doctor", "completion", "on-error", "updated-after"):
+        assert word in script
+    program = shutil.which(shell)
+    if program is not None:
+        subprocess.run([program, "-n"], input=script.encode(), check=True, timeout=30)
+
+
+def test_bash_completes_commands_and_options():
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    script = turntree("completion", "bash").stdout.decode()
+    ask = 'COMP_WORDS=(turntree {0}); COMP_CWORD={1}; _turntree; echo "${{COMPREPLY[@]}}"'
+
+    def completed(words, at):
+        command = ["bash", "-c", script + "\n" + ask.format(words, at)]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.split()
+
+    assert completed("conv", 1) == ["convert"]
+    assert completed("show --ht", 2) == ["--html"]
+
+
+def test_a_terminal_gets_a_prompt(app):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [str(COMMAND), "chat", "app:helper"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=app
+    )
+    os.write(ours, b"Hi\n/quit\n")
+    said, _ = process.communicate(timeout=50)
+    os.close(ours)
+    os.close(theirs)
+
+    assert b"/help lists the commands" in said
+    assert b"1. Oslo Hi" in said
