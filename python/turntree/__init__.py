@@ -8,6 +8,7 @@ Spec: UAP-1.0.
 import sys as _sys
 
 from turntree import _core as _native
+from turntree import _peer_names as _peers
 from turntree._agent import Agent, agent
 from turntree._agent_hooks import AgentHooks, AgentStrategy, StepResult
 from turntree._agent_stream import AgentStream
@@ -88,9 +89,14 @@ __all__ = [
 ]
 
 _set_public_module(__name__, globals())
+_peers.explain_names(__name__, globals(), _peers.ROOT)
 _add_late_names()
 _complete(_native.Data)
 _make_generic(_native.AgentStreamCore, _native.ResultStreamCore)
+_peers.explain_attributes(Agent, "Agent", _peers.AGENT)
+_peers.explain_attributes(Session, "Session", _peers.SESSION)
+_peers.explain_attributes(_native.Turn, "Turn", _peers.TURN)
+_peers.explain_attributes(_native.TokenUsage, "TokenUsage", _peers.USAGE)
 
 
 def load_ipython_extension(shell: object) -> None:

@@ -14,6 +14,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from types import FunctionType
 from typing import Any, Generic, Literal, cast, overload
 
 from turntree import _core
@@ -22,7 +23,8 @@ from turntree._agent_options import AgentOptions, CommonOptions
 from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import AGENT, explain_arguments
 from turntree._generics import DataT, DepsT
-from turntree._options import check_model, cleanup_seconds, retry_count
+from turntree._inputs import checked_history, checked_input
+from turntree._options import check_model, check_name, check_system, cleanup_seconds, retry_count
 from turntree._output_validators import check_of, validators_of
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._strategies import (
@@ -179,6 +181,7 @@ class Agent(Generic[DepsT, DataT]):
 
     __slots__ = ("__weakref__", "_native", "_options", "_tools", "_toolsets")
 
+    @explain_arguments(AGENT, AgentOptions.__optional_keys__)
     def __init__(self, **options: Unpack[AgentOptions]) -> None:
         options = _with_strategy(options)
         tools, toolsets = separated(options.get("tools", ()))
@@ -213,7 +216,7 @@ class Agent(Generic[DepsT, DataT]):
         cleanup_timeout = cleanup_seconds(options.get("cleanup_timeout"))
         schema, answer = structure_of(options.get("structure"))
         validators = validators_of(options.get("output_validators", ()))
-        system = options.get("system")
+        system = check_system(options.get("system"))
         middleware = _sequence(options.get("middleware", ()))
         self._options: AgentOptions = {**options, "tools": (*tools, *toolsets), "middleware": middleware}
         if validators:
@@ -242,7 +245,7 @@ class Agent(Generic[DepsT, DataT]):
                 "on_approval": approver("agent", options.get("on_approval")),
             },
             id=options.get("id"),
-            name=options.get("name"),
+            name=check_name(options.get("name")),
             max_sub_agent_depth=depth,
             cleanup_timeout=cleanup_timeout,
         )
@@ -563,18 +566,25 @@ def _with_strategy(options: AgentOptions) -> AgentOptions:
 
 def _sequence(middleware: Any) -> tuple[Any, ...]:
     try:
-        return tuple(middleware)
+        given = tuple(middleware)
     except TypeError:
         message = "middleware must be a list of middlewares; put a single one into brackets"
         raise TypeError(message) from None
+    for place, one in enumerate(given):
+        if isinstance(one, (type, FunctionType)):
+            kind = "class" if isinstance(one, type) else "function"
+            message = f"middleware[{place}] is the {kind} {one.__name__}; write {one.__name__}() to make one of it"
+            raise TypeError(message)
+    return given
 
 
 def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
     if len(arguments) == 1:
-        return None, arguments[0]
+        return None, checked_input(arguments[0])
     if len(arguments) == 2:
-        return arguments
-    message = f"expected an input, or a history and an input, not {len(arguments)} arguments"
+        history, given = arguments
+        return checked_history(history, given), checked_input(given)
+    message = f"expected run(input), or run(history, input), not {len(arguments)} arguments"
     raise TypeError(message)
 
 

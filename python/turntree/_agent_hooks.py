@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from turntree._argument_errors import HOOKS, explain_arguments
 from turntree._core import ExecutionState, Turn
 from turntree._options import options_from
 
@@ -81,6 +82,7 @@ class AgentStrategy:
         "stop_condition",
     )
 
+    @explain_arguments(HOOKS)
     def __init__(
         self,
         *,

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 CallableT = TypeVar("CallableT", bound=Callable[..., Any])
 
-__all__ = ["AGENT", "RUN", "SESSION", "explain_arguments", "unknown_argument"]
+__all__ = [
+    "AGENT",
+    "HOOKS",
+    "LIMITS",
+    "MODEL",
+    "RUN",
+    "SESSION",
+    "SESSION_RUN",
+    "STRATEGY",
+    "TOOL",
+    "explain_arguments",
+    "unknown_argument",
+]
 
 _STRUCTURE = "pass the type of the answer as structure="
 _PARAMS = 'model parameters are those of the vendor: pass params={{"{name}": …}}'
@@ -49,7 +61,25 @@ AGENT: dict[str, str] = {
     "verbose": "add turntree.middleware.logging() to middleware=",
 }
 
+_OF_AGENT = "it is an option of the agent: agent.with_({name}=…) is a copy with it"
+_ROUNDS = "write limits=turntree.Limits(requests=…), or agent(execution=loop(max_iterations=…))"
+_STREAM = "write `async for event in agent.stream(input)`, or `for event in agent.stream_sync(input)`"
+
 RUN: dict[str, str] = {
+    **dict.fromkeys(("structure", "tools", "system", "middleware", "execution", "output_validators"), _OF_AGENT),
+    **dict.fromkeys(
+        ("output_type", "response_model", "result_type", "response_format"),
+        _STRUCTURE.replace("pass", "give the agent"),
+    ),
+    **dict.fromkeys(("instructions", "system_prompt"), "the instructions of an agent are system="),
+    **dict.fromkeys(("temperature", "max_tokens", "top_p"), _PARAMS),
+    **dict.fromkeys(("max_turns", "max_steps", "max_iterations", "recursion_limit"), _ROUNDS),
+    **dict.fromkeys(("toolsets", "functions"), "the tools are those of the agent: agent.with_(tools=[…]) is a copy"),
+    "stream": _STREAM,
+    "session_id": "run a session instead: turntree.session(agent, id=…)",
+    "max_concurrency": "write concurrency=",
+    "max_workers": "write concurrency=",
+    "limit": "write limits=turntree.Limits(…)",
     "message_history": "the history comes first: run(history, input); a session keeps it by itself",
     "history": "the history comes first: run(history, input); a session keeps it by itself",
     "messages": "the history comes first: run(history, input); a session keeps it by itself",
@@ -66,7 +96,90 @@ RUN: dict[str, str] = {
     "config": "the configuration belongs to the agent: turntree.agent(config=…)",
 }
 
+_KEPT = "a session keeps the history by itself: session.run(input)"
+
+SESSION_RUN: dict[str, str] = {
+    **RUN,
+    **dict.fromkeys(("message_history", "history", "messages"), _KEPT),
+    "session": "the session is the one whose method runs",
+    "thread_id": "the id is that of the session: turntree.session(agent, id=…)",
+    "session_id": "the id is that of the session: turntree.session(agent, id=…)",
+    "stream": _STREAM.replace("agent.", "session."),
+}
+del SESSION_RUN["at"]
+
+LIMITS: dict[str, str] = {
+    **dict.fromkeys(("request_limit", "max_turns", "max_requests", "max_iterations"), "write requests="),
+    **dict.fromkeys(("tool_calls_limit", "max_tool_calls", "tool_call_limit"), "write tool_calls="),
+    **dict.fromkeys(("total_tokens_limit", "max_tokens", "tokens", "token_limit"), "write total_tokens="),
+    **dict.fromkeys(("max_cost", "budget", "max_budget", "usd"), "write cost=, in US dollars"),
+    **dict.fromkeys(("timeout", "max_seconds"), "write seconds=, or timeout= of the run"),
+    "input_tokens_limit": "write input_tokens=",
+    "output_tokens_limit": "write output_tokens=",
+    "response_tokens_limit": "write output_tokens=",
+    "request_tokens_limit": "write input_tokens=",
+}
+
+TOOL: dict[str, str] = {
+    **dict.fromkeys(("name_override", "tool_name"), "write name="),
+    **dict.fromkeys(("description_override", "desc"), "write description="),
+    **dict.fromkeys(
+        ("requires_approval", "needs_approval", "require_approval", "requires_confirmation", "approval_mode"),
+        'write approval="ask"',
+    ),
+    **dict.fromkeys(("max_retries", "num_retries"), "write retries="),
+    **dict.fromkeys(("takes_ctx", "with_context"), "annotate a parameter as turntree.ToolContext"),
+    **dict.fromkeys(
+        ("args_schema", "params_json_schema", "input_schema", "schema"),
+        "the schema is that of the signature, or write Tool(name, description, schema, function)",
+    ),
+    **dict.fromkeys(("func", "coroutine", "function", "fn", "on_invoke_tool", "handler"), "write tool(function)"),
+    "strict": 'vendors have their own: metadata={{"openai": {{"strict": True}}}}',
+    "return_direct": "end the run with hooks=AgentStrategy(stop_condition=…)",
+    "timeout": "limit the run with run(input, timeout=…)",
+}
+
+STRATEGY: dict[str, str] = {
+    **dict.fromkeys(
+        ("max_steps", "max_turns", "steps", "recursion_limit", "max_rounds"), "the limit of loop() is max_iterations="
+    ),
+    "max_iterations": "the limit of react() is max_steps=, that of plan() max_plan_steps=",
+    "prompt": "the prompt of react() is reasoning_prompt=",
+}
+
+HOOKS: dict[str, str] = {
+    **dict.fromkeys(("on_start", "on_agent_start", "on_llm_start", "before_model"), "write on_step_start="),
+    **dict.fromkeys(("on_end", "on_agent_end", "on_finish"), "write on_complete="),
+    **dict.fromkeys(
+        ("on_tool_start", "on_tool_end", "on_tool_call"), "the hooks of tools are tool_strategy=ToolUseStrategy(…)"
+    ),
+    "on_handoff": "other agents are tools: the hooks of tools are tool_strategy=ToolUseStrategy(…)",
+}
+
+MODEL: dict[str, str] = {
+    **dict.fromkeys(
+        ("temperature", "max_tokens", "top_p", "stop", "seed", "max_completion_tokens", "reasoning_effort"),
+        'model parameters are those of the agent: agent(model=…, params={{"{name}": …}})',
+    ),
+    **dict.fromkeys(("max_retries", "num_retries"), "write retry_strategy=ExponentialBackoff(max_attempts=…)"),
+    **dict.fromkeys(("api_base", "endpoint"), "write base_url="),
+    **dict.fromkeys(("streaming", "stream"), "every model streams: agent.stream(input)"),
+    **dict.fromkeys(("default_headers", "extra_headers"), "write headers="),
+    **dict.fromkeys(("http_client", "client"), "write transport=, or the settings of the connection"),
+    "organization": 'write headers={{"OpenAI-Organization": …}}',
+    "request_timeout": "write timeout=",
+    "system": "the instructions are those of the agent: agent(model=…, system=…)",
+    "tools": "the tools are those of the agent: agent(model=…, tools=[…])",
+    "key": "write api_key=",
+    "token": "write api_key=",
+}
+
 SESSION: dict[str, str] = {
+    **dict.fromkeys(("memory", "path", "storage", "adapter", "backend"), "the store of a session is persistence="),
+    "tools": "the tools belong to the agent: turntree.session(turntree.agent(tools=[…]))",
+    "system": "the instructions belong to the agent: turntree.session(turntree.agent(system=…))",
+    "messages": "a session begins empty; Session.from_json reads one",
+    "name": "write id=, or metadata=",
     "store": "the store of a session is persistence=",
     "db": "the store of a session is persistence=",
     "checkpointer": "the store of a session is persistence=",
@@ -81,28 +194,40 @@ _TAKES_POSITIONS = 0x04
 _TAKES_KEYWORDS = 0x08
 
 
-def explain_arguments(hints: Mapping[str, str]) -> Callable[[CallableT], CallableT]:
-    """Decorate a function: an unknown keyword raises TypeError with what to write instead."""
+def explain_arguments(
+    hints: Mapping[str, str], options: frozenset[str] | None = None
+) -> Callable[[CallableT], CallableT]:
+    """Decorate a function: an unknown keyword raises TypeError with what to write instead.
+
+    Args:
+        hints: The remedies by keyword.
+        options: The keywords of a function that takes them as ``**options``.
+    """
 
     def decorate(function: CallableT) -> CallableT:
         # The code object tells all of it; `inspect` would be about a tenth of the time of `import turntree`.
         code = function.__code__
         places = code.co_argcount
         named = set(code.co_varnames[code.co_posonlyargcount : places + code.co_kwonlyargcount])
+        named |= options or frozenset()
         known = sorted(named - {"self"})
-        takes_any = bool(code.co_flags & _TAKES_KEYWORDS)
+        name = function.__qualname__.removesuffix(".__init__")
+        by_place = places - ("self" in code.co_varnames[:1])
+        takes_any = bool(code.co_flags & _TAKES_KEYWORDS) and options is None
         takes_more = bool(code.co_flags & _TAKES_POSITIONS)
 
         @functools.wraps(function)
-        def checked(*arguments: Any, **options: Any) -> Any:
-            if options and not takes_any and not options.keys() <= named:
-                unknown = next(name for name in options if name not in named)
-                raise TypeError(_message(function.__qualname__, unknown, hints, known))
+        def checked(*arguments: Any, **given: Any) -> Any:
+            if given and not takes_any and not given.keys() <= named:
+                unknown = next(one for one in given if one not in named)
+                raise TypeError(_message(name, unknown, hints, known))
             if len(arguments) > places and not takes_more:
-                first = known_first(known)
-                message = f"{function.__qualname__}() takes its arguments by name, such as {first}="
+                by_name = [one for one in known if one not in code.co_varnames[:places]]
+                others = f"{by_place} by position, the others by name" if by_place else "its arguments by name"
+                first = f", such as {known_first(by_name)}=" if by_name else ""
+                message = f"{name}() takes {others}{first}"
                 raise TypeError(message)
-            return function(*arguments, **options)
+            return function(*arguments, **given)
 
         return checked  # type: ignore[return-value]  # The same signature, by `functools.wraps`.
 
@@ -111,12 +236,16 @@ def explain_arguments(hints: Mapping[str, str]) -> Callable[[CallableT], Callabl
 
 def known_first(known: list[str]) -> str:
     """The argument that an example shows."""
-    return "model" if "model" in known else known[0]
+    return next((name for name in ("model", "requests", "persistence") if name in known), known[0])
 
 
-def unknown_argument(function: str, options: Mapping[str, Any], hints: Mapping[str, str]) -> TypeError:
+def unknown_argument(
+    function: str, options: Mapping[str, Any], hints: Mapping[str, str], known: Iterable[str] = ()
+) -> TypeError:
     """The error of a method that takes no such keyword."""
-    return TypeError(_message(function, next(iter(options)), hints, []))
+    message = _message(function, next(iter(options)), hints, [])
+    others = f"; the arguments are {', '.join(sorted(known))}" if known and next(iter(options)) not in hints else ""
+    return TypeError(f"{message}{others}")
 
 
 def _message(function: str, name: str, hints: Mapping[str, str], known: list[str]) -> str:

@@ -33,10 +33,12 @@ async def ask(agent: Agent[Any, DataT], input: Input, thread: _core.Thread | Non
 
     Spec: UAP-1.0 §9.1.
     """
+    _check_agent("ask", agent)
     if thread is None:
         thread = Thread()
     if not isinstance(thread, Thread):
-        message = f"thread must be a Thread, not {type(thread).__name__}"
+        remedy = "; write Thread(messages)" if isinstance(thread, list) else ""
+        message = f"thread must be a Thread, not {type(thread).__name__}{remedy}"
         raise TypeError(message)
     turn = await agent.run(thread, input)
     thread.append(turn)
@@ -59,6 +61,7 @@ async def query(agent: Agent, input: Input, *, session: Session | None = None) -
 
     Spec: UAP-1.0 §9.2.
     """
+    _check_agent("query", agent)
     thread = Thread()
     turn = await ask(agent, input, thread)
     home = session if session is not None else running_session()
@@ -66,6 +69,13 @@ async def query(agent: Agent, input: Input, *, session: Session | None = None) -
         node = home._native.add_thread(thread, {"kind": "query", "agentId": agent.id})
         thread = home.tree[node].thread
     return QueryResult(agent, turn, thread)
+
+
+def _check_agent(function: str, agent: object) -> None:
+    name = type(agent).__name__
+    if isinstance(agent, (str, _core.Message, _core.ModelReference)):
+        message = f"agent must be an Agent, not {name}; write {function}(agent, input)"
+        raise TypeError(message)
 
 
 class QueryResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from turntree._typing import Self
 
@@ -119,6 +119,14 @@ class _Results(AsyncGenerator[R, None]):
 
     def __aiter__(self) -> _Loop[R]:
         return _Loop(self._results, self._calls)
+
+    def __iter__(self) -> NoReturn:
+        message = "the turns of map() arrive asynchronously: write `async for turn in agent.map(inputs)`"
+        raise TypeError(message)
+
+    def __await__(self) -> NoReturn:
+        message = "map() is a loop, not a call: write `[turn async for turn in agent.map(inputs)]`"
+        raise TypeError(message)
 
     def __anext__(self) -> Any:
         return self._results.__anext__()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from turntree._core import ModelReference
 
@@ -56,8 +57,43 @@ def check_model(model: object) -> ModelReference:
     """
     if isinstance(model, ModelReference):
         return model
-    message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
+    remedy = 'write model="openai:gpt-5", or openai("…") of turntree.models'
+    name = getattr(model, "__name__", "")
+    found = type(model).__name__
+    if callable(model) and name:
+        found, remedy = f"the function or class {name}", f'call it: {name}("…")'
+    message = f"model must come from a provider's factory, or be its name, not {found}; {remedy}"
     raise TypeError(message)
+
+
+def check_name(name: Any) -> str | None:
+    """Return the name of an agent.
+
+    Raises:
+        TypeError: It is not a text.
+    """
+    if name is None or isinstance(name, str):
+        return name
+    message = f"name must be a str, not {type(name).__name__}"
+    raise TypeError(message)
+
+
+def check_system(system: Any) -> Any:
+    """Return the system prompt.
+
+    Raises:
+        TypeError: It is neither a text, nor a list of blocks, nor a function.
+    """
+    if system is None or isinstance(system, str) or callable(system):
+        return system
+    if not isinstance(system, Sequence) or isinstance(system, bytes):
+        message = f"system must be a str, a list of blocks or a function, not {type(system).__name__}"
+        raise TypeError(message)
+    for place, block in enumerate(cast("Sequence[object]", system)):
+        if isinstance(block, str):
+            message = f'system[{place}] is a str; join the texts into one str, or write {{"type": "text", "text": …}}'
+            raise TypeError(message)
+    return cast("Any", system)
 
 
 def options_from(kind: type[Any], value: Any, what: str) -> Any:
@@ -76,7 +112,10 @@ def options_from(kind: type[Any], value: Any, what: str) -> Any:
     if isinstance(value, kind):
         return value
     if not hasattr(value, "items"):
-        message = f"{what} must be a {kind.__name__} or a dict, not {type(value).__name__}"
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        message = f"{what} must be {article} {kind.__name__} or a dict, not {type(value).__name__}"
+        if kind.__name__ == "AgentStrategy" and (isinstance(value, str) or hasattr(value, "execute")):
+            message += "; how an agent works is execution=, such as execution=turntree.execution.react()"
         raise TypeError(message)
     names: Any = kind.__slots__
     known = {_camel(name): name for name in names} | {name: name for name in names}

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
 
 from turntree import _core
-from turntree._argument_errors import RUN, unknown_argument
+from turntree._argument_errors import LIMITS, RUN, SESSION_RUN, explain_arguments, unknown_argument
 from turntree._generics import DepsT
 from turntree._options import check_model
 
@@ -87,6 +87,7 @@ class Limits:
     cost: float | None
     seconds: float | None
 
+    @explain_arguments(LIMITS)
     def __init__(
         self,
         *,
@@ -169,7 +170,8 @@ def native_options(function: str, options: Mapping[str, Any]) -> dict[str, Any] 
     """
     unknown = {name: value for name, value in options.items() if name not in _NAMES}
     if unknown:
-        raise unknown_argument(function, unknown, RUN)
+        hints = SESSION_RUN if function.startswith("Session.") else RUN
+        raise unknown_argument(function, unknown, hints, _NAMES)
     native = {name: value for name, value in options.items() if value is not None}
     for name in ("params", "metadata"):
         if name in native:
@@ -214,7 +216,8 @@ def _model_of(model: Any) -> _core.ModelReference:
 
 def _seconds_of(timeout: Any) -> float:
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        message = f"timeout must be a number of seconds, not {type(timeout).__name__}"
+        remedy = "; write timeout.total_seconds()" if hasattr(timeout, "total_seconds") else ""
+        message = f"timeout must be a number of seconds, not {type(timeout).__name__}{remedy}"
         raise TypeError(message)
     if not 0 < timeout <= _MAX_TIMEOUT:
         message = f"timeout must be more than 0 and at most {_MAX_TIMEOUT} seconds, not {timeout}"

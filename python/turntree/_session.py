@@ -14,6 +14,7 @@ from turntree._agent_stream import AgentStream, SyncAgentStream, outcome_of
 from turntree._argument_errors import SESSION, explain_arguments
 from turntree._branch_run import branch_run
 from turntree._generics import DataT, DepsT
+from turntree._inputs import checked_input
 from turntree._inspector import Inspector, inspect
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._running_sessions import enter_run, is_running
@@ -151,7 +152,9 @@ class Session(SessionState, Generic[DepsT, DataT]):
         if (branch := branch_run(self, at, options, native)) is not None:
             return await branch.run(input)
         with outcome_of(self):
-            return await enter_run(self, lambda ticket, inside: self._native.run(input, ticket, inside, native))
+            return await enter_run(
+                self, lambda ticket, inside: self._native.run(checked_input(input), ticket, inside, native)
+            )
 
     def run_sync(
         self, input: Input, *, at: str | _core.ThreadNode | None = None, **options: Unpack[RunOptions[DepsT]]
@@ -173,7 +176,9 @@ class Session(SessionState, Generic[DepsT, DataT]):
         if (branch := branch_run(self, at, options, native)) is not None:
             return branch.run_sync(input)
         with outcome_of(self):
-            return enter_run(self, lambda ticket, inside: self._native.run_sync(input, ticket, inside, native))
+            return enter_run(
+                self, lambda ticket, inside: self._native.run_sync(checked_input(input), ticket, inside, native)
+            )
 
     def stream(
         self,
@@ -204,7 +209,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         native = enter_run(
             self,
             lambda ticket, inside: self._native.stream(
-                input, ticket, inside, on_loop=True, sub_agent_events=sub_agent_events, options=of_run
+                checked_input(input), ticket, inside, on_loop=True, sub_agent_events=sub_agent_events, options=of_run
             ),
         )
         return AgentStream(native, self)
@@ -234,7 +239,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         native = enter_run(
             self,
             lambda ticket, inside: self._native.stream(
-                input, ticket, inside, on_loop=False, sub_agent_events=sub_agent_events, options=of_run
+                checked_input(input), ticket, inside, on_loop=False, sub_agent_events=sub_agent_events, options=of_run
             ),
         )
         return SyncAgentStream(native, self)
@@ -443,6 +448,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             TypeError: An argument has the wrong type; the message names it.
             ValueError: `id` is empty, longer than 200 characters or not printable, or an interval is unknown.
         """
+        _check_order(store, id)
         _check_agent(agent)
         found = await cls._find(store, id, agent, save_interval)
         if found is not None:
@@ -484,6 +490,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             TypeError: `adapter` is not a store, or `id` is not text.
             ValueError: `id` is empty, longer than 200 characters or not printable.
         """
+        _check_order(adapter, id)
         _check_agent(agent)
         found = await cls._find(adapter, id, agent, save_interval)
         if found is None:
@@ -566,6 +573,16 @@ _REENTRANT = (
 
 
 def _check_agent(agent: object) -> None:
-    if not isinstance(agent, Agent):
-        message = f"agent must be an Agent, not {type(agent).__name__}"
+    if isinstance(agent, Agent):
+        return
+    is_model = isinstance(agent, (_core.ModelReference, str))
+    remedy = "; write session(agent(model=…))" if is_model else ""
+    message = f"agent must be an Agent, not {type(agent).__name__}{remedy}"
+    raise TypeError(message)
+
+
+def _check_order(adapter: object, id: object) -> None:
+    """Raise an error for swapped arguments of `Session.open` and `Session.load`."""
+    if isinstance(adapter, str) and hasattr(id, "load"):
+        message = "the store comes before the id: write (store, id, agent)"
         raise TypeError(message)

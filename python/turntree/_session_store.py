@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from turntree.exceptions import CorruptDataError
@@ -20,6 +21,13 @@ def store_of(persistence: PersistenceAdapter | str | None) -> PersistenceAdapter
         return memory()
     if isinstance(persistence, str):
         return from_url(persistence)
+    if isinstance(persistence, type) or (callable(persistence) and hasattr(persistence, "__name__")):
+        name = cast("Any", persistence).__name__
+        message = f"persistence must be a store, not the function or class {name}; call it: {name}(…)"
+        raise TypeError(message)
+    if isinstance(persistence, PathLike):
+        message = f'persistence must be the URL of a store, not a path; write "sqlite:///{persistence}"'
+        raise TypeError(message)
     missing = [name for name in ("save", "load", "delete") if not callable(getattr(persistence, name, None))]
     if missing:
         message = (

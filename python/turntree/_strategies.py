@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkabl
 
 from turntree import _core
 from turntree._agent_hooks import AgentStrategy
+from turntree._argument_errors import STRATEGY, explain_arguments
 from turntree._types import History, Input
 from turntree.upp._tools import Tool
 
@@ -128,6 +129,7 @@ class PlanStrategy(ExecutionStrategy):
         self.max_replans: int = max_replans
 
 
+@explain_arguments(STRATEGY)
 def loop(max_iterations: int = 10) -> LoopStrategy:
     """Call the model and run the requested tools, and repeat until the model requests no tools.
 
@@ -145,6 +147,7 @@ def loop(max_iterations: int = 10) -> LoopStrategy:
     return LoopStrategy(_count("max_iterations", max_iterations, 0))
 
 
+@explain_arguments(STRATEGY)
 def react(
     max_steps: int = 10,
     reasoning_prompt: str | None = None,
@@ -178,6 +181,7 @@ def react(
     return ReactStrategy(_count("max_steps", max_steps, 1), reasoning_prompt, observation_format)
 
 
+@explain_arguments(STRATEGY)
 def plan(
     max_plan_steps: int = 10,
     allow_replan: bool = True,  # noqa: FBT001, FBT002
@@ -330,6 +334,9 @@ def checked(strategy: Any) -> None:
     if isinstance(strategy, type) or not isinstance(name, str) or not name:
         found = strategy.__name__ if isinstance(strategy, type) else type(strategy).__name__
         message = f"execution must be a strategy as loop(), or an object with `name` and `execute`, not {found}"
+        called = strategy if isinstance(strategy, str) else getattr(strategy, "__name__", None)
+        if called is not None:
+            message += f"; write execution={called}()"
         raise TypeError(message)
     import inspect
 

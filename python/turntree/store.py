@@ -450,9 +450,16 @@ def from_url(url: str) -> Store:
     if not separator or scheme not in _ENGINES:
         schemes = ", ".join(f"{name}://" for name in _ENGINES)
         message = f"{_shown(url)!r} is not the URL of a store; it starts with one of: {schemes}"
+        if not separator and url:
+            message += f"; write {_url_of_path(url)!r} for a file of SQLite"
         raise ValueError(message)
     store = _opened[url] = _ENGINES[scheme](url)
     return store
+
+
+def _url_of_path(path: str) -> str:
+    """Return the URL of a SQLite store in a file."""
+    return f"sqlite:///{path.removeprefix('./')}"
 
 
 def _sqlite_from(url: str) -> Store:

@@ -1,5 +1,6 @@
 """The provider layer (UPP-1.2): messages, threads, tools, models and providers."""
 
+from turntree import _peer_names as _peers
 from turntree._core import (
     AssistantMessage,
     Audio,
@@ -202,3 +203,5 @@ __all__ = [
 ]
 
 _set_public_module(__name__, globals())
+_peers.explain_names(__name__, globals(), _peers.UPP)
+_peers.explain_attributes(LLM, "LLM", _peers.LLM)

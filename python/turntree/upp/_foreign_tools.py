@@ -6,6 +6,7 @@ Supported: ``pydantic_ai.Tool``, tools of LangChain (``BaseTool``), and ``Functi
 from __future__ import annotations
 
 import json
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -59,16 +60,29 @@ def _of_pydantic_ai(value: Any) -> Tool[..., Any]:
 def _of_openai_agents(value: Any) -> Tool[..., Any]:
     async def run(context: Any, **given: Any) -> Any:
         text = json.dumps(given)
-        call = SimpleNamespace(
+        # The library checks the class of the context. It is loaded, since it has made the tool.
+        library = sys.modules.get("agents.tool_context")
+        make = getattr(library, "ToolContext", SimpleNamespace)
+        options = {} if library is not None else {"usage": None}
+        call = make(
             context=context.deps,
-            usage=None,
             tool_name=value.name,
             tool_call_id=context.tool_call_id,
             tool_arguments=text,
+            **options,
         )
         return await value.on_invoke_tool(call, text)
 
-    return _made(value, value.params_json_schema, run)
+    approval = _approval_of_openai_agents(getattr(value, "needs_approval", False))
+    return _made(value, value.params_json_schema, run, approval=approval)
+
+
+def _approval_of_openai_agents(needed: Any) -> Any:
+    """Return the approval for ``needs_approval``: a bool, or a function of the context, the arguments and the id."""
+    if needed is True or callable(needed):
+        # A function of that library needs its context of the run, so that the person decides in all cases.
+        return "ask"
+    return None
 
 
 def _of_langchain(value: Any) -> Tool[..., Any]:

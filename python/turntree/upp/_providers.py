@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, Protocol, TypedDict, cast
 
+from turntree._argument_errors import MODEL, unknown_argument
 from turntree._core import KeyStrategy, ModelReference, ProviderConfig, Replay, RetryStrategy
 from turntree._typing import Unpack
 from turntree.exceptions import UPPError
@@ -112,6 +113,8 @@ def _reference(provider: str, model: str, options: dict[str, Any], connection: M
         message = f"model must be a str, not {type(model).__name__}"
         raise TypeError(message)
     settings: dict[str, Any] = {**connection}
+    if any(name in MODEL for name in settings):
+        raise unknown_argument(provider, {name: None for name in settings if name in MODEL}, MODEL)
     config: Any = settings.pop("config", None)
     prices: Any = settings.pop("prices", None)
     if prices is not None:

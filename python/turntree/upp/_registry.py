@@ -33,7 +33,43 @@ _FACTORIES: dict[str, Callable[..., ModelReference]] = {
     "xai_responses": partial(_providers.xai, api="responses"),
 }
 
+# The names that other libraries have for providers.
+_PEERS = {
+    "claude": "anthropic",
+    "gemini": "google",
+    "google-gla": "google",
+    "google_genai": "google",
+    "grok": "xai",
+    "mistralai": "mistral",
+    "moonshotai": "moonshot",
+    "openai-chat": "openai_chat",
+    "openai-responses": "openai_responses",
+}
+# The beginnings of the names of models.
+_FAMILIES = {
+    "claude": "anthropic",
+    "deepseek": "deepseek",
+    "gemini": "google",
+    "gpt": "openai",
+    "grok": "xai",
+    "kimi": "moonshot",
+    "llama": "ollama",
+    "mistral": "mistral",
+    "o3": "openai",
+    "o4": "openai",
+    "qwen": "ollama",
+}
+
 _LOCK = threading.Lock()
+
+
+def _meant(reference: str) -> str | None:
+    """Return the name that a name of another form stands for."""
+    provider, slash, model_id = reference.partition("/")
+    provider = _PEERS.get(provider, provider)
+    if slash and provider in _FACTORIES and model_id:
+        return f"{provider}:{model_id}"
+    return next((f"{name}:{reference}" for start, name in _FAMILIES.items() if reference.startswith(start)), None)
 
 
 def add(name: str, factory: Callable[..., ModelReference]) -> None:
@@ -66,10 +102,15 @@ def model(reference: str, **options: Any) -> ModelReference:
     """
     provider, colon, model_id = reference.partition(":")
     if not colon or not model_id:
-        message = f"invalid model name {reference!r}: expected provider:model, such as 'openai:gpt-5'"
+        example = _meant(reference) or "openai:gpt-5"
+        message = f"invalid model name {reference!r}: expected provider:model, such as {example!r}"
         raise ValueError(message)
     factory = _FACTORIES.get(provider)
     if factory is None:
-        message = f"unknown provider {provider!r}; expected one of {', '.join(sorted(_FACTORIES))}"
+        import difflib
+
+        meant = _PEERS.get(provider) or next(iter(difflib.get_close_matches(provider, _FACTORIES, 1)), None)
+        remedy = f"write {f'{meant}:{model_id}'!r}" if meant else f"expected one of {', '.join(sorted(_FACTORIES))}"
+        message = f"unknown provider {provider!r}; {remedy}"
         raise ValueError(message)
     return factory(model_id, **options)

@@ -23,6 +23,10 @@ def structure_of(structure: Any) -> tuple[Any, AnswerType | None]:
         name = type(cast("Any", structure)).__name__
         message = f"structure must be a JSON Schema or a type, not {name}"
         raise TypeError(message)
+    kind = cast("type[Any]", type(structure))
+    if not isinstance(structure, type) and (hasattr(kind, "__dataclass_fields__") or hasattr(kind, "model_fields")):
+        message = f"structure must be a type, not an instance; write structure={kind.__name__}"
+        raise TypeError(message)
     answer = AnswerType(structure)
     return answer.schema, answer
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
+from turntree._argument_errors import TOOL, explain_arguments
 from turntree.upp._foreign_tools import tool_of_other_library
 from turntree.upp.native._tool import NativeTool
 
@@ -68,6 +69,7 @@ class Tool(Generic[P, R]):
         "retries",
     )
 
+    @explain_arguments(TOOL)
     def __init__(
         self,
         name: str,
@@ -195,6 +197,7 @@ def tool(
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
+@explain_arguments(TOOL)
 def tool(
     function: Callable[P, R] | None = None,
     /,
@@ -229,6 +232,12 @@ def tool(
         TypeError: The function has positional-only or variadic parameters, or an annotation without a JSON Schema.
             Raised at the first use of the schema.
     """
+    if isinstance(function, str):
+        message = f"tool() takes a function, not a str; write @tool(name={function!r})"
+        raise TypeError(message)
+    if isinstance(function, type):
+        message = f"tool() takes a function, not the class {function.__name__}; decorate its methods' functions"
+        raise TypeError(message)
 
     def decorate(function: Callable[P, R]) -> Tool[P, R]:
         documentation = description if description is not None else _summary(function)
@@ -273,7 +282,11 @@ def as_tool(value: Any) -> Tool[..., Any]:
     if callable(to_tool):
         return cast("Tool[..., Any]", to_tool())
     message = f"tools must be functions, Tool objects or agents, not {type(value).__name__}"
-    if callable(getattr(value, "tools", None)):
+    if hasattr(value, "keys") and "type" in value:
+        message += "; write a function, or Tool(name, description, schema, function)"
+    elif isinstance(value, str):
+        message += "; give the function itself"
+    elif callable(getattr(value, "tools", None)):
         message += "; only agents have toolsets"
     raise TypeError(message)
 

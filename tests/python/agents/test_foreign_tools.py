@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import sys
 import typing
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from agent_support import add, call
 
-from turntree import ToolContext, agent
+from turntree import ApprovalRequired, ToolContext, agent, session
 from turntree.upp import scripted, tool
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
@@ -75,6 +76,49 @@ async def test_tools_of_langchain_may_have_a_pydantic_schema():
 
 async def test_tools_of_the_openai_agents_sdk_are_accepted():
     assert (await result_of(OpenAIAgentsTool(), deps="deps", a=1)).result == ["deps", "lookup", 1]
+
+
+async def test_tools_of_the_openai_agents_sdk_receive_the_context_of_their_library(monkeypatch):
+    @dataclass
+    class Context:
+        context: object
+        tool_name: str
+        tool_call_id: str
+        tool_arguments: str
+
+    class Strict(OpenAIAgentsTool):
+        async def on_invoke_tool(self, context, text):
+            assert isinstance(context, Context)
+            return [context.context, context.tool_call_id, context.tool_arguments == text]
+
+    monkeypatch.setitem(sys.modules, "agents.tool_context", SimpleNamespace(ToolContext=Context))
+    assert (await result_of(Strict(), deps="deps", a=1)).result == ["deps", "call_lookup", True]
+
+
+@pytest.mark.parametrize("needed", [True, lambda context, arguments, call: False])
+async def test_approval_of_the_openai_agents_sdk_asks_a_person(needed):
+    foreign = OpenAIAgentsTool()
+    foreign.needs_approval = needed
+    chat = session(agent(model=scripted([call("lookup", a=1), "done"]), tools=[foreign]))
+    with pytest.raises(ApprovalRequired):
+        await chat.run("hi")
+    chat.approve_all()
+    assert (await chat.resume()).text == "done"
+
+
+async def test_the_real_packages_are_accepted():
+    langchain = pytest.importorskip("langchain_core.tools")
+    openai_agents = pytest.importorskip("agents")
+
+    def double(a: int) -> int:
+        """Double a number."""
+        return a * 2
+
+    assert (await result_of(langchain.tool(double), a=2)).result == 4
+    assert (await result_of(openai_agents.function_tool(double), a=2)).result == 4
+    ours = tool(double)
+    assert langchain.tool(ours).invoke({"a": 2}) == 4
+    assert openai_agents.function_tool(ours.run).name == "double"
 
 
 async def test_arguments_are_checked_before_the_call():

@@ -25,8 +25,8 @@ OPTIONAL = frozenset(
     {"__doc__", "__module__", "__repr__", "__str__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__dict__"}
     | {"__weakref__", "__firstlineno__", "__static_attributes__", "__qualname__", "__name__", "__annotations__"}
 )
-# turntree creates these at import for FastAPI; they are not part of the typed interface.
-HIDDEN = frozenset({"__dataclass_fields__", "__dataclass_params__"})
+# turntree creates these at import, for FastAPI and for errors; they are not part of the typed interface.
+HIDDEN = frozenset({"__dataclass_fields__", "__dataclass_params__", "__getattr__"})
 MODULE_NAMES = frozenset(
     {"__all__", "__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__", "_bridge_selftest"}
     | {"__builtins__", "__cached__"}
