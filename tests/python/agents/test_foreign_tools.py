@@ -92,7 +92,7 @@ async def test_tools_of_the_openai_agents_sdk_receive_the_context_of_their_libra
             return [context.context, context.tool_call_id, context.tool_arguments == text]
 
     monkeypatch.setitem(sys.modules, "agents.tool_context", SimpleNamespace(ToolContext=Context))
-    assert (await result_of(Strict(), deps="deps", a=1)).result == ["deps", "call_lookup", True]
+    assert (await result_of(Strict(), deps="deps", a=1)).result == ["deps", "call_1_1", True]
 
 
 @pytest.mark.parametrize("needed", [True, lambda context, arguments, call: False])
