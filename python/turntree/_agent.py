@@ -413,7 +413,7 @@ class Agent(Generic[DepsT, DataT]):
         *,
         concurrency: int = 8,
         return_exceptions: Literal[False] = False,
-        progress: Callable[[int], Any] | None = None,
+        progress: Callable[[int], Any] | bool | None = None,
         **options: Unpack[RunOptions[DepsT]],
     ) -> AsyncGenerator[_core.Turn[DataT], None]: ...
     @overload
@@ -423,7 +423,7 @@ class Agent(Generic[DepsT, DataT]):
         *,
         concurrency: int = 8,
         return_exceptions: bool,
-        progress: Callable[[int], Any] | None = None,
+        progress: Callable[[int], Any] | bool | None = None,
         **options: Unpack[RunOptions[DepsT]],
     ) -> AsyncGenerator[_core.Turn[DataT] | Exception, None]: ...
     def map(
@@ -432,7 +432,7 @@ class Agent(Generic[DepsT, DataT]):
         *,
         concurrency: int = 8,
         return_exceptions: bool = False,
-        progress: Callable[[int], Any] | None = None,
+        progress: Callable[[int], Any] | bool | None = None,
         **options: Any,
     ) -> AsyncGenerator[Any, None]:
         """Run the agent once for each input, concurrently: ``async for turn in agent.map(inputs)``.
@@ -447,7 +447,9 @@ class Agent(Generic[DepsT, DataT]):
             concurrency: The maximum number of concurrent runs.
             return_exceptions: Yield the exception of a failed run in place of its turn. Default: raise it at that
                 position and cancel the other runs.
-            progress: A function that is called with the number of ended runs after each of them, on the event loop.
+            progress: True shows a bar with rate, tokens, cost and errors: of tqdm or rich if one of them is installed,
+                else a line on a terminal. Or a function that is called with the number of ended runs after each of
+                them, on the event loop.
             **options: As `run`. ``limits`` hold for all runs together.
 
         Raises:
@@ -455,7 +457,7 @@ class Agent(Generic[DepsT, DataT]):
             ValueError: `concurrency` is not positive.
             TypeError: `inputs` is neither iterable nor async iterable.
         """
-        from turntree._concurrency import map_in_order, observed
+        from turntree._concurrency import map_in_order, observed, reporter
 
         native = native_options("Agent.map", options) if options else None
 
@@ -463,7 +465,8 @@ class Agent(Generic[DepsT, DataT]):
             turn: _core.Turn[DataT] = await self._native.run(None, given, None, native)
             return turn
 
-        return map_in_order(observed(run, progress), inputs, concurrency, return_exceptions=return_exceptions)
+        report, end = reporter(progress, inputs)
+        return map_in_order(observed(run, report), inputs, concurrency, return_exceptions=return_exceptions, end=end)
 
     @overload
     def stream(

@@ -42,7 +42,7 @@ def convert_jsonl(
     to: str = "thread-protocol",
     jobs: int | None = None,
     on_error: OnError = "raise",
-    progress: Callable[[Report], object] | None = None,
+    progress: Callable[[Report], object] | bool | None = None,  # noqa: FBT001
     *,
     profile: Literal["full", "portable"] = "full",
     overwrite: bool = True,
@@ -65,7 +65,8 @@ def convert_jsonl(
             error to the report; a function ``(issue, text)`` receives the error and the input. If the function returns
             None, the document is skipped; a text or plain data is written instead of it; an exception ends the
             conversion.
-        progress: Called about 20 times per second with the `Report` so far.
+        progress: Called about 20 times per second with the `Report` so far. True shows a bar with the rate and the
+            failures: of tqdm or rich if one of them is installed, else a line on a terminal.
         profile: "full" stores the data for an exact round trip, "portable" only standard data.
         overwrite: If True, an existing file at `dst` is replaced.
         max_document_bytes: The maximum length of a line in bytes. Default: 1 GiB.
@@ -79,6 +80,11 @@ def convert_jsonl(
     with ExitStack() as stack:
         source, name = open_source(src, stack)
         target, finish = open_target(dst, stack, overwrite=overwrite)
+        if progress is True:
+            from turntree._progress import of_report
+
+            progress, end = of_report()
+            stack.callback(end)
         report = _convert_lines(
             source,
             target,
@@ -86,7 +92,7 @@ def convert_jsonl(
             to=to,
             jobs=jobs,
             on_error=on_error,
-            progress=progress,
+            progress=progress or None,
             profile=profile,
             framing="lines",
             gzip=is_path(dst) and os.fspath(cast("str", dst)).endswith(".gz"),

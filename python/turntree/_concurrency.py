@@ -23,8 +23,9 @@ def map_in_order(
     concurrency: int,
     *,
     return_exceptions: bool,
+    end: Callable[[], None] | None = None,
 ) -> AsyncGenerator[R, None]:
-    """Yield the results of the calls in the order of the inputs.
+    """Yield the results of the calls in the order of the inputs. `end` is called after the last one.
 
     Raises:
         ValueError: `concurrency` is not positive.
@@ -34,19 +35,52 @@ def map_in_order(
         message = f"concurrency must be at least 1, not {concurrency}"
         raise ValueError(message)
     calls = _Calls()
-    results = _in_order(call, _each(inputs), concurrency, calls, return_exceptions=return_exceptions)
+    results = _in_order(call, _each(inputs), concurrency, calls, return_exceptions=return_exceptions, end=end)
     return _Results(results, calls)
 
 
-def observed(call: Callable[[T], Awaitable[R]], progress: Callable[[int], Any] | None) -> Callable[[T], Awaitable[R]]:
-    """Return the call with a note about its input on its exceptions, and with a report of how many calls have ended.
+def reporter(
+    progress: Callable[[int], Any] | bool | None,  # noqa: FBT001
+    inputs: object,
+) -> tuple[Callable[[int, object], None] | None, Callable[[], None] | None]:
+    """Return a function that reports the number of ended calls and the outcome of the last one, and one for the end.
 
     Raises:
-        TypeError: `progress` is not a function.
+        TypeError: `progress` is neither a function nor True.
     """
-    if progress is not None and not callable(progress):
+    if progress is None or progress is False:
+        return None, None
+    if progress is True:
+        from turntree._progress import Tokens
+
+        total = len(cast("Any", inputs)) if hasattr(inputs, "__len__") else None
+        bar: list[Tokens] = []
+
+        def draw(_: int, outcome: object) -> None:
+            if not bar:
+                bar.append(Tokens(total))
+            bar[0].ended(outcome)
+
+        def end() -> None:
+            for shown in bar:
+                shown.close()
+
+        return draw, end
+    if not callable(progress):
         message = f"progress must be a function, not {type(progress).__name__}"
         raise TypeError(message)
+    function = progress
+
+    def report(ended: int, _: object) -> None:
+        function(ended)
+
+    return report, None
+
+
+def observed(
+    call: Callable[[T], Awaitable[R]], report: Callable[[int, object], None] | None
+) -> Callable[[T], Awaitable[R]]:
+    """Return the call with a note about its input on its exceptions, and with a report of its outcome."""
     begun = ended = 0
 
     async def run(given: T) -> R:
@@ -58,12 +92,12 @@ def observed(call: Callable[[T], Awaitable[R]], progress: Callable[[int], Any] |
         except Exception as error:
             _note(error, place, given)
             ended += 1
-            if progress is not None:
-                progress(ended)
+            if report is not None:
+                report(ended, error)
             raise
         ended += 1
-        if progress is not None:
-            progress(ended)
+        if report is not None:
+            report(ended, result)
         return result
 
     return run
@@ -167,6 +201,7 @@ async def _in_order(
     running: _Calls,
     *,
     return_exceptions: bool,
+    end: Callable[[], None] | None,
 ) -> AsyncGenerator[R, None]:
     import asyncio
 
@@ -214,6 +249,8 @@ async def _in_order(
         running.cancel()
         await asyncio.gather(*running.tasks, return_exceptions=True)
         running.tasks.clear()
+        if end is not None:
+            end()
 
 
 def _each(inputs: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:

@@ -20,6 +20,8 @@ MODULES = [
     "turntree.store",
     "turntree.testing",
     "turntree.tracing",
+    "turntree.arrow",
+    "turntree.notebook",
 ]
 
 # UAP-1.0 names that exist so far.
@@ -84,6 +86,7 @@ def test_dir_lists_only_public_names():
 
     assert shown - modules <= set(turntree.__all__)
     assert modules <= {
+        "arrow",
         "durable",
         "exceptions",
         "execution",
