@@ -13,8 +13,9 @@ from __future__ import annotations
 from turntree._public_names import set_public_module
 from turntree.mcp._client import Elicitation, McpServer, http, sse, stdio
 from turntree.mcp._errors import McpError
+from turntree.mcp._oauth import OAuth, TokenStore, oauth
 from turntree.mcp._serving import serve
 
-__all__ = ["Elicitation", "McpError", "McpServer", "http", "serve", "sse", "stdio"]
+__all__ = ["Elicitation", "McpError", "McpServer", "OAuth", "TokenStore", "http", "oauth", "serve", "sse", "stdio"]
 
 set_public_module("turntree.mcp", globals())
