@@ -74,10 +74,8 @@ TURN: dict[str, str] = {
         ("tool_calls", "tools", "tool_results"),
         "the calls are turn.tool_executions, each with its arguments and result",
     ),
-    **dict.fromkeys(("finish_reason", "status"), "why the model stopped is turn.stop_reason"),
     "metrics": "the tokens are turn.usage",
     "cost": "the cost is turn.usage.cost",
-    "last_agent": "who answered is turn.agent",
 }
 
 USAGE: dict[str, str] = {
