@@ -28,6 +28,7 @@ MODULES = {
     "turntree.upp.middleware": "Model middleware",
     "turntree.store": "Stores",
     "turntree.thread_protocol": "ThreadProtocol",
+    "turntree.arrow": "Arrow tables",
     "turntree.mcp": "MCP",
     "turntree.uaip": "Workflows",
     "turntree.uamp": "Servers of agents",
