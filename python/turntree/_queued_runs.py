@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, cast
-from uuid import uuid4
 
 from turntree import _core
 
@@ -77,6 +76,8 @@ def new_run(
         error = f"priority must be from {_LOWEST_PRIORITY} to {_HIGHEST_PRIORITY}, not {priority}"
         raise ValueError(error)
     if input is None:
+        from uuid import uuid4  # not part of the import of turntree
+
         return str(uuid4()), session_id, None, name, not_before, priority
     if isinstance(input, _core.UserMessage):
         message = input

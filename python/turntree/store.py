@@ -17,7 +17,6 @@ from datetime import datetime
 from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, cast
-from urllib.parse import quote, unquote
 from weakref import WeakValueDictionary
 
 from turntree import _core
@@ -467,6 +466,8 @@ def _sqlite_from(url: str) -> Store:
     if authority or not slash or not path:
         message = f"{url!r} has no path: expected sqlite:///relative/path.db or sqlite:////absolute/path.db"
         raise ValueError(message)
+    from urllib.parse import unquote  # not part of the import of turntree
+
     return sqlite(unquote(path))
 
 
@@ -475,6 +476,8 @@ def _file_from(url: str) -> Store:
     if authority or not slash or not path:
         message = f"{url!r} has no absolute path: expected file:///folder"
         raise ValueError(message)
+    from urllib.parse import unquote
+
     return file("/" + unquote(path))
 
 
@@ -497,6 +500,8 @@ _PREFIX = "session:"
 
 def key_of(id: str) -> str:
     """Return the key of a session: ``session:`` and the id in percent-encoding."""
+    from urllib.parse import quote
+
     return _PREFIX + quote(id, safe="")
 
 
@@ -504,6 +509,8 @@ def _id_of(key: str) -> str:
     if not isinstance(key, str):
         message = f"id must be a str, not {type(key).__name__}"
         raise TypeError(message)
+    from urllib.parse import unquote
+
     return unquote(key[len(_PREFIX) :]) if key.startswith(_PREFIX) else key
 
 

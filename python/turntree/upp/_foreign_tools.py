@@ -5,7 +5,6 @@ Supported: ``pydantic_ai.Tool``, tools of LangChain (``BaseTool``), and ``Functi
 
 from __future__ import annotations
 
-import json
 import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -59,6 +58,8 @@ def _of_pydantic_ai(value: Any) -> Tool[..., Any]:
 
 def _of_openai_agents(value: Any) -> Tool[..., Any]:
     async def run(context: Any, **given: Any) -> Any:
+        import json  # not part of the import of turntree
+
         text = json.dumps(given)
         # The library checks the class of the context. It is loaded, since it has made the tool.
         library = sys.modules.get("agents.tool_context")

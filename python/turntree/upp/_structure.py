@@ -5,7 +5,6 @@ Spec: UPP-1.2 §10.5.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -74,6 +73,8 @@ def _from_annotations(annotation: Any) -> tuple[dict[str, Any], Callable[[str], 
     from turntree.upp._signature import checked_value, schema_of_annotation
 
     schema = schema_of_annotation(annotation, "structure")
+    import json  # not part of the import of turntree
+
     return schema, lambda text: checked_value(json.loads(text), annotation, "the answer")
 
 
