@@ -15,6 +15,7 @@ EDITABLE := $(VENV)/.wheel-editable
 DEMO_WHEEL := $(VENV)/.wheel-demo
 SELFTEST := target/selftest
 SITE_VENV := target/site-venv
+DIST_VENV := target/dist-venv
 
 # All that a wheel is made of: an edit here, and only here, builds a new one.
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE-THIRD-PARTY requirements/turntree.cyclonedx.json \
@@ -26,7 +27,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions crash node services audit third-party lint lint-rust lint-python fmt bench docs site wheel lock clean install
+.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions crash node services audit third-party lint lint-rust lint-python fmt bench docs site wheel check-dist lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +128,17 @@ $(SITE_VENV)/.installed: requirements/site.lock
 
 wheel: $(VENV)/.build ## the wheel that is published, in dist/
 	$(BIN)/maturin build --profile dist --locked --out dist
+
+# Metadata that the index accepts, and wheels without files that do not belong in them. DIST names what to check.
+DIST ?= dist/*
+check-dist: $(DIST_VENV)/.installed ## check the wheels and source distributions in dist/ as twine and check-wheel-contents do
+	$(DIST_VENV)/bin/twine check --strict $(DIST)
+	$(DIST_VENV)/bin/check-wheel-contents $(filter %.whl,$(wildcard $(DIST)))
+
+$(DIST_VENV)/.installed: requirements/dist.lock
+	$(PYTHON) -m venv --clear $(DIST_VENV)
+	$(DIST_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --requirement requirements/dist.lock
+	@touch $@
 
 dev: $(EDITABLE) ## edit and run: turntree in .venv as an editable debug build; run it again after an edit of Rust code
 	$(BIN)/maturin develop --profile dev --locked --skip-install
