@@ -33,6 +33,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, registry: &mut ClassRegistr
         Capabilities,
         UsageStats,
     );
+    // The module has a class with this name already.
+    module.add("UampMessage", module.py().get_type::<Message>())?;
+    registry.add::<Message>(module.py());
     Ok(())
 }
 
@@ -209,6 +212,15 @@ macro_rules! record_class {
             }
         }
     };
+}
+
+record_class! {
+    /// A message of a conversation: an element of ``messages`` of ``input.text``.
+    ///
+    /// ``content`` is its text; ``content_items`` has its media as well.
+    ///
+    /// Spec: UAMP-1.0 §8.5.
+    Message as "Message" over types::Message
 }
 
 record_class! {

@@ -156,6 +156,7 @@ from turntree._core._uamp_data import (
     ServerEvent,
     SessionConfig,
     SystemEvent,
+    UampMessage,
     UsageStats,
 )
 from turntree._core._upp import AgentStreamCore, EmbeddingModelCore, ImageModelCore, LlmCore
@@ -191,6 +192,7 @@ __all__ = [
     "ServerEvent",
     "SystemEvent",
     "ContentItem",
+    "UampMessage",
     "SessionConfig",
     "Capabilities",
     "UsageStats",

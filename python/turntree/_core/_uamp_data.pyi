@@ -69,6 +69,18 @@ class ContentItem(Data):
         """The type."""
 
 @final
+class UampMessage(Data):
+    """A message of a conversation: an element of ``messages`` of ``input.text``.
+
+    ``content`` is its text; ``content_items`` has its media as well.
+
+    Spec: UAMP-1.0 §8.5.
+    """
+
+    def __new__(cls, **members: Json) -> Self: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+@final
 class SessionConfig(Data):
     """The configuration of a session: the member ``session`` of ``session.create``.
 

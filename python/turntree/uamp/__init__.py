@@ -25,6 +25,7 @@ from turntree._core import (
     SystemEvent,
     UsageStats,
 )
+from turntree._core import UampMessage as Message
 from turntree._public_names import set_public_module
 from turntree.uamp._a2a import a2a_agent
 from turntree.uamp._acp import acp_stdio
@@ -76,6 +77,7 @@ __all__ = [
     "ServerEvent",
     "SystemEvent",
     "ContentItem",
+    "Message",
     "SessionConfig",
     "Capabilities",
     "UsageStats",

@@ -32,6 +32,7 @@ def samples() -> list[Any]:
         uamp.SystemEvent("system.stop", event_id="e2"),
         uamp.ContentItem("image", image={"url": "https://example.com/x.png"}, format="png"),
         uamp.ContentItem("html", html="<b>"),
+        uamp.Message(role="user", content="hi", content_items=[{"type": "text", "text": "hi"}], name="ada"),
         uamp.SessionConfig(modalities=["text"], instructions="Be brief."),
         uamp.Capabilities(id="m", provider="p", modalities=["text"]),
         uamp.UsageStats(input_tokens=1, output_tokens=2, cost={"total_cost": 0.1, "currency": "USD"}),
@@ -106,6 +107,7 @@ def test_a_member_that_is_missing_is_none_and_one_that_does_not_exist_is_an_erro
         (lambda: uamp.ClientEvent.model_validate({"text": "hi"}), "type"),
         (lambda: uamp.ContentItem("image", image=5), "image"),
         (lambda: uamp.SessionConfig(modalities="text"), "modalities"),
+        (lambda: uamp.Message(content="hi"), '"role" is missing'),
         (lambda: uamp.ClientEvent.model_validate_json("[" * 5000), "nested"),
     ],
 )

@@ -183,14 +183,21 @@ pub(super) struct PlanReporter {
 }
 
 impl PlanReporter {
-    /// The plan in an event, if it has changed.
-    pub(super) fn after(&mut self, event: &AgentStreamEvent) -> Option<AgentOutput> {
-        let AgentStreamEvent::Uap(UapEvent { data, .. }) = event else { return None };
+    /// The plan in an event, if it has changed: as text if its steps are new, and its progress.
+    pub(super) fn after(&mut self, event: &AgentStreamEvent) -> Vec<AgentOutput> {
+        let AgentStreamEvent::Uap(UapEvent { data, .. }) = event else { return Vec::new() };
         let (UapData::StepStart(StepStart { plan, .. }) | UapData::StepEnd(StepEnd { plan, .. })) = data
         else {
-            return None;
+            return Vec::new();
         };
-        self.report(plan.clone()?)
+        let Some(steps) = plan else { return Vec::new() };
+        let is_known = steps.len() == self.reported.len()
+            && steps
+                .iter()
+                .zip(&self.reported)
+                .all(|(step, known)| step.id == known.id && step.description == known.description);
+        let text = (!is_known && !steps.is_empty()).then(|| AgentOutput::Planning(text_of(steps)));
+        text.into_iter().chain(self.report(steps.clone())).collect()
     }
 
     /// The plan at the end of a run that has succeeded.
@@ -219,6 +226,14 @@ impl PlanReporter {
         self.reported = steps;
         Some(AgentOutput::Progress(Box::new(progress)))
     }
+}
+
+/// A plan as a numbered list.
+fn text_of(steps: &[PlanStep]) -> String {
+    let lines = steps.iter().enumerate();
+    let lines: Vec<String> =
+        lines.map(|(index, step)| format!("{}. {}", index.saturating_add(1), step.description)).collect();
+    lines.join("\n")
 }
 
 /// The plan in a report of progress; `None` for other reports.

@@ -270,7 +270,7 @@ impl Work {
         while let Some(event) = stream.next().await {
             let (plan, output) = match event {
                 Ok(event) => (plans.after(&event), translator.translate(event)),
-                Err(error) => (None, Some(failed(&error))),
+                Err(error) => (Vec::new(), Some(failed(&error))),
             };
             for output in plan.into_iter().chain(output) {
                 if outputs.send(output).await.is_err() {

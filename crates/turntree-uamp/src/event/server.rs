@@ -216,11 +216,11 @@ event! {
 event! {
     /// How many requests the client may still make.
     RateLimit = "rate_limit" {
-        /// The number of requests in a period.
-        pub limit: Number = "limit",
+        /// The number of requests in a period, or at the same time; missing if the vendor of the model does not say it.
+        pub limit: Option<Number> = "limit",
         /// How many of them remain.
         pub remaining: Number = "remaining",
-        /// When the next period starts, in seconds since 1970.
+        /// When a request may be accepted again, in seconds since 1970.
         pub reset_at: Option<Number> = "reset_at",
     }
 }

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use http::Method;
 use http::request::Parts;
-use http::{Method, StatusCode};
-use serde_json::json;
 use turntree_server::{
-    Access, Application, Body, Request, RequestContext, Response, ServerError, WebSocketUpgrade,
+    Access, Application, Request, RequestContext, Response, ServerError, WebSocketUpgrade,
 };
 
 use super::route::{Route, UnknownAgent};
 use super::site::Site;
-use super::wire::{Exchange, Wire, not_found};
+use super::wire::{Exchange, Wire, not_found, unknown_agent};
 
 /// Agents as an HTTP application. Cloning shares it.
 #[derive(Debug, Clone)]
@@ -57,7 +56,16 @@ impl Application for AgentService {
         upgrade: WebSocketUpgrade,
     ) -> BoxFuture<'_, ()> {
         let refusal = match self.route(&Method::GET, request.uri().path()) {
-            Err(error) => unknown_agent(&error),
+            Err(error) => {
+                let route = Route::without_agent(request.uri().path());
+                match self.wires.iter().find(|wire| wire.serves(&Method::GET, &route.path)) {
+                    None => unknown_agent(&error),
+                    Some(wire) => {
+                        let exchange = Exchange { site: Arc::clone(&self.site), route, request, context };
+                        return wire.websocket_of_unknown_agent(exchange, error, upgrade);
+                    }
+                }
+            }
             Ok((_, None)) => not_found(),
             Ok((route, Some(wire))) => {
                 let exchange = Exchange { site: Arc::clone(&self.site), route, request, context };
@@ -97,9 +105,4 @@ impl Application for AgentService {
 
 fn ready(response: Response) -> BoxFuture<'static, Response> {
     Box::pin(std::future::ready(response))
-}
-
-fn unknown_agent(error: &UnknownAgent) -> Response {
-    Body::json(&json!({ "error": { "code": "agent_not_found", "message": error.to_string() } }))
-        .into_response(StatusCode::NOT_FOUND)
 }

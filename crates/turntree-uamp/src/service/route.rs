@@ -36,23 +36,21 @@ impl Route {
     /// # Errors
     /// It names an agent that the server does not have.
     pub fn of_path(site: &Site, path: &str) -> Result<Self, UnknownAgent> {
-        let (agent, base, rest) = match path.strip_prefix("/agents/") {
-            None => (None, "", path),
-            Some(rest) => {
-                let end = rest.find('/').unwrap_or(rest.len());
-                let (segment, rest) = rest.split_at(end);
+        let (segment, base, rest) = parts(path);
+        let agent = match segment {
+            None => None,
+            Some(segment) => {
                 let name = percent_decode_str(segment).decode_utf8_lossy();
-                let agent = site.agents.get(&name).ok_or_else(|| unknown(site, &name))?;
-                let base = path.get(.."/agents/".len() + end).unwrap_or_default();
-                (Some(Arc::clone(agent)), base, rest)
+                Some(Arc::clone(site.agents.get(&name).ok_or_else(|| unknown(site, &name))?))
             }
         };
-        let rest = match rest.strip_prefix("/v1") {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
-            _ => rest,
-        };
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        Ok(Self { agent, base: base.into(), path: rest.into() })
+        Ok(Self { agent, base: base.into(), path: path_of_wire(rest).into() })
+    }
+
+    /// Reads a path whose agent the server does not have.
+    pub(super) fn without_agent(path: &str) -> Self {
+        let (_, base, rest) = parts(path);
+        Self { agent: None, base: base.into(), path: path_of_wire(rest).into() }
     }
 
     /// The agent of a request: that of the path, else the named one, else the only one of the server. A name that is
@@ -83,6 +81,22 @@ impl Route {
             None => site.agents.iter().cloned().collect(),
         }
     }
+}
+
+/// The agent's name as it is in a path, the path with the name, and the rest.
+fn parts(path: &str) -> (Option<&str>, &str, &str) {
+    let Some(rest) = path.strip_prefix("/agents/") else { return (None, "", path) };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (segment, rest) = rest.split_at(end);
+    (Some(segment), path.get(.."/agents/".len() + end).unwrap_or_default(), rest)
+}
+
+fn path_of_wire(rest: &str) -> &str {
+    let rest = match rest.strip_prefix("/v1") {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
+        _ => rest,
+    };
+    rest.strip_suffix('/').unwrap_or(rest)
 }
 
 fn unknown(site: &Site, name: &str) -> UnknownAgent {

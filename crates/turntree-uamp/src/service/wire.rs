@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 use serde_json::json;
 use turntree_server::{Access, Body, Request, RequestContext, Response, ServerError, WebSocketUpgrade};
 
-use super::route::Route;
+use super::route::{Route, UnknownAgent};
 use super::site::Site;
 
 /// A request for a wire.
@@ -45,6 +45,18 @@ pub trait Wire: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
+    /// Answers a WebSocket handshake whose path names an agent that the server does not have; the route has no agent, and
+    /// its path is one that the wire serves. Default: 404.
+    fn websocket_of_unknown_agent(
+        &self,
+        _exchange: Exchange<http::Request<()>>,
+        error: UnknownAgent,
+        upgrade: WebSocketUpgrade,
+    ) -> BoxFuture<'static, ()> {
+        upgrade.reject(unknown_agent(&error));
+        Box::pin(std::future::ready(()))
+    }
+
     /// Whether a request needs a principal if the server has an authenticator. Default: it does.
     fn access(&self, _path: &str) -> Access {
         Access::Authenticated
@@ -69,5 +81,11 @@ pub trait Wire: fmt::Debug + Send + Sync + 'static {
 pub(super) fn not_found() -> Response {
     let message = "no protocol is served at this path; GET /info lists the paths";
     Body::json(&json!({ "error": { "code": "not_found", "message": message } }))
+        .into_response(StatusCode::NOT_FOUND)
+}
+
+/// The response to a request for an agent that the server does not have.
+pub(super) fn unknown_agent(error: &UnknownAgent) -> Response {
+    Body::json(&json!({ "error": { "code": "agent_not_found", "message": error.to_string() } }))
         .into_response(StatusCode::NOT_FOUND)
 }

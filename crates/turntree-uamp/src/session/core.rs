@@ -2,24 +2,25 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use turntree_core::ids::IdSource;
-use turntree_core::json::{self, RawJson};
+use turntree_core::json::{self, RawJson, RawObject};
 use turntree_core::time::{Clock, Timestamp};
 
 use super::effect::{AgentOutput, Effect, ResponseRequest};
 use super::input::{Input, InputTooLarge, MAX_BYTES, size_of};
 use super::stream::{Active, Stage};
 use crate::event::{
-    CapabilitiesEvent, ClientEvent, Envelope as _, Pong, PresenceTyping, ResponseCancel, ResponseCancelled,
-    ResponseCreate, ResponseCreated, ResponseDone, ResponseError, ServerEvent, SessionCreated, SessionEnd,
-    SessionError, SessionUpdate, SessionUpdated, ToolResultEvent, VoiceDecline,
+    CapabilitiesEvent, ClientEvent, Envelope as _, Pong, PresenceTyping, RateLimit, ResponseCancel,
+    ResponseCancelled, ResponseCreate, ResponseCreated, ResponseDone, ResponseError, ServerEvent,
+    SessionCreated, SessionEnd, SessionError, SessionUpdate, SessionUpdated, ToolResultEvent, VoiceDecline,
 };
 use crate::session::ToolOutcome;
 use crate::signature::{SignedResponse, SigningKey};
 use crate::types::{
-    Capabilities, ConcurrentResponses, ErrorCode, ErrorDetails, Message, Response, ResponseStatus, Role,
-    Session, SessionConfig, SessionStatus,
+    Capabilities, ConcurrentResponses, ErrorCode, ErrorDetails, Message, Number, Response, ResponseStatus,
+    Role, Session, SessionConfig, SessionStatus, rounded_up,
 };
 
 /// The version that the server speaks.
@@ -396,9 +397,26 @@ impl SessionCore {
             error.details.as_ref().and_then(|details| details.to().ok()).unwrap_or_default();
         details.insert("partial_output".to_owned(), serde_json::json!(active.output.items()));
         error.details = RawJson::from_value(&details).ok();
+        effects.extend(self.rate_limit(&error).map(|limit| self.send(limit)));
         let response_id = Some(active.id.clone());
         effects.push(self.send(ResponseError { response_id, error, ..ResponseError::default() }));
         effects
+    }
+
+    /// The limit that a response has failed at.
+    ///
+    /// Spec: UAMP-1.0 §6.17
+    fn rate_limit(&self, error: &ErrorDetails) -> Option<RateLimit> {
+        if error.code != ErrorCode::RateLimitExceeded {
+            return None;
+        }
+        let details = error.details.as_ref().and_then(RawObject::from_raw);
+        let wait: Option<Number> = details.and_then(|details| details.get("retry_after")?.to().ok());
+        let wait = wait.and_then(|wait| Duration::try_from_secs_f64(wait.as_f64()).ok());
+        let wait = wait.and_then(|wait| i64::try_from(wait.as_millis()).ok());
+        let now = self.settings.clock.now().milliseconds();
+        let reset_at = wait.map(|wait| rounded_up(now.saturating_add(wait)).into());
+        Some(RateLimit { reset_at, ..RateLimit::default() })
     }
 
     fn tool_result(&mut self, event: ToolResultEvent, reply_to: Option<String>) -> Vec<Effect> {

@@ -110,6 +110,8 @@ pub enum AgentOutput {
     Text(String),
     /// A piece of reasoning.
     Thinking(String),
+    /// A new plan of the agent as text.
+    Planning(String),
     /// A piece of audio, as base64.
     Audio(String),
     /// A piece of the text of audio.

@@ -81,6 +81,13 @@ impl Active {
             AgentOutput::Thinking(content) => {
                 vec![Thinking { content, is_delta: Some(true), response_id, ..Thinking::default() }.into()]
             }
+            AgentOutput::Planning(content) => {
+                let stage = Some("planning".to_owned());
+                vec![
+                    Thinking { content, stage, is_delta: Some(false), response_id, ..Thinking::default() }
+                        .into(),
+                ]
+            }
             AgentOutput::Audio(audio) => {
                 self.has_audio = true;
                 vec![AudioDeltaEvent { response_id, audio, ..AudioDeltaEvent::default() }.into()]

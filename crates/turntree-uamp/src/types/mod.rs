@@ -32,6 +32,7 @@ pub use self::error::{ErrorCode, ErrorDetails};
 pub use self::media::{Media, MediaUrl};
 pub use self::message::{FunctionCall, Message, MessageToolCall, Role};
 pub use self::number::Number;
+pub(crate) use self::number::rounded_up;
 pub use self::payment::{
     AgentPaymentsProtocol, Payment, PaymentErrorCode, PaymentRequirements, PaymentScheme, PaymentSchemeKind,
 };

@@ -67,3 +67,8 @@ impl JsonSchema for Number {
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<serde_json::Number, D::Error> {
     serde_json::Number::deserialize(deserializer)
 }
+
+/// Milliseconds as seconds, not earlier.
+pub(crate) const fn rounded_up(milliseconds: i64) -> i64 {
+    milliseconds.saturating_add(999).div_euclid(1000)
+}

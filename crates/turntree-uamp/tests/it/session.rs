@@ -440,3 +440,35 @@ proptest! {
         prop_assert!(seen.values().all(|seen| seen.is_over));
     }
 }
+
+#[test]
+fn a_response_that_fails_at_the_limit_of_the_vendor_announces_it_first() {
+    for (details, reset_at) in [(json!({"retry_after": 1.5}), json!(1_704_067_202)), (json!({}), Value::Null)]
+    {
+        let (mut core, _) = open(json!({}));
+        on(&mut core, &json!({"type": "response.create"}));
+        let id = core.active_response().unwrap().to_owned();
+        let error = ErrorDetails {
+            details: turntree_core::json::RawJson::from_value(&details).ok(),
+            ..ErrorDetails::new(ErrorCode::RateLimitExceeded, "slow down")
+        };
+        let effects = core.on_output(&id, AgentOutput::Failed(Box::new(error)));
+
+        assert_eq!(kinds(&effects), ["rate_limit", "response.error"]);
+        let limit = &sent(&effects)[0];
+        assert_eq!((&limit["session_id"], &limit["remaining"]), (&json!("s1"), &json!(0)));
+        assert_eq!((&limit["reset_at"], limit.get("limit")), (&reset_at, None));
+    }
+}
+
+#[test]
+fn a_plan_is_a_thought_in_the_stage_of_planning() {
+    let (mut core, _) = open(json!({}));
+    on(&mut core, &json!({"type": "response.create"}));
+    let id = core.active_response().unwrap().to_owned();
+
+    let thought = sent(&core.on_output(&id, AgentOutput::Planning("1. Look".to_owned()))).remove(0);
+
+    assert_eq!((&thought["type"], &thought["content"]), (&json!("thinking"), &json!("1. Look")));
+    assert_eq!((&thought["stage"], &thought["is_delta"]), (&json!("planning"), &json!(false)));
+}

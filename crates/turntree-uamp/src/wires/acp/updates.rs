@@ -68,6 +68,8 @@ impl Updates {
             }
             // Complete audio follows as an item; clients of this protocol have no tools of their own.
             AgentOutput::Audio(_)
+            // The plan itself is an update.
+            | AgentOutput::Planning(_)
             | AgentOutput::ClientToolCall(_)
             | AgentOutput::AwaitingClient
             | AgentOutput::Done

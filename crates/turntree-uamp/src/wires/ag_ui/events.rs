@@ -74,7 +74,7 @@ impl Events {
         let mut events = Vec::new();
         match output {
             AgentOutput::Text(text) | AgentOutput::Transcript(text) => self.text(&text, &mut events),
-            AgentOutput::Thinking(text) => self.reasoning(&text, &mut events),
+            AgentOutput::Thinking(text) | AgentOutput::Planning(text) => self.reasoning(&text, &mut events),
             AgentOutput::ToolCallFragment(call) => {
                 self.running.insert(call.id.clone());
                 self.fragment(&call, &mut events);

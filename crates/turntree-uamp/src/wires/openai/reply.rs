@@ -146,7 +146,7 @@ impl Reply {
             AgentOutput::ToolCallFragment(_)
             | AgentOutput::ServerToolResult(_)
             | AgentOutput::ToolProgress { .. } => ReplyPart::Hidden,
-            AgentOutput::Progress(_) => return None,
+            AgentOutput::Progress(_) | AgentOutput::Planning(_) => return None,
         })
     }
 

@@ -211,7 +211,7 @@ impl Connection<'_> {
             Ok(ClientEvent::Unknown(_)) => return self.on_answer(text),
             Ok(event) => event,
             Err(error) => {
-                self.reader.push(Refusal::from(error).event());
+                self.reader.refuse(Refusal::unreadable(error, text.as_bytes()));
                 return Ok(());
             }
         };
@@ -223,7 +223,7 @@ impl Connection<'_> {
         }
         let is_end = matches!(event, ClientEvent::SessionEnd(_));
         if let Err(refusal) = self.reader.on(event).await {
-            self.reader.push(refusal.event());
+            self.reader.refuse(refusal);
         }
         if let Some(index) = of_agent.filter(|_| is_end) {
             self.reopen(index);

@@ -43,7 +43,7 @@ use turntree_server::{Access, Body, Response, WebSocketUpgrade};
 use self::http::{EventRequest, identity_of};
 use self::opening::Opener;
 use self::table::SessionTable;
-use crate::service::{Exchange, Wire};
+use crate::service::{Exchange, UnknownAgent, Wire};
 
 pub use self::connection::{Sessions, Target};
 pub(crate) use self::dialed::{DialedAgents, Parting};
@@ -122,6 +122,20 @@ impl Wire for Uamp {
                     }
                 }
                 Err(refusal) => upgrade.reject(refusal.response()),
+            }
+        })
+    }
+
+    fn websocket_of_unknown_agent(
+        &self,
+        exchange: Exchange<::http::Request<()>>,
+        error: UnknownAgent,
+        upgrade: WebSocketUpgrade,
+    ) -> BoxFuture<'static, ()> {
+        let opener = self.opener(&exchange);
+        Box::pin(async move {
+            if let Ok(socket) = upgrade.accept(None) {
+                socket::serve_unknown_agent(opener, error.to_string(), socket).await;
             }
         })
     }

@@ -21,7 +21,7 @@ use crate::session::{SessionCore, SessionSettings};
 use crate::types::{ErrorCode, Modality, Resume, SessionConfig};
 
 /// Events of a client that may wait for one session.
-const MAX_COMMANDS: usize = 512;
+pub(super) const MAX_COMMANDS: usize = 512;
 
 /// The largest sequence number that JavaScript can read.
 const MAX_SEQ: u64 = (1 << 53) - 1;
@@ -261,7 +261,7 @@ impl Opener {
             }
             Err(NotAdded::Full) => {
                 let message = "the server has too many sessions; try again later";
-                return Err(Refusal::new(ErrorCode::RateLimited, message));
+                return Err(Refusal::limited(self.limits.sessions, message));
             }
         }
         let place = RunPlace {

@@ -15,8 +15,8 @@ use turntree_server::{CloseFrame, Message, WebSocket};
 use super::connection::{Sessions, Target};
 use super::log::{Attachment, LogGap};
 use super::mailbox::{Mail, Mailbox};
-use super::opening::{Identity, Opened, Opener, not_found};
-use super::refusal::{CLOSE_UNAUTHORIZED, Refusal};
+use super::opening::{Identity, MAX_COMMANDS, Opened, Opener, not_found};
+use super::refusal::{CLOSE_AGENT_NOT_FOUND, CLOSE_POLICY, CLOSE_UNAUTHORIZED, Refusal};
 use super::table::{Command, SessionHandle};
 use crate::event::{ClientEvent, Envelope as _, ServerEvent, SessionCreate, SessionUpdated};
 use crate::service::Route;
@@ -24,6 +24,9 @@ use crate::types::ErrorCode;
 
 /// The client reads too slowly.
 const CLOSE_OVERLOAD: u16 = 1013;
+
+/// Events one after the other that cannot be read before the connection is closed.
+const MAX_UNREADABLE: usize = 100;
 
 /// How long a slow client has to read why its connection ends.
 const FAREWELL: Duration = Duration::from_secs(30);
@@ -69,6 +72,24 @@ pub(super) async fn serve(opener: Opener, route: Route, identity: Option<Identit
     }
 }
 
+/// Tells a client that the path of its connection names no agent: browsers see no response to a handshake.
+pub(super) async fn serve_unknown_agent(opener: Opener, message: String, socket: WebSocket) {
+    let mailbox = Arc::new(Mailbox::default());
+    let slow = opener.limits.slow_consumer;
+    let route = Route { agent: None, base: "".into(), path: "".into() };
+    let reader = Reader {
+        opener,
+        route,
+        identity: None,
+        mailbox: Arc::clone(&mailbox),
+        sessions: Sessions::default(),
+    };
+    reader.push(Refusal::new(ErrorCode::AgentNotFound, message).event());
+    mailbox.close(CLOSE_AGENT_NOT_FOUND);
+    let (_incoming, outgoing) = socket.split();
+    write(&mailbox, &outgoing, slow).await;
+}
+
 /// How the writing of a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -85,7 +106,12 @@ pub(super) async fn write(mailbox: &Mailbox, outgoing: &mpsc::Sender<Message>, s
                 Err(ended) => return ended,
             },
             Mail::Close(code) => {
-                let reason = if code == CLOSE_UNAUTHORIZED { "unauthorized" } else { "" };
+                let reason = match code {
+                    CLOSE_UNAUTHORIZED => "unauthorized",
+                    CLOSE_AGENT_NOT_FOUND => "no such agent",
+                    CLOSE_POLICY => "too many events that cannot be read",
+                    _ => "",
+                };
                 let frame = CloseFrame { code, reason: reason.to_owned() };
                 // The client may have gone.
                 let _ = send(outgoing, Message::Close(Some(frame)), slow).await;
@@ -132,23 +158,33 @@ pub(super) struct Reader {
 impl Reader {
     /// Reads until the connection ends, or until it must be closed with a code.
     async fn read(mut self, mut incoming: mpsc::Receiver<Message>) -> Option<u16> {
+        let mut unreadable = 0;
         while let Some(message) = incoming.recv().await {
             self.mailbox.has_room().await;
             let limits = &self.opener.limits.event;
-            let event = match &message {
-                Message::Text(text) => ClientEvent::parse(text, limits),
-                Message::Binary(bytes) => ClientEvent::parse_bytes(bytes, limits),
+            let (event, bytes) = match &message {
+                Message::Text(text) => (ClientEvent::parse(text, limits), text.as_bytes()),
+                Message::Binary(bytes) => (ClientEvent::parse_bytes(bytes, limits), &**bytes),
                 Message::Close(_) => return None,
             };
             let done = match event {
-                Ok(event) => self.on(event).await,
-                Err(error) => Err(Refusal::from(error)),
+                Ok(event) => {
+                    unreadable = 0;
+                    self.on(event).await
+                }
+                Err(error) => {
+                    unreadable += 1;
+                    Err(Refusal::unreadable(error, bytes))
+                }
             };
             if let Err(refusal) = done {
-                let must_close = refusal.error.code == ErrorCode::Unauthorized && self.sessions.is_empty();
-                self.push(refusal.event());
-                if must_close {
-                    return Some(CLOSE_UNAUTHORIZED);
+                let close = refusal.close_code(!self.sessions.is_empty());
+                self.refuse(refusal);
+                if close.is_some() {
+                    return close;
+                }
+                if unreadable >= MAX_UNREADABLE {
+                    return Some(CLOSE_POLICY);
                 }
             }
         }
@@ -165,6 +201,14 @@ impl Reader {
     /// Sends an event of the connection itself.
     pub(super) fn push(&self, event: ServerEvent) {
         self.mailbox.push(self.json(event));
+    }
+
+    /// Sends why a request is refused, after the limit that it is over.
+    pub(super) fn refuse(&self, refusal: Refusal) {
+        if let Some(limit) = refusal.rate_limit(self.opener.site.clock.now()) {
+            self.push(limit.into());
+        }
+        self.push(refusal.event());
     }
 
     /// Takes an event of the client.
@@ -200,7 +244,7 @@ impl Reader {
         self.sessions.retain(|joined| !joined.handle.commands.is_closed());
         if self.sessions.len() >= self.opener.limits.sessions_per_connection {
             let message = "the connection has too many sessions; end some, or open another connection";
-            return Err(Refusal::new(ErrorCode::RateLimited, message));
+            return Err(Refusal::limited(self.opener.limits.sessions_per_connection, message));
         }
         let Opened { handle, after_seq, announcement } =
             self.opener.open(&self.route, create, self.identity.as_ref()).await?;
@@ -288,7 +332,7 @@ pub(super) async fn command_of(opener: &Opener, handle: &SessionHandle, event: C
 /// A session has too many events that it has not taken yet.
 pub(super) fn too_busy(id: &str) -> Refusal {
     let message = "too many events wait for the session; send them more slowly";
-    Refusal::new(ErrorCode::RateLimited, message).of_session(id)
+    Refusal::limited(MAX_COMMANDS, message).of_session(id)
 }
 
 fn other_principal() -> Refusal {

@@ -93,6 +93,91 @@ async fn sessions_that_cannot_be_created_are_refused() {
 }
 
 #[tokio::test]
+async fn an_event_that_cannot_be_read_is_answered_with_its_ids() {
+    let mut socket = Socket::open(&service_with(Vec::new()).service, "/uamp").await;
+    let (id, long) = (socket.create(json!({})).await, "x".repeat(129));
+    let head = format!(r#""event_id":"e1","session_id":"{id}""#);
+    for text in [
+        format!(r#"{{"type":"input.text",{head}}}"#),
+        format!(r#"{{{head},"type":"input.text","text":5}}"#),
+        format!(r#"{{{head},"type":"input.text","text":"#),
+        format!(r#"{{"type":"ping","more":[{{}}],{head}"#),
+        format!(r#"{{{head},"deep":{}"#, "[".repeat(5000)),
+    ] {
+        socket.outgoing.send(Message::Text(text.clone())).await.unwrap();
+        let error = socket.event().await;
+        assert_eq!(error["type"], "session.error", "{text}");
+        assert_eq!((&error["reply_to"], &error["session_id"]), (&json!("e1"), &json!(id)), "{text}");
+    }
+    socket.outgoing.send(Message::Binary(format!("{{{head},\"x\":\"").into_bytes().into())).await.unwrap();
+    assert_eq!(socket.event().await["reply_to"], "e1");
+    for text in [
+        "{".to_owned(),
+        r#"{"event_id":5,"session_id":null,"type":1}"#.to_owned(),
+        format!(r#"{{"event_id":"{long}","session_id":"{long}","type":1}}"#),
+    ] {
+        socket.outgoing.send(Message::Text(text)).await.unwrap();
+        let error = socket.event().await;
+        assert!(error.get("reply_to").is_none() && error.get("session_id").is_none(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_limit_of_the_server_is_announced_before_the_refusal() {
+    let one = UampLimits { sessions_per_connection: 1, ..UampLimits::default() };
+    let few = UampLimits { sessions: 1, ..UampLimits::default() };
+    for limits in [one, few] {
+        let hosted = service(site_of([agent("guide", Vec::new()).0]), limits);
+        let mut socket = Socket::open(&hosted.service, "/uamp").await;
+        socket.create(json!({})).await;
+        let before = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+
+        socket.send(json!({"type": "session.create", "event_id": "e"})).await;
+        let (limit, error) = (socket.event().await, socket.event().await);
+
+        assert_eq!(
+            (&limit["type"], &limit["limit"], &limit["remaining"]),
+            (&"rate_limit".into(), &1.into(), &0.into())
+        );
+        assert!(limit["reset_at"].as_u64().unwrap() > before.as_secs(), "{limit}");
+        assert_eq!((&error["error"]["code"], &error["reply_to"]), (&json!("rate_limited"), &json!("e")));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_sends_nothing_that_can_be_read_is_closed() {
+    let mut socket = Socket::open(&service_with(Vec::new()).service, "/uamp").await;
+    for _ in 0..2 {
+        for _ in 0..99 {
+            socket.outgoing.send(Message::Text("{".to_owned())).await.unwrap();
+            assert_eq!(socket.event().await["error"]["code"], "invalid_json");
+        }
+        socket.send(json!({"type": "ping"})).await;
+        assert_eq!(socket.event().await["type"], "pong", "events that can be read begin the count anew");
+    }
+    for _ in 0..100 {
+        socket.outgoing.send(Message::Text("{".to_owned())).await.unwrap();
+        assert_eq!(socket.event().await["error"]["code"], "invalid_json");
+    }
+    assert_eq!(socket.close_code().await, Some(1008));
+}
+
+#[tokio::test]
+async fn an_event_over_the_limit_is_answered_and_ends_the_connection() {
+    let mut limits = UampLimits::default();
+    limits.event.bytes = 500;
+    let hosted = service(site_of([agent("guide", Vec::new()).0]), limits);
+    let mut socket = Socket::open(&hosted.service, "/uamp").await;
+    let text = "x".repeat(500);
+
+    socket.send(json!({"event_id": "e", "type": "input.text", "text": text})).await;
+
+    let error = socket.event().await;
+    assert_eq!((&error["error"]["code"], &error["reply_to"]), (&json!("invalid_event"), &json!("e")));
+    assert_eq!(socket.close_code().await, Some(1009));
+}
+
+#[tokio::test]
 async fn the_client_runs_its_tools_and_may_cancel() {
     let mut socket =
         Socket::open(&service_with(vec![calls_locate(), Reply::from("Rome"), calls_locate()]).service, "/ws")
