@@ -81,13 +81,7 @@ impl Active {
             AgentOutput::Thinking(content) => {
                 vec![Thinking { content, is_delta: Some(true), response_id, ..Thinking::default() }.into()]
             }
-            AgentOutput::Planning(content) => {
-                let stage = Some("planning".to_owned());
-                vec![
-                    Thinking { content, stage, is_delta: Some(false), response_id, ..Thinking::default() }
-                        .into(),
-                ]
-            }
+            AgentOutput::Planning(content) => vec![planning(content, response_id)],
             AgentOutput::Audio(audio) => {
                 self.has_audio = true;
                 vec![AudioDeltaEvent { response_id, audio, ..AudioDeltaEvent::default() }.into()]
@@ -133,6 +127,12 @@ impl Active {
             AgentOutput::AwaitingClient | AgentOutput::Done | AgentOutput::Failed(_) => Vec::new(),
         }
     }
+}
+
+/// The plan of an agent, which is whole.
+fn planning(content: String, response_id: Option<String>) -> ServerEvent {
+    let stage = Some("planning".to_owned());
+    Thinking { content, stage, is_delta: Some(false), response_id, ..Thinking::default() }.into()
 }
 
 fn result_delta(outcome: &ToolOutcome) -> ToolResultDelta {
