@@ -97,6 +97,7 @@ mod _core {
     };
     #[pymodule_export]
     use super::upp::{
+        api_call::{VendorApi, sign_rs256},
         config::ProviderConfig,
         custom::EventSink,
         keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys},
@@ -117,6 +118,7 @@ mod _core {
         request_guard::guard_requests,
         result_stream::ResultStream,
         retry::{ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket},
+        routing::{fallback_model, router_model},
         scripted::PyReply,
     };
 

@@ -246,6 +246,8 @@ attributes! {
         response = message::Turn::response,
         /// Text of the last assistant message, without its reasoning.
         text = |turn: &message::Turn| turn.response().text(),
+        /// Id of the model that made the last assistant message; None if the message does not name it.
+        model = |turn: &message::Turn| turntree_upp::routing::answered::model_of(turn.response()),
     }
 }
 

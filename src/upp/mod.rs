@@ -2,6 +2,7 @@
 //!
 //! Spec: UPP-1.2 §9 and §13.
 
+pub(crate) mod api_call;
 pub(crate) mod config;
 pub(crate) mod custom;
 pub(crate) mod embedding;
@@ -19,4 +20,5 @@ pub(crate) mod request;
 pub(crate) mod request_guard;
 pub(crate) mod result_stream;
 pub(crate) mod retry;
+pub(crate) mod routing;
 pub(crate) mod scripted;

@@ -14,6 +14,7 @@ use super::prices::rows_from;
 use super::recorded::RecordedModel;
 use super::replay::ActiveRecording;
 use super::request::ModelRequest;
+use super::routing::Routing;
 use super::scripted::script_from;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
@@ -38,6 +39,8 @@ pub(crate) enum Source {
     Custom(CustomModels),
     /// A model whose responses a function of the application records.
     Recorded { model: Py<ModelReference>, record: Arc<PyCallback> },
+    /// A model made of other models.
+    Routed(Routing),
 }
 
 /// A reference to a model: provider, model id and configuration.
@@ -60,15 +63,16 @@ pub(crate) struct ModelReference {
 
 impl ModelReference {
     /// Creates a reference to a model without configuration.
-    fn with_source(source: Source, callbacks: Callbacks) -> Self {
-        let model_id = match &source {
-            Source::Http { .. } => "",
-            Source::Scripted(script) => script.model_id(),
-            Source::Custom(models) => models.llm.model_id(),
-            Source::Recorded { model, .. } => &*model.get().model_id,
+    pub(super) fn with_source(source: Source, callbacks: Callbacks) -> Self {
+        let model_id: Arc<str> = match &source {
+            Source::Http { .. } => "".into(),
+            Source::Scripted(script) => script.model_id().into(),
+            Source::Custom(models) => models.llm.model_id().into(),
+            Source::Recorded { model, .. } => Arc::clone(&model.get().model_id),
+            Source::Routed(models) => models.model_id().into(),
         };
         Self {
-            model_id: model_id.into(),
+            model_id,
             source,
             config: ProviderConfig::default(),
             prices: Vec::new(),
@@ -84,22 +88,33 @@ impl ModelReference {
         config
     }
 
+    /// The model of a vendor's HTTP API; `None` for other models.
+    pub(super) fn http_model(&self, config: &ProviderConfig) -> Option<HttpModel> {
+        match &self.source {
+            Source::Http { make, .. } => Some(self.http_model_of(make, config)),
+            _ => None,
+        }
+    }
+
+    fn http_model_of(&self, make: &DialectFactory, config: &ProviderConfig) -> HttpModel {
+        let config = self.http_config(config);
+        let model = HttpModel::new(make(&config), Arc::clone(&self.model_id), config);
+        if self.prices.is_empty() {
+            return model;
+        }
+        model.with_prices(Arc::new(Prices::current().with(self.prices.clone())))
+    }
+
     /// The model, with the reference's configuration overridden by an agent's.
     pub(crate) fn bind(&self, config: &ProviderConfig) -> Arc<dyn Model> {
         match &self.source {
-            Source::Http { make, .. } => {
-                let config = self.http_config(config);
-                let model = HttpModel::new(make(&config), Arc::clone(&self.model_id), config);
-                if self.prices.is_empty() {
-                    return Arc::new(model);
-                }
-                Arc::new(model.with_prices(Arc::new(Prices::current().with(self.prices.clone()))))
-            }
+            Source::Http { make, .. } => Arc::new(self.http_model_of(make, config)),
             Source::Scripted(script) => Arc::new(script.clone()),
             Source::Custom(models) => Arc::new(models.llm.clone()),
             Source::Recorded { model, record } => {
                 Arc::new(RecordedModel::new(model.get().bind(config), Arc::clone(record)))
             }
+            Source::Routed(models) => models.bind(config),
         }
     }
 
@@ -144,10 +159,15 @@ impl ModelReference {
             Source::Scripted(script) => script.provider(),
             Source::Custom(models) => models.llm.provider(),
             Source::Recorded { model, .. } => model.get().provider_name(),
+            Source::Routed(models) => models.provider(),
         }
     }
 
-    fn capabilities_(&self) -> Capabilities {
+    pub(super) fn id(&self) -> &str {
+        &self.model_id
+    }
+
+    pub(super) fn capabilities_(&self) -> Capabilities {
         match &self.source {
             Source::Http { dialect, .. } => dialect.capabilities(),
             Source::Scripted(script) => script.capabilities(),
@@ -155,6 +175,7 @@ impl ModelReference {
             Source::Recorded { model, .. } => {
                 Capabilities { streaming: false, ..model.get().capabilities_() }
             }
+            Source::Routed(models) => models.capabilities(),
         }
     }
 }
@@ -221,7 +242,7 @@ impl ModelReference {
                 providers::embedding_dialect(provider).is_some(),
                 providers::image_dialect(provider).is_some(),
             ],
-            Source::Scripted(_) | Source::Recorded { .. } => [true, false, false],
+            Source::Scripted(_) | Source::Recorded { .. } | Source::Routed(_) => [true, false, false],
             Source::Custom(models) => {
                 [models.llm.is_llm(), models.embedding.is_some(), models.image.is_some()]
             }
@@ -250,7 +271,7 @@ impl ModelReference {
         match &self.source {
             Source::Scripted(script) => script.requests().into_iter().map(ModelRequest).collect(),
             Source::Recorded { model, .. } => model.get().requests(),
-            Source::Http { .. } | Source::Custom(_) => Vec::new(),
+            Source::Http { .. } | Source::Custom(_) | Source::Routed(_) => Vec::new(),
         }
     }
 

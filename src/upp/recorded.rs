@@ -98,13 +98,18 @@ impl ModelCall {
         let response = self.model.complete(self.request.clone());
         Coroutine::new("model", GcRoots::new([]), async move {
             let response = response.await.or_raise_held()?;
-            gil::require_held(|py| write(&Written::from(&response)).or_raise(py))
+            gil::require_held(|py| write_response(py, &response))
         })
     }
 
     fn __repr__(&self) -> String {
         format!("ModelCall({} messages)", self.request.messages.len())
     }
+}
+
+/// A response as JSON text.
+pub(super) fn write_response(py: Python<'_>, response: &ModelResponse) -> PyResult<String> {
+    write(&Written::from(response)).or_raise(py)
 }
 
 /// A response as it is written.

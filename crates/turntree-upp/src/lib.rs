@@ -39,6 +39,7 @@ pub mod request;
 pub mod response_reader;
 pub mod result_call;
 pub mod result_stream;
+pub mod routing;
 pub mod structured_output;
 pub mod telemetry;
 

@@ -42,9 +42,24 @@ impl Capabilities {
         video_input: false,
         audio_input: false,
     };
+    /// Nothing but whole responses to text.
+    pub const NONE: Self = Self { streaming: false, tools: false, structured_output: false, ..Self::TEXT };
     /// Everything.
     pub const ALL: Self =
         Self { image_input: true, document_input: true, video_input: true, audio_input: true, ..Self::TEXT };
+
+    /// What at least one of these supports.
+    pub fn any_of(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().fold(Self::NONE, |one, other| Self {
+            streaming: one.streaming | other.streaming,
+            tools: one.tools | other.tools,
+            structured_output: one.structured_output | other.structured_output,
+            image_input: one.image_input | other.image_input,
+            document_input: one.document_input | other.document_input,
+            video_input: one.video_input | other.video_input,
+            audio_input: one.audio_input | other.audio_input,
+        })
+    }
 
     /// The flags with their names.
     pub const fn flags(self) -> [(&'static str, bool); 7] {

@@ -75,9 +75,11 @@ pub fn settle<'a>(
         })?,
     };
     let mut functions = Vec::new();
+    // Vertex AI runs the tools of Google's models.
+    let vendor = if provider == "vertex" { "google" } else { provider };
     for tool in &*request.tools {
         let owners: Vec<(&str, RawJson)> = owners(tool).collect();
-        let own = owners.iter().find(|(owner, _)| *owner == provider && takes_native_tools);
+        let own = owners.iter().find(|(owner, _)| *owner == vendor && takes_native_tools);
         match own {
             Some((_, definition)) => native.push(definition.clone()),
             None if owners.is_empty() => functions.push(tool.clone()),

@@ -11,6 +11,7 @@ use super::error::{Modality, UppError};
 use super::http_model::HttpModel;
 use super::provider::Model;
 use super::providers::factory::{FactoryOptions, dialect_factory};
+use super::providers::hosts;
 
 /// Creates the models of one provider, of every modality it supports.
 ///
@@ -155,5 +156,6 @@ fn built_in() -> Factories {
         })
     };
     let entry = |(name, provider, api): (&str, _, _)| (name.to_owned(), factory(provider, api));
-    vendors.into_iter().map(entry).collect()
+    let hosts = hosts::names().map(|name| entry((name, name, None)));
+    vendors.into_iter().map(entry).chain(hosts).collect()
 }

@@ -393,6 +393,10 @@ class Turn(Data, Generic[_DataT_co]):
         """Text of the last assistant message, without its reasoning."""
 
     @property
+    def model(self) -> str | None:
+        """Id of the model that made the last assistant message; None if the message does not name it."""
+
+    @property
     def tool_executions(self) -> list[ToolExecution]:
         """Records of the tool executions, in the order in which they finished."""
 

@@ -12,6 +12,7 @@ from turntree._core._data import Json
 from turntree._core._messages import ContentBlock, Message, TokenUsage, ToolCall
 from turntree._core._provider_config import ProviderConfig
 from turntree._core._stream_events import StreamEvent
+from turntree.exceptions import UPPError
 from turntree.upp.prices import Price
 
 @final
@@ -203,6 +204,23 @@ def recorded_model(model: ModelReference, record: Callable[[ModelCall], Awaitabl
         record: Receives a `ModelCall` and returns the text that `ModelCall.run` has returned, now or earlier.
     """
 
+def fallback_model(
+    models: list[ModelReference], codes: list[str] | None, function: Callable[[UPPError], Any] | None
+) -> ModelReference:
+    """Return a model that calls these models in order until one answers. Used by `fallback`.
+
+    Args:
+        models: The models.
+        codes: Codes of the errors after which the next model is called. None: the default.
+        function: Decides instead of `codes`.
+
+    Raises:
+        ValueError: A code is unknown.
+    """
+
+def router_model(choose: Callable[[ModelRequest], ModelReference | Awaitable[ModelReference]]) -> ModelReference:
+    """Return a model that calls the model which a function chooses for each request. Used by `router`."""
+
 @final
 class EventSink:
     """Receives the events of a stream that is implemented in Python."""
@@ -307,4 +325,55 @@ def scripted(
 
     Raises:
         TypeError: `replies` is neither a list nor a function, or a reply has an unsupported type.
+    """
+
+@final
+class VendorApi:
+    """A model of a vendor's HTTP API, for requests that are not model calls.
+
+    Args:
+        model: The model.
+        config: Configuration that overrides that of the model.
+
+    Raises:
+        TypeError: The model has no HTTP API.
+    """
+
+    def __new__(cls, model: ModelReference, config: ProviderConfig | Mapping[str, Any] | None) -> Self: ...
+    def call(
+        self, method: str, path: str, body: bytes, content_type: str, headers: list[tuple[str, str]], root: str
+    ) -> Coroutine[bytes]:
+        """Send a request with the key and the headers of the model and return the body of the response.
+
+        Args:
+            method: The method.
+            path: The path under the base URL.
+            body: The body; empty for none.
+            content_type: The media type of the body.
+            headers: Further headers.
+            root: A path before that of the base URL, such as ``/upload``.
+
+        Raises:
+            UPPError: The request failed.
+        """
+
+    def body(self, request: ModelRequest) -> str:
+        """Return the body that the model sends for a request, as JSON text.
+
+        Raises:
+            UPPError: The API does not support the request.
+        """
+
+    def read(self, request: ModelRequest, body: str) -> str:
+        """Return a response of the vendor as the JSON text of a response.
+
+        Raises:
+            UPPError: The text is not a response.
+        """
+
+def sign_rs256(key: bytes, data: bytes) -> bytes:
+    """Sign data with an RSA key by RS256. The key is PKCS#8 in DER.
+
+    Raises:
+        ValueError: The key is not an RSA key of 2048 bits or more.
     """

@@ -64,6 +64,8 @@ from turntree._core import (
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp import native, prices
+from turntree.upp._cloud import azure, vertex
+from turntree.upp._cloud_tokens import ApplicationDefaultCredentials, EntraCredentials, ManagedIdentity
 from turntree.upp._custom_provider import (
     Capabilities,
     EmbeddingRequest,
@@ -73,6 +75,18 @@ from turntree.upp._custom_provider import (
     create_provider,
 )
 from turntree.upp._embedding import EmbeddingModel, EmbeddingStream, SyncEmbeddingStream, embedding
+from turntree.upp._hosts import (
+    cohere,
+    fireworks,
+    github,
+    huggingface,
+    litellm,
+    nebius,
+    perplexity,
+    together,
+    vercel,
+    zai,
+)
 from turntree.upp._image import ImageCapabilities, ImageModel, ImageStream, SyncImageStream, image
 from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
 from turntree.upp._providers import (
@@ -93,12 +107,14 @@ from turntree.upp._providers import (
 )
 from turntree.upp._pydantic_ai import from_pydantic_ai, to_pydantic_ai
 from turntree.upp._registry import model
+from turntree.upp._routing import fallback, router
 from turntree.upp._tool_use import ToolUseStrategy
 from turntree.upp._tools import Tool, tool
 from turntree.upp.native import NativeTool
 
 __all__ = [
     "LLM",
+    "ApplicationDefaultCredentials",
     "AssistantMessage",
     "Audio",
     "Binary",
@@ -107,13 +123,14 @@ __all__ = [
     "CycleUsage",
     "Document",
     "DynamicKey",
-    "EmbeddingModel",
     "Embedding",
+    "EmbeddingModel",
     "EmbeddingProgress",
     "EmbeddingRequest",
     "EmbeddingResult",
     "EmbeddingStream",
     "EmbeddingUsage",
+    "EntraCredentials",
     "ErrorCode",
     "ExponentialBackoff",
     "GeneratedImage",
@@ -127,6 +144,7 @@ __all__ = [
     "ImageUsage",
     "KeyStrategy",
     "LinearBackoff",
+    "ManagedIdentity",
     "Message",
     "ModelReference",
     "ModelRequest",
@@ -176,30 +194,44 @@ __all__ = [
     "Video",
     "WeightedKeys",
     "anthropic",
+    "azure",
     "cerebras",
+    "cohere",
     "create_provider",
     "deepseek",
     "embedding",
+    "fallback",
+    "fireworks",
     "from_pydantic_ai",
+    "github",
     "google",
     "groq",
+    "huggingface",
     "image",
+    "litellm",
     "llm",
     "mistral",
     "model",
     "moonshot",
     "native",
+    "nebius",
     "ollama",
     "openai",
     "openai_compatible",
     "openrouter",
+    "perplexity",
     "prices",
     "replay",
     "responses",
+    "router",
     "scripted",
     "to_pydantic_ai",
+    "together",
     "tool",
+    "vercel",
+    "vertex",
     "xai",
+    "zai",
 ]
 
 _set_public_module(__name__, globals())

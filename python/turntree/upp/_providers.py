@@ -108,7 +108,8 @@ class ProviderOptions(HostOptions, total=False):
     base_url: str | None
 
 
-def _reference(provider: str, model: str, options: dict[str, Any], connection: Mapping[str, Any]) -> ModelReference:
+def reference(provider: str, model: str, options: dict[str, Any], connection: Mapping[str, Any]) -> ModelReference:
+    """Return a reference to a model with the options of its factory and its connection settings."""
     if not isinstance(model, str):
         message = f"model must be a str, not {type(model).__name__}"
         raise TypeError(message)
@@ -169,7 +170,7 @@ def anthropic(model: str, *, betas: Sequence[str] = (), **options: Unpack[Provid
 
     Spec: UPP-1.2 §19.1.
     """
-    return _reference("anthropic", model, {"betas": list(betas)}, options)
+    return reference("anthropic", model, {"betas": list(betas)}, options)
 
 
 def openai(
@@ -186,7 +187,7 @@ def openai(
 
     Spec: UPP-1.2 §19.2 and §19.3.
     """
-    return _reference("openai", model, {"api": api}, options)
+    return reference("openai", model, {"api": api}, options)
 
 
 def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
@@ -202,7 +203,7 @@ def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 
     Spec: UPP-1.2 §19.4.
     """
-    return _reference("google", model, {}, options)
+    return reference("google", model, {}, options)
 
 
 def openrouter(
@@ -219,7 +220,7 @@ def openrouter(
 
     Spec: UPP-1.2 §19.6.
     """
-    return _reference("openrouter", model, {"api": api}, options)
+    return reference("openrouter", model, {"api": api}, options)
 
 
 def xai(
@@ -234,7 +235,7 @@ def xai(
 
     Spec: UPP-1.2 §19.7.
     """
-    return _reference("xai", model, {"api": api}, options)
+    return reference("xai", model, {"api": api}, options)
 
 
 def groq(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
@@ -246,7 +247,7 @@ def groq(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 
     Spec: UPP-1.2 §19.8.
     """
-    return _reference("groq", model, {}, options)
+    return reference("groq", model, {}, options)
 
 
 def cerebras(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
@@ -258,7 +259,7 @@ def cerebras(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 
     Spec: UPP-1.2 §19.8.
     """
-    return _reference("cerebras", model, {}, options)
+    return reference("cerebras", model, {}, options)
 
 
 def moonshot(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
@@ -270,7 +271,7 @@ def moonshot(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 
     Spec: UPP-1.2 §19.8.
     """
-    return _reference("moonshot", model, {}, options)
+    return reference("moonshot", model, {}, options)
 
 
 def deepseek(
@@ -285,7 +286,7 @@ def deepseek(
 
     Spec: UPP-1.2 §19.2 and §19.3.
     """
-    return _reference("deepseek", model, {"api": api}, options)
+    return reference("deepseek", model, {"api": api}, options)
 
 
 def mistral(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
@@ -297,7 +298,7 @@ def mistral(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 
     Spec: UPP-1.2 §19.3.
     """
-    return _reference("mistral", model, {}, options)
+    return reference("mistral", model, {}, options)
 
 
 def responses(
@@ -313,7 +314,7 @@ def responses(
 
     Spec: UPP-1.2 §19.9.
     """
-    return _reference("responses", model, {"host": host, "api_key_env": api_key_env}, options)
+    return reference("responses", model, {"host": host, "api_key_env": api_key_env}, options)
 
 
 def ollama(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
@@ -325,7 +326,7 @@ def ollama(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 
     Spec: UPP-1.2 §19.5.
     """
-    return _reference("ollama", model, {}, options)
+    return reference("ollama", model, {}, options)
 
 
 def openai_compatible(model: str, base_url: str, **options: Unpack[HostOptions]) -> ModelReference:
@@ -336,4 +337,4 @@ def openai_compatible(model: str, base_url: str, **options: Unpack[HostOptions])
         base_url: A URL such as ``http://localhost:8000/v1``.
         **options: Connection settings. A key is sent only if `api_key` is given.
     """
-    return _reference("openai_compatible", model, {"base_url": base_url}, options)
+    return reference("openai_compatible", model, {"base_url": base_url}, options)

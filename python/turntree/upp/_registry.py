@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from turntree._core import ModelReference
-from turntree.upp import _providers
+from turntree.upp import _cloud, _hosts, _providers
 
 _FACTORIES: dict[str, Callable[..., ModelReference]] = {
     "anthropic": _providers.anthropic,
+    "azure": _cloud.azure,
     "cerebras": _providers.cerebras,
     "deepseek": _providers.deepseek,
     "deepseek_responses": partial(_providers.deepseek, api="responses"),
@@ -27,10 +28,26 @@ _FACTORIES: dict[str, Callable[..., ModelReference]] = {
     "openrouter": _providers.openrouter,
     "openrouter_responses": partial(_providers.openrouter, api="responses"),
     "responses": _providers.responses,
+    "vertex": _cloud.vertex,
     "xai": _providers.xai,
     "xai_chat": _providers.xai,
     "xai_messages": partial(_providers.xai, api="messages"),
     "xai_responses": partial(_providers.xai, api="responses"),
+    **{
+        host.__name__: host
+        for host in (
+            _hosts.cohere,
+            _hosts.fireworks,
+            _hosts.github,
+            _hosts.huggingface,
+            _hosts.litellm,
+            _hosts.nebius,
+            _hosts.perplexity,
+            _hosts.together,
+            _hosts.vercel,
+            _hosts.zai,
+        )
+    },
 }
 
 # The names that other libraries have for providers.

@@ -8,17 +8,26 @@ from typing import Any
 
 from turntree.upp import (
     anthropic,
+    azure,
     cerebras,
+    cohere,
     deepseek,
+    fireworks,
+    github,
     google,
     groq,
+    huggingface,
+    litellm,
     mistral,
     moonshot,
+    nebius,
     ollama,
     openai,
     openai_compatible,
     openrouter,
     responses,
+    together,
+    vercel,
     xai,
 )
 
@@ -72,5 +81,14 @@ PROVIDERS = {
         Provider("deepseek", deepseek, variable="DEEPSEEK_API_KEY", images=False),
         Provider("responses", responses, variable="OPENRESPONSES_API_KEY"),
         Provider("openai-compatible", openai_compatible, embeds=True),
+        Provider("azure", azure, variable="AZURE_OPENAI_API_KEY"),
+        Provider("cohere", cohere, variable="COHERE_API_KEY"),
+        Provider("fireworks", fireworks, variable="FIREWORKS_API_KEY"),
+        Provider("github", github, variable="GITHUB_TOKEN"),
+        Provider("huggingface", huggingface, variable="HF_TOKEN"),
+        Provider("litellm", litellm),
+        Provider("nebius", nebius, variable="NEBIUS_API_KEY"),
+        Provider("together", together, variable="TOGETHER_API_KEY"),
+        Provider("vercel", vercel, variable="AI_GATEWAY_API_KEY"),
     ]
 }

@@ -107,6 +107,12 @@ impl HttpRequest {
         self
     }
 
+    /// Sets the method and the URL.
+    #[must_use]
+    pub fn with_address(self, method: Method, url: impl Into<String>) -> Self {
+        Self { method, url: url.into(), ..self }
+    }
+
     /// The method.
     pub fn method(&self) -> &Method {
         &self.method

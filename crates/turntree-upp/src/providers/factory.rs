@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    anthropic, cerebras, deepseek, google, groq, mistral, moonshot, ollama, openai, openai_chat,
+    anthropic, cerebras, deepseek, google, groq, hosts, mistral, moonshot, ollama, openai, openai_chat,
     openai_compatible, openrouter, responses, xai,
 };
 use crate::config::ProviderConfig;
@@ -50,6 +50,14 @@ pub fn dialect_factory(provider: &str, options: FactoryOptions<'_>) -> Result<Di
         ("cerebras", None) => Box::new(|_| Arc::new(cerebras::cerebras())),
         ("deepseek", Some("completions")) => Box::new(|_| Arc::new(deepseek::deepseek())),
         ("deepseek", Some("responses")) => Box::new(|_| Arc::new(deepseek::deepseek_responses())),
+        ("azure", Some(sign_in @ ("key" | "token"))) => {
+            let (url, has_token) = (base_url()?, sign_in == "token");
+            Box::new(move |_| Arc::new(hosts::azure(url.clone(), has_token)))
+        }
+        ("vertex", None) => {
+            let url = base_url()?;
+            Box::new(move |_| Arc::new(google::vertex(url.clone())))
+        }
         ("google", None) => Box::new(|config| Arc::new(google::google(config))),
         ("groq", None) => Box::new(|_| Arc::new(groq::groq())),
         ("mistral", None) => Box::new(|_| Arc::new(mistral::mistral())),
@@ -70,6 +78,10 @@ pub fn dialect_factory(provider: &str, options: FactoryOptions<'_>) -> Result<Di
         ("xai", Some("completions")) => Box::new(|_| Arc::new(xai::xai())),
         ("xai", Some("messages")) => Box::new(|config| Arc::new(xai::xai_messages(config))),
         ("xai", Some("responses")) => Box::new(|_| Arc::new(xai::xai_responses())),
+        (name, None) if hosts::names().any(|host| host == name) => {
+            let dialect: Arc<dyn Dialect> = Arc::new(hosts::host(name).ok_or_else(|| missing_url(name))?);
+            Box::new(move |_| Arc::clone(&dialect))
+        }
         (_, None) => {
             return Err(UppError::invalid_request(provider, format!("unknown provider \"{provider}\"")));
         }

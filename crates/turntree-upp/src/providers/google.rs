@@ -29,6 +29,11 @@ pub fn google(config: &ProviderConfig) -> GeminiDialect {
     }
 }
 
+/// `vertex(model)`: the same format at Vertex AI, with a bearer token. The URL has the project and the location.
+pub fn vertex(base_url: String) -> GeminiDialect {
+    GeminiDialect::new(GeminiOptions::VERTEX).with_token_at(base_url)
+}
+
 /// Embeddings: `/models/{model}:batchEmbedContents`.
 ///
 /// Spec: UPP-1.2 §15

@@ -7,6 +7,7 @@ pub mod deepseek;
 pub mod factory;
 pub mod google;
 pub mod groq;
+pub mod hosts;
 pub mod mistral;
 pub mod moonshot;
 pub mod ollama;

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use crate::embedding::EmbeddingResult;
 use crate::image::ImageResult;
+use crate::routing::answered::Answer;
 use crate::{Model, ModelRequest, ModelResponse, StopReason, UppError};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::TokenUsage;
@@ -127,7 +128,24 @@ pub struct ModelOutcome<'a> {
 
 impl Outcome for ModelOutcome<'_> {
     fn attributes(&self) -> Attributes<'_> {
-        response_attributes(self.response, self.provider)
+        let Some(answer) = Answer::read(&self.response.message) else {
+            return response_attributes(self.response, self.provider);
+        };
+        let mut all = response_attributes(self.response, &answer.provider);
+        // The span was started with the names of the routing model.
+        all.push(("gen_ai.provider.name", text(provider_name(&answer.provider).to_owned())));
+        if !all.iter().any(|(name, _)| *name == "gen_ai.response.model") {
+            all.push(("gen_ai.response.model", text(answer.model)));
+        }
+        let failed: Vec<Cow<'_, str>> = answer
+            .failed
+            .iter()
+            .map(|failed| format!("{}:{} {}", failed.provider, failed.model, failed.code).into())
+            .collect();
+        if !failed.is_empty() {
+            all.push(("turntree.fallback.failed", AttributeValue::Strings(failed)));
+        }
+        all
     }
 
     fn content(&self) -> Attributes<'_> {
@@ -240,6 +258,8 @@ fn whole(number: f64) -> Option<i64> {
 pub fn provider_name(provider: &str) -> &str {
     match provider {
         "google" => "gcp.gemini",
+        "vertex" => "gcp.vertex_ai",
+        "azure" => "azure.ai.openai",
         "xai" => "x_ai",
         "mistral" => "mistral_ai",
         "moonshot" => "moonshot_ai",

@@ -60,6 +60,9 @@ impl GeminiOptions {
         api_version: "v1beta",
         key_variables: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
     };
+
+    /// Vertex AI: the URL depends on project and location.
+    pub const VERTEX: Self = Self { provider: "vertex", host: "", api_version: "", key_variables: &[] };
 }
 
 /// The generateContent dialect of one host.
@@ -84,6 +87,14 @@ impl GeminiDialect {
     #[must_use]
     pub fn with_api_version(mut self, api_version: &str) -> Self {
         self.endpoint.base_url = format!("{}/{api_version}", self.options.host).into();
+        self
+    }
+
+    /// Sets the URL, and sends the key as a bearer token.
+    #[must_use]
+    pub fn with_token_at(mut self, base_url: String) -> Self {
+        self.endpoint.base_url = base_url.into();
+        self.endpoint.key_header = KeyHeader::Bearer;
         self
     }
 
