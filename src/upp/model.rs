@@ -290,6 +290,7 @@ impl ModelReference {
             }
             Source::Custom(_) => ("a custom", "its functions belong to this process"),
             Source::Recorded { .. } => ("a recorded", "its recording belongs to this process"),
+            Source::Routed(_) => ("a fallback or router", "its functions belong to this process"),
         };
         Err(PyTypeError::new_err(format!(
             "{name} model cannot be pickled: {reason}. Create the model in the process that uses it"

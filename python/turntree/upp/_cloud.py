@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote
 
-from typing_extensions import Unpack
-
 from turntree._core import ModelReference
+from turntree._typing import Unpack
 from turntree.upp._cloud_tokens import ApplicationDefaultCredentials
 from turntree.upp._providers import ProviderOptions, reference
 

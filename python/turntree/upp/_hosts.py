@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from typing_extensions import Unpack
-
+from turntree._typing import Unpack
 from turntree.upp._providers import ProviderOptions, reference
 
 if TYPE_CHECKING:

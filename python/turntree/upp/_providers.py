@@ -135,6 +135,9 @@ def _recipe(
 ) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
     """Return what pickle needs to create the reference in another process, without its key; None if it cannot."""
     config = connection.pop("config", None)
+    # A sign-in to a cloud replaces the key, which the other process cannot find.
+    if provider == "vertex" or options.get("api") == "token":
+        return None
     connection.pop("api_key", None)
     connection.pop("prices", None)
     if isinstance(config, Mapping):
@@ -155,7 +158,7 @@ def _recipe(
 
 
 def _restored(provider: str, model: str, options: dict[str, Any], connection: dict[str, Any]) -> ModelReference:
-    return _reference(provider, model, options, connection)
+    return reference(provider, model, options, connection)
 
 
 def anthropic(model: str, *, betas: Sequence[str] = (), **options: Unpack[ProviderOptions]) -> ModelReference:
