@@ -17,6 +17,7 @@ from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree._types import ModelHistory, ModelInput
 from turntree._typing import Self, Unpack
 from turntree.upp._structure import structure_of
+from turntree.upp._token_count import TokenCount, captured_request, count
 from turntree.upp._tool_use import ToolUseStrategy, tool_strategy_of
 from turntree.upp._tools import Tool, as_tool
 
@@ -106,7 +107,7 @@ class LLM(Generic[DataT]):
     Spec: UPP-1.2 §10.
     """
 
-    __slots__ = ("__weakref__", "_model", "_native", "_params", "_system")
+    __slots__ = ("__weakref__", "_model", "_native", "_options", "_params", "_system")
 
     def __init__(
         self,
@@ -123,6 +124,14 @@ class LLM(Generic[DataT]):
         cleanup_timeout: float | None = None,
     ) -> None:
         self._model = _model_of(model)
+        tools = list(tools)
+        self._options: dict[str, Any] = {
+            "params": params,
+            "config": config,
+            "system": system,
+            "tools": tools,
+            "structure": structure,
+        }
         strategy = tool_strategy_of(tool_strategy)
         schema, answer = structure_of(structure)
         self._params = params
@@ -150,6 +159,9 @@ class LLM(Generic[DataT]):
         llm._model = owner.model
         llm._system = owner.system
         llm._params = owner.params if isinstance(owner, LLM) else owner.options.get("params")
+        known = ("params", "config", "tools", "structure")
+        options = owner._options if isinstance(owner, LLM) else {name: owner.options.get(name) for name in known}
+        llm._options = {**options, "tools": options.get("tools") or (), "system": owner.system}
         return llm
 
     @property
@@ -171,6 +183,29 @@ class LLM(Generic[DataT]):
     def capabilities(self) -> dict[str, bool]:
         """The capabilities of the model, by name."""
         return self._model.capabilities
+
+    async def count_tokens(self, *arguments: Any) -> TokenCount:
+        """Count the input tokens of a call, with its system prompt, tools and structured output, without making it.
+
+        Anthropic, Google and OpenAI (Responses) count; for other models the number is an estimate by the length of the
+        text, and ``exact`` is False.
+
+        Args:
+            *arguments: The inputs, as those of `generate`.
+
+        Returns:
+            The number, an int with ``exact``.
+
+        Raises:
+            UPPError: The inputs are invalid, or the vendor refused the request.
+        """
+        options = self._options
+
+        async def call(model: _core.ModelReference) -> object:
+            return await LLM(model=model, **options).generate(*arguments)
+
+        made = await captured_request(self._model, call)
+        return await count(self._model, options.get("config"), made)
 
     @overload
     async def generate(self, *inputs: ModelInput) -> _core.Turn[DataT]: ...

@@ -1,0 +1,92 @@
+"""`count_tokens`: by the vendor's endpoint, or estimated."""
+
+import json
+import pickle
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from turntree.upp import TokenCount, anthropic, google, groq, llm, openai, scripted, tool
+
+
+@pytest.fixture(scope="module")
+def vendor():
+    """A server that counts 42 tokens; `seen` has the path, the headers and the body of each request."""
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            seen.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            data = json.dumps({"input_tokens": 42, "totalTokens": 42}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *arguments):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", seen
+    server.shutdown()
+    server.server_close()
+
+
+@tool
+def weather(city: str) -> str:
+    """Return the weather."""
+    return city
+
+
+async def test_anthropic_counts(vendor):
+    url, seen = vendor
+    model = anthropic("claude-sonnet-4-5", base_url=url, api_key="sk-ant-key")
+    bound = llm(model=model, params={"max_tokens": 10, "temperature": 0}, system="Be brief.", tools=[weather])
+    count = await bound.count_tokens("hello")
+
+    path, headers, body = seen[-1]
+    assert (count, count.tokens, count.exact, repr(count)) == (42, 42, True, "TokenCount(42, exact=True)")
+    assert (path, headers["x-api-key"]) == ("/v1/messages/count_tokens", "sk-ant-key")
+    assert set(body) == {"model", "messages", "system", "tools"}
+
+
+async def test_google_counts(vendor):
+    url, seen = vendor
+    count = await llm(model=google("gemini-2.5-flash", base_url=url, api_key="g")).count_tokens("hello")
+
+    path, _, body = seen[-1]
+    assert (count, count.exact, path) == (42, True, "/v1/models/gemini-2.5-flash:countTokens")
+    assert body["generateContentRequest"]["model"] == "models/gemini-2.5-flash"
+    assert body["generateContentRequest"]["contents"] == [{"role": "user", "parts": [{"text": "hello"}]}]
+
+
+async def test_openai_counts(vendor):
+    url, seen = vendor
+    bound = llm(model=openai("gpt-5", base_url=url, api_key="k"), params={"max_output_tokens": 5})
+    count = await bound.count_tokens("hello")
+
+    path, _, body = seen[-1]
+    assert (count, count.exact, path) == (42, True, "/v1/responses/input_tokens")
+    assert body == {"model": "gpt-5", "input": "hello"}
+
+
+@pytest.mark.parametrize("model", [groq("m", api_key="k"), scripted([])], ids=["vendor", "scripted"])
+async def test_other_models_are_estimated(model):
+    bound = llm(model=model, system="You are helpful.")
+    short, long = await bound.count_tokens("hello"), await bound.count_tokens("hello " * 100)
+
+    assert (short.exact, long.exact) == (False, False)
+    assert 5 <= short <= 20
+    assert 140 <= long <= 180
+
+
+def test_a_count_is_a_number():
+    count = TokenCount(7, exact=False)
+
+    assert pickle.loads(pickle.dumps(count)).exact is False
+    assert count + 1 == 8
+    assert f"{count}" == "7"
