@@ -8,6 +8,7 @@ use crate::driver::agent_layer::AgentMiddlewareLayer;
 use crate::driver::driver::{Driver, DriverConfig, DriverPorts};
 use crate::driver::stream::AgentStream;
 use crate::driver::tools_in_force::Toolsets;
+use crate::handoff::{AgentHandoffs, has_handoffs};
 use crate::host::run_context::RunContext;
 use crate::host::strategy::Strategy;
 use crate::host::tool::Tool;
@@ -199,7 +200,8 @@ impl Agent {
         spec.check_tool_names(model.model.provider())?;
         capability_check::check_features(&*model.model, options.structure.is_some(), spec.has_tools())?;
         let makes_plans = state.makes_plans();
-        let setup = spec.setup(&model, history, makes_plans)?;
+        let mut setup = spec.setup(&model, history, makes_plans)?;
+        setup.agent = (context.names_agent || has_handoffs(self)).then(|| spec.label().into());
         // Middleware may still change the messages; then its layer checks the media.
         if context.middleware.is_empty() && options.middleware.is_empty() {
             let messages = setup.history.iter().chain(state.messages());
@@ -212,8 +214,22 @@ impl Agent {
         Ok((machine, self.driver(model, context, makes_plans)))
     }
 
+    /// Creates the machine and the driver with which this agent continues the run of another one, after a handoff.
+    pub(crate) fn take_over(
+        &self,
+        earlier: &Machine,
+        context: RunContext,
+    ) -> Result<(Machine, Driver), UppError> {
+        let model =
+            self.spec.resolve_model(context.inherited_model.as_ref(), context.overrides.as_deref())?;
+        let state = RunState::of_messages(self.spec.strategy(), [], Arc::clone(&context.metadata));
+        let state = state.after_handoff(earlier.state(), self.spec.label());
+        self.assemble(model, earlier.setup().history.clone(), state, context)
+    }
+
     fn driver(&self, model: InheritedModel, context: RunContext, makes_plans: bool) -> Driver {
         let (spec, options) = (&self.spec, self.options());
+        let handoffs = AgentHandoffs::of(self, &context);
         let identity = RunIdentity {
             agent_id: Arc::clone(spec.id()),
             turn_id: context.turn_id.clone().unwrap_or_else(|| context.host.ids().string().into()),
@@ -244,8 +260,16 @@ impl Agent {
         let toolsets = Toolsets::new(&driver.tools, spec.toolsets(), &spec.strategy_of_run(makes_plans));
         let (events, meter) = (context.events, context.meter);
         let usage = context.parent_run.map(|parent| Arc::clone(&parent.usage));
-        let ports =
-            DriverPorts { agent_middleware, events, custom_strategy, toolsets, meter, usage, ..driver.ports };
+        let ports = DriverPorts {
+            agent_middleware,
+            events,
+            custom_strategy,
+            toolsets,
+            meter,
+            usage,
+            handoffs,
+            ..driver.ports
+        };
         let structure = spec.structure().cloned();
         Driver { structure, cancellation: context.cancellation, config, ports, ..driver }
     }

@@ -11,13 +11,14 @@
 //! | [`middleware`] | hooks around the runs of an agent: budget, guardrails, logging, memory |
 //! | [`spec`] | [`AgentSpec`], the definition of an agent |
 //! | [`driver`] | the async code that drives a machine |
-//! | [`agent`], [`sub_agent`], [`llm`] | the handles: [`Agent`], an agent as a tool, a model with tools |
+//! | [`agent`], [`sub_agent`], [`handoff`], [`llm`] | the handles: [`Agent`], an agent as a tool, an agent that takes over, a model with tools |
 //! | [`session`] | an agent with a thread tree, checkpoints and runs that can be resumed |
 //!
 //! Spec: UAP-1.0; UPP-1.2 §10 for [`llm`]
 
 pub mod agent;
 pub mod driver;
+pub mod handoff;
 pub mod host;
 pub mod llm;
 pub mod machine;
@@ -30,6 +31,7 @@ pub mod tree;
 pub mod types;
 
 pub use agent::Agent;
+pub use handoff::HandoffOptions;
 pub use host::{CustomStrategy, FunctionHost, Host, Strategy, Tool, ToolFunction, Toolset};
 pub use llm::{Llm, LlmOptions, LlmStream};
 pub use machine::{LoopOptions, ObservationFormat, PlanOptions, ReactOptions};

@@ -195,6 +195,7 @@ impl AgentSpec {
             structure_repair: self.options.structure_repair,
             output_retries: self.options.output_retries,
             validates_output: self.options.validates_output,
+            agent: None,
             provider: Arc::from(provider),
         })
     }

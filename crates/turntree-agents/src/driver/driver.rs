@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::agent_layer::AgentMiddlewareLayer;
+use crate::driver::handoff::Handoffs;
 use crate::driver::model_layer::ModelMiddlewareLayer;
 use crate::driver::tools_in_force::Toolsets;
 use crate::host::event_queue::EventQueue;
@@ -108,6 +109,8 @@ pub(crate) struct DriverPorts {
     pub(crate) toolsets: Option<Arc<Toolsets>>,
     /// Counts the usage of the run, if it has limits.
     pub(crate) meter: Option<Arc<UsageMeter>>,
+    /// The agents that can take over, if the agent has handoffs.
+    pub(crate) handoffs: Option<Arc<dyn Handoffs>>,
     /// Receives the usage of the run: it belongs to the run that contains this one.
     pub(crate) usage: Option<Arc<UsageByAgent>>,
 }

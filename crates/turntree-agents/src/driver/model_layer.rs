@@ -118,6 +118,7 @@ impl ModelMiddlewareLayer {
             structure_repair: before.structure_repair,
             output_retries: before.output_retries,
             validates_output: before.validates_output,
+            agent: before.agent.clone(),
             provider: Arc::clone(&before.provider),
         };
         machine.rewrite(setup, request.messages.skip(start));

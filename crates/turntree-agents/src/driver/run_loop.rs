@@ -61,6 +61,11 @@ impl Driver {
             (None, _) => run_inner(machine, self, &trace).await,
         };
         trace.end(&outcome);
+        if outcome.is_ok()
+            && let Some(outcome) = self.continue_with_successor(machine).await
+        {
+            return outcome;
+        }
         if let Some(usage) = self.ports.usage.as_ref().filter(|_| !self.config.is_nested) {
             let collected = &machine.state().collected;
             let own = TokenUsage::aggregate(collected.usage.iter().map(AsRef::as_ref));
@@ -106,7 +111,9 @@ async fn run_inner(machine: &mut Machine, driver: &Driver, trace: &RunTrace) -> 
     let parent_run = driver.as_parent(&inherited_model, &tools);
     let hooks = driver.host.hooks().difference(driver.config.suppressed_hooks);
     let closing = AtomicBool::new(false);
-    let run = RunLoop { driver, trace, hooks, inherited_model, cancellation: tools, parent_run, closing };
+    let handoffs = if driver.ports.handoffs.is_some() { machine.state().handoffs() } else { 0 };
+    let run =
+        RunLoop { driver, trace, hooks, inherited_model, cancellation: tools, parent_run, handoffs, closing };
     let mut fold = Fold::default();
     // Boxed, so that nested agents use little of the stack.
     let work = Box::pin(run.work(machine, &mut fold));
@@ -140,6 +147,8 @@ pub(super) struct RunLoop<'a> {
     pub(super) cancellation: CancellationToken,
     /// The description of this run for the runs inside its tools.
     pub(super) parent_run: Option<Arc<ParentRun>>,
+    /// How often the run was handed over before.
+    pub(super) handoffs: usize,
     /// True while the calls of a round are being dropped: no new work starts.
     pub(super) closing: AtomicBool,
 }

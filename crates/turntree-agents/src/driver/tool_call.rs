@@ -22,7 +22,7 @@ use crate::host::host::{Approval, BeforeCall};
 use crate::host::progress::Progress;
 use crate::host::tool::Tool;
 use crate::host::tool_invocation::ToolInvocation;
-use crate::machine::tool_retries;
+use crate::machine::{handoff, tool_retries};
 use crate::types::action::{CallState, SuspendedCall, ToolOutcome, ToolReturn, ToolRound};
 use crate::types::approval::{ApprovalDecision, Verdict};
 use turntree_core::json::{Extra, RawJson};
@@ -159,6 +159,11 @@ impl RunLoop<'_> {
         let mut outcome = self.continue_call(calls, position, call, rest, span.span()).await;
         if let (Ok(outcome), Some(parent)) = (&mut outcome, &self.parent_run) {
             parent.usage.move_to(&mut outcome.execution);
+        }
+        if let (Ok(outcome), Some(agent)) = (&mut outcome, tool().and_then(|tool| tool.handoff.as_ref()))
+            && !outcome.execution.is_error
+        {
+            handoff::mark(&mut outcome.execution, agent);
         }
         match outcome {
             // The call continues after its approval or its return value is stored.
@@ -344,6 +349,9 @@ impl RunLoop<'_> {
         check_limits(&invocation.call.arguments)?;
         if let Some(schema) = &tool.arguments {
             check_arguments(schema, &invocation.call.arguments)?;
+        }
+        if let Some(agent) = &tool.handoff {
+            return self.accept_handoff(agent, invocation);
         }
         let result = match (&tool.agent, &tool.function) {
             (Some(agent), _) => {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
 
+use crate::host::agent_tool::AgentTool;
 use crate::host::error::HostError;
 use crate::host::function_host::FunctionHost;
 use crate::host::hook_set::HookSet;
@@ -121,6 +122,29 @@ pub trait Host: Send + Sync {
         &self,
         tools: &Arc<[Tool]>,
         _invocation: &ToolInvocation,
+        _metadata: &Arc<RawObject>,
+    ) -> Result<Arc<dyn Host>, HostError> {
+        Ok(Arc::new(FunctionHost::new(Arc::clone(tools))))
+    }
+
+    /// Returns the agent of a handoff whose tool has none: the agent that the application names when it is needed. `tool` is
+    /// the index of the tool.
+    ///
+    /// # Errors
+    /// There is no such agent.
+    fn handoff_agent(&self, _tool: usize) -> Result<Arc<dyn AgentTool>, HostError> {
+        Err(HostError::raised("LookupError", "the handoff has no agent"))
+    }
+
+    /// Creates the host of an agent that takes over the conversation. `tools` are the agent's tools; `tool` is the index of
+    /// the handoff. Default: a [`FunctionHost`].
+    ///
+    /// # Errors
+    /// The host cannot be created.
+    fn handoff_host(
+        &self,
+        tools: &Arc<[Tool]>,
+        _tool: usize,
         _metadata: &Arc<RawObject>,
     ) -> Result<Arc<dyn Host>, HostError> {
         Ok(Arc::new(FunctionHost::new(Arc::clone(tools))))

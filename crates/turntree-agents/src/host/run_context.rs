@@ -61,6 +61,8 @@ pub struct RunContext {
     pub meter: Option<Arc<UsageMeter>>,
     /// Who asked a server for the run.
     pub principal: Option<Principal>,
+    /// True if the responses carry the name of the agent: another agent has handed the conversation to it.
+    pub names_agent: bool,
 }
 
 impl RunContext {
@@ -82,6 +84,7 @@ impl RunContext {
             overrides: None,
             meter: None,
             principal: None,
+            names_agent: false,
         }
     }
 

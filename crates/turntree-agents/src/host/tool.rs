@@ -38,6 +38,9 @@ pub struct Tool {
     pub function: Option<ToolFunction>,
     /// The agent behind the tool, if it is one. The driver runs it.
     pub agent: Option<Arc<dyn AgentTool>>,
+    /// The name of the agent that takes over the conversation, if the tool is a handoff. That agent is `agent`, or the one
+    /// that [`Host::handoff_agent`](crate::host::Host::handoff_agent) returns.
+    pub handoff: Option<Arc<str>>,
     /// The driver validates arguments with it before it calls the tool; `None` if the tool validates them itself.
     pub arguments: Option<Arc<Structure>>,
     /// The host's own data about the tool; `None` if the host finds the tool by its index.
@@ -54,6 +57,7 @@ impl Tool {
             retries: DEFAULT_RETRIES,
             function: None,
             agent: None,
+            handoff: None,
             arguments: None,
             binding: None,
         }

@@ -248,9 +248,11 @@ impl Machine {
             (Phase::Act, ActionResult::Continue) => self.begin_round(),
             (Phase::Tools(round), result) => self.step_tools(round, result).map_err(Phase::Tools)?,
             (Phase::Results(round), ActionResult::Stamp(stamp)) => self.take_results(round, stamp),
+            (Phase::Observe, ActionResult::Continue) if self.state.handed_to().is_some() => Phase::StepEnd,
             (Phase::Observe, ActionResult::Continue) => self.decide(|policy, view| policy.observed(view)),
             (Phase::StepEnd, ActionResult::Continue) => Phase::Save,
             (Phase::Save, ActionResult::Continue) => Phase::Stop,
+            (Phase::Stop, ActionResult::Stop(_)) if self.state.handed_to().is_some() => self.hand_over(),
             (Phase::Stop, ActionResult::Stop(true)) => self.finish(),
             (Phase::Stop, ActionResult::Stop(false)) => self.decide(|policy, view| policy.stepped(view)),
             (Phase::Exceeded(limit), ActionResult::Continue) => self.exceed(limit),
@@ -403,7 +405,7 @@ impl Machine {
         if let Some(message) = self.state.collected.last() {
             let results = round.results(message, ABORTED);
             let results = self.marked_results(stamped(stamp, Body::ToolResult { results }));
-            self.push(Arc::new(results));
+            self.push(Arc::new(self.marked_handoff(results)));
         }
         Phase::Observe
     }

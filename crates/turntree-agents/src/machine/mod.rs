@@ -14,6 +14,7 @@
 
 mod approval;
 mod ending;
+pub(crate) mod handoff;
 pub(crate) mod json;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod machine;

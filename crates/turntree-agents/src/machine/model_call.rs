@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::machine::handoff;
 use crate::machine::machine::{Machine, stamped};
 use crate::machine::run_totals::{EphemeralMessage, ResponseStatus};
 use crate::machine::state::Phase;
@@ -53,6 +54,9 @@ impl Machine {
         if let Some(message) = Arc::get_mut(&mut message) {
             // The message is stored as long as its session.
             message.shrink_to_fit();
+        }
+        if let Some(agent) = &self.setup.agent {
+            message = handoff::named(message, agent);
         }
         self.state.collected.usage.push_back(Arc::new(usage));
         // A turn does not distinguish `null` from missing output, and no object schema allows `null`.

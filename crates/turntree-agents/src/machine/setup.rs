@@ -33,6 +33,8 @@ pub struct Setup {
     pub output_retries: Option<u32>,
     /// True if the output is validated also without a structure.
     pub validates_output: bool,
+    /// The name that the responses carry, if the conversation can change between agents.
+    pub agent: Option<Arc<str>>,
     /// The model's provider, for errors.
     pub provider: Arc<str>,
 }

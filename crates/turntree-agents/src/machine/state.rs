@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::machine::handoff::Leg;
 use crate::machine::json::SavedError;
 use crate::machine::round::Round;
 use crate::machine::run_totals::{Mark, ResponseStatus, RunTotals};
@@ -130,6 +131,9 @@ pub struct RunState {
     /// How often the model was asked again for output that was refused.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) output_retries: u32,
+    /// The part of the run that is executed, if another agent has taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) leg: Option<Leg>,
 }
 
 impl RunState {
@@ -156,6 +160,7 @@ impl RunState {
             recovery_requested: false,
             repair_requested: false,
             output_retries: 0,
+            leg: None,
         }
     }
 

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::driver::driver::Driver;
 use crate::driver::stream::{AgentStream, Listener};
+use crate::handoff::{active_agent, last_agent};
 use crate::host::host::Host;
 use crate::host::run_context::RunContext;
 use crate::machine::machine::Machine;
@@ -291,17 +292,23 @@ impl Session {
         let middleware_state = Some(Arc::clone(&shared.middleware_state));
         let context = RunContext { session_id, middleware_state, ..context };
         let is_resumed = matches!(task, Task::Resume);
+        let active;
         let (start, (mut machine, mut driver)) = match task {
             Task::Run(input) => {
                 self.check_decisions()?;
                 let start = self.start_of_new_run();
-                let prepared = self.agent.prepare(start.history.clone(), input, context)?;
+                let (agent, context) = active_agent(&self.agent, last_agent(&start.history), context)?;
+                let prepared = agent.prepare(start.history.clone(), input, context)?;
+                active = agent;
                 shared.state().sub_agents = SubAgentStates::default();
                 (start, prepared)
             }
             Task::Resume => {
                 let (start, run) = self.start_of_unfinished_run()?;
-                let (mut machine, mut driver) = self.agent.resume(start.history.clone(), run, context)?;
+                let name = run.agent().map(ToString::to_string).or_else(|| last_agent(&start.history));
+                let (agent, context) = active_agent(&self.agent, name, context)?;
+                let (mut machine, mut driver) = agent.resume(start.history.clone(), run, context)?;
+                active = agent;
                 self.ask_toolsets(&mut machine, &mut driver, cancellation).await?;
                 self.check_in_doubt(&machine, &driver)?;
                 (start, (machine, driver))
@@ -312,7 +319,8 @@ impl Session {
             let _accepted = machine.feed(ActionResult::Continue);
         }
         let StartingPoint { position, uncommitted, .. } = start;
-        let recorder = SessionRecorder::new(self.clone(), position.clone(), uncommitted.clone(), is_resumed);
+        let recorder =
+            SessionRecorder::new(self.with_agent(active), position.clone(), uncommitted.clone(), is_resumed);
         driver.ports.recorder = Some(Arc::new(recorder));
         shared.state().unfinished = Some(UnfinishedRun {
             position: position.clone(),

@@ -1,0 +1,84 @@
+//! Handoffs in a run: accepts the call of a handoff, and continues the run with the agent that takes over.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::driver::driver::Driver;
+use crate::driver::run_loop::RunLoop;
+use crate::host::error::HostError;
+use crate::host::tool_invocation::ToolInvocation;
+use crate::machine::handoff::MAX_HANDOFFS;
+use crate::machine::machine::Machine;
+use turntree_core::json::RawJson;
+use turntree_core::message::Turn;
+use turntree_upp::UppError;
+
+/// The agents that an agent can hand the conversation to.
+pub(crate) trait Handoffs: Any + Send + Sync {
+    /// Creates the machine and the driver with which the agent `name` continues the run of `machine`.
+    ///
+    /// # Errors
+    /// There is no such agent, or it cannot run.
+    fn take_over(
+        &self,
+        name: &str,
+        machine: &Machine,
+        driver: &Driver,
+    ) -> Result<(Machine, Driver), UppError>;
+}
+
+impl Driver {
+    /// Continues a run that its agent has handed to another one: `machine` becomes that of the other agent. `None` if the
+    /// run has ended.
+    pub(super) async fn continue_with_successor(
+        &self,
+        machine: &mut Machine,
+    ) -> Option<Result<Arc<Turn>, UppError>> {
+        let name = machine.handed_to()?;
+        let handoffs = self.ports.handoffs.as_ref()?;
+        let driver = match handoffs.take_over(&name, machine, self) {
+            Ok((next, driver)) => {
+                *machine = next;
+                driver
+            }
+            Err(error) => return Some(Err(machine.with_turn_so_far(error))),
+        };
+        // Boxed: a run that is handed over several times is polled inside its earlier parts.
+        Some(Box::pin(async move { driver.run(machine).await }).await)
+    }
+}
+
+impl RunLoop<'_> {
+    /// Accepts the call of a handoff and returns its result. The run ends with the round.
+    pub(super) fn accept_handoff(
+        &self,
+        agent: &str,
+        invocation: &ToolInvocation,
+    ) -> Result<RawJson, HostError> {
+        let refused = |message: String| HostError::raised("HandoffRefused", message);
+        let driver = self.driver;
+        if driver.ports.handoffs.is_none() || !driver.is_own_tool(invocation.tool) {
+            return Err(refused(
+                "only the tools of an agent itself can hand the conversation over".to_owned(),
+            ));
+        }
+        let is_handoff = |name: &str| {
+            driver.tools.iter().any(|tool| tool.handoff.is_some() && tool.definition.name == name)
+        };
+        let earlier = invocation.message.tool_calls().iter().take(invocation.position);
+        if let Some(first) = earlier.into_iter().find(|call| is_handoff(&call.tool_name)) {
+            let message = format!(
+                "the conversation can go to one agent only, and '{}' was called first",
+                first.tool_name
+            );
+            return Err(refused(message));
+        }
+        if self.handoffs >= MAX_HANDOFFS {
+            let message = format!(
+                "the conversation was handed over {MAX_HANDOFFS} times for one input, which is the most; answer yourself"
+            );
+            return Err(refused(message));
+        }
+        Ok(RawJson::from_str_value(&format!("The conversation is handed over to {agent}.")))
+    }
+}
