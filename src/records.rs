@@ -244,6 +244,9 @@ attributes! {
         cycles,
         /// The last assistant message.
         response = message::Turn::response,
+        /// Name of the agent that answered, in a conversation that agents can hand over; None if this agent has no handoff
+        /// and was not handed the conversation.
+        agent = |turn: &message::Turn| turntree_agents::handoff::agent_of_response(turn.response()),
         /// Text of the last assistant message, without its reasoning.
         text = |turn: &message::Turn| turn.response().text(),
         /// Id of the model that made the last assistant message; None if the message does not name it.

@@ -27,6 +27,7 @@ from turntree._core import (
     __version__,
 )
 from turntree._dataclass import complete as _complete
+from turntree._handoff import handoff
 from turntree._public_names import add_late_names as _add_late_names
 from turntree._public_names import make_generic as _make_generic
 from turntree._public_names import set_public_module as _set_public_module
@@ -84,6 +85,7 @@ __all__ = [
     "__version__",
     "agent",
     "ask",
+    "handoff",
     "query",
     "session",
 ]

@@ -45,7 +45,7 @@ AGENT: dict[str, str] = {
     "toolsets": "toolsets are among tools=",
     "agents": "other agents are among tools=",
     "sub_agents": "other agents are among tools=",
-    "handoffs": "other agents are among tools=",
+    "handoffs": "handoffs are among tools=: tools=[handoff(other_agent)]",
     "deps": "the dependencies belong to a run: run(input, deps=…); deps_type= is their type",
     "limits": "the limits belong to a run: run(input, limits=turntree.Limits(…))",
     "usage_limits": "the limits belong to a run: run(input, limits=turntree.Limits(…))",

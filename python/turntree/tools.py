@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from turntree import ModelRetry, RunContext, ToolContext, Toolset, ToolsetContext
+from turntree import ModelRetry, RunContext, ToolContext, Toolset, ToolsetContext, handoff
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp import Tool, ToolCall, ToolExecution, ToolResult, tool
 
@@ -27,6 +27,7 @@ __all__ = [
     "ToolResult",
     "Toolset",
     "ToolsetContext",
+    "handoff",
     "tool",
 ]
 

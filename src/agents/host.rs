@@ -37,8 +37,8 @@ use crate::convert::json::{json_to_python, to_raw};
 use crate::error::ToException as _;
 use crate::to_python::ToPython;
 use turntree_agents::host::{
-    Approval, BeforeCall, CustomStrategy, HookSet, Host, HostError, HostErrorKind, HostFuture, StepResult,
-    StrategyScope, ToolInvocation,
+    AgentTool, Approval, BeforeCall, CustomStrategy, HookSet, Host, HostError, HostErrorKind, HostFuture,
+    StepResult, StrategyScope, ToolInvocation,
 };
 use turntree_agents::types::{ExecutionState, RunView, StrategyOutcome};
 use turntree_agents::{Tool as CoreTool, Violation};
@@ -177,6 +177,26 @@ impl PyHost {
         // The sub-agent shares the roots.
         let approvers = self.approvers.of_sub_agent(self.on_approval(py), self.roots());
         Ok(host.with_ids(self.ids_of(invocation)).with_deps(self.deps).with_approvers(approvers))
+    }
+
+    /// Returns the agent of the handoff at an index of the agent's tools.
+    fn handoff_target(&self, py: Python<'_>, index: usize) -> PyResult<Py<AgentCore>> {
+        let tool = self.look(|functions| functions.tools.get(index).map(|tool| tool.clone_ref(py)))?;
+        if let Some(agent) = tool.agent {
+            return Ok(agent);
+        }
+        let agent = tool.tool.bind(py).call_method0(intern!(py, "_handoff_target"))?;
+        Ok(agent.cast_into::<AgentCore>()?.unbind())
+    }
+
+    /// Creates the host of an agent that takes over the conversation: that of the same run, with the agent's functions.
+    fn successor(&self, py: Python<'_>, tool: usize, metadata: &Arc<RawObject>) -> PyResult<Self> {
+        let agent = self.handoff_target(py, tool)?;
+        let metadata = RunMetadata::new(py, self.metadata.roots(), Arc::clone(metadata))?;
+        let exceptions = ToolExceptions::new(metadata.roots());
+        let host = Self::new(agent.get().functions(), self.call_site.clone(), metadata, exceptions);
+        let ids = self.ids.as_ref().map(|ids| ids.nested(&format!("handoff/{tool}")));
+        Ok(host.with_ids(ids).with_deps(self.deps).with_approvers(self.approvers.clone()))
     }
 
     /// Returns where the functions of the run are called.
@@ -418,6 +438,19 @@ impl Host for PyHost {
         metadata: &Arc<RawObject>,
     ) -> Result<Arc<dyn Host>, HostError> {
         Ok(Arc::new(with_python(|py| self.host_of(py, invocation, metadata))?))
+    }
+
+    fn handoff_agent(&self, tool: usize) -> Result<Arc<dyn AgentTool>, HostError> {
+        Ok(with_python(|py| self.handoff_target(py, tool))?.get().agent().as_agent_tool())
+    }
+
+    fn handoff_host(
+        &self,
+        _tools: &Arc<[CoreTool]>,
+        tool: usize,
+        metadata: &Arc<RawObject>,
+    ) -> Result<Arc<dyn Host>, HostError> {
+        Ok(Arc::new(with_python(|py| self.successor(py, tool, metadata))?))
     }
 
     fn sub_agent_failure(&self, error: UppError) -> HostError {

@@ -73,6 +73,14 @@ pub(super) fn core_tool(tool: &Bound<'_, PyAny>, function: &ToolFunction) -> PyR
         extra: Extra::new(),
     };
     let core = CoreTool::new(definition);
+    let handoff = tool.getattr_opt(intern!(tool.py(), "_handoff"))?.filter(|agent| !agent.is_none());
+    if let Some(agent) = handoff {
+        let core = CoreTool { handoff: Some(agent.extract::<String>()?.into()), ..core.with_idempotence() };
+        return Ok(match &function.agent {
+            Some(agent) => core.with_agent(agent.get().agent().clone()),
+            None => core,
+        });
+    }
     let core = match &function.agent {
         Some(agent) => core.with_agent(agent.get().agent().clone()),
         None if has_custom_schema(tool)? => core.with_validated_arguments(),

@@ -98,6 +98,14 @@ impl Tool {
     }
 }
 
+impl Agent {
+    /// The agent as the port that executes calls: the target of a handoff.
+    pub fn as_agent_tool(&self) -> Arc<dyn AgentTool> {
+        let arguments = Structure::new(&Arc::new(task_schema()));
+        Arc::new(SubAgent { agent: self.clone(), arguments })
+    }
+}
+
 impl SubAgent {
     /// The agent.
     pub const fn agent(&self) -> &Agent {

@@ -389,6 +389,12 @@ class Turn(Data, Generic[_DataT_co]):
         """The last assistant message."""
 
     @property
+    def agent(self) -> str | None:
+        """Name of the agent that answered, in a conversation that agents can hand over; None if this agent has no handoff
+        and was not handed the conversation.
+        """
+
+    @property
     def text(self) -> str:
         """Text of the last assistant message, without its reasoning."""
 

@@ -57,6 +57,7 @@ class Tool(Generic[P, R]):
         "__weakref__",
         "_agent",
         "_function",
+        "_handoff",
         "_parameters",
         "_signature",
         "_sub_agent",
@@ -115,6 +116,8 @@ class Tool(Generic[P, R]):
         self._agent: Any = None
         # The native half of an agent that was converted to this tool: the native core runs it instead of the function.
         self._sub_agent: Any = None
+        # The name of the agent that takes over, if the tool is a handoff.
+        self._handoff: str | None = None
         _present_as(self, run)
 
     @property
@@ -131,6 +134,8 @@ class Tool(Generic[P, R]):
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle a decorated function by its module and qualified name, other tools by their arguments."""
+        if self._handoff is not None:
+            return _handoff_tool, (self._agent, self.name, self.description, self._handoff)
         if self._sub_agent is not None:
             return _agent_tool, (self._agent, self.name, self.description, self.parameters)
         module, name = getattr(self._function, "__module__", None), getattr(self._function, "__qualname__", "")
@@ -317,3 +322,9 @@ def _summary(function: Callable[..., Any]) -> str:
 
 def _agent_tool(agent: Any, name: str, description: str, parameters: dict[str, Any]) -> Tool[..., Any]:
     return cast("Tool[..., Any]", agent.to_tool(name, description, parameters))
+
+
+def _handoff_tool(agent: Any, tool_name: str, description: str, name: str) -> Tool[..., Any]:
+    from turntree._handoff import handoff
+
+    return handoff(agent, description, name=name, tool_name=tool_name)

@@ -309,8 +309,9 @@ impl Session {
                 let (agent, context) = active_agent(&self.agent, name, context)?;
                 let (mut machine, mut driver) = agent.resume(start.history.clone(), run, context)?;
                 active = agent;
-                self.ask_toolsets(&mut machine, &mut driver, cancellation).await?;
-                self.check_in_doubt(&machine, &driver)?;
+                let session = self.with_agent(active.clone());
+                session.ask_toolsets(&mut machine, &mut driver, cancellation).await?;
+                session.check_in_doubt(&machine, &driver)?;
                 (start, (machine, driver))
             }
         };

@@ -16,7 +16,7 @@ use crate::convert::portable::title;
 use crate::document::{AgentConfig, Thread};
 use crate::validate::has_unmatched_return;
 use turntree_core::intern::InternedStr;
-use turntree_core::json::{Extra, RawJson};
+use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::content::ContentBlock;
 use turntree_core::message::message::{Body, Message};
 use turntree_core::time::Timestamp;
@@ -44,7 +44,14 @@ pub fn from_upp<'m>(messages: impl IntoIterator<Item = &'m Arc<Message>>, option
     let mut open_calls = OpenCalls::default();
     let mut thread = Thread::new(options.thread_id.clone(), "", "");
     for (index, message) in messages.into_iter().enumerate() {
-        let mut actions = encode(message, &options.agent.agent_id, &mut open_calls);
+        let named = agent_of(message);
+        let agent_id = named.as_ref().map_or(&options.agent.agent_id, |agent| &agent.agent_id);
+        let mut actions = encode(message, agent_id, &mut open_calls);
+        if let Some(agent) = named
+            && thread.agents.iter().all(|(id, _)| id != agent.agent_id)
+        {
+            thread.agents.add(agent);
+        }
         if options.full {
             attach_metadata(index, message, &mut actions);
         }
@@ -80,6 +87,22 @@ pub fn assistant() -> AgentConfig {
         agent_name: "Assistant".to_owned(),
         ..AgentConfig::default()
     }
+}
+
+/// The agent that a message names as its author, in a conversation that agents have handed over. Its id is computed from its
+/// name.
+fn agent_of(message: &Message) -> Option<AgentConfig> {
+    let marks = message.metadata.as_ref()?.get(NAMESPACE).and_then(RawObject::from_raw)?;
+    let name = marks.get("agent")?.as_string()?;
+    let id =
+        Uuid::new_v5(&Uuid::NAMESPACE_URL, format!("urn:turntree:thread-protocol:agent:{name}").as_bytes());
+    Some(AgentConfig {
+        agent_id: id.to_string(),
+        agent_identifier: name.clone(),
+        agent_name: name,
+        created_at: message.timestamp.to_string(),
+        ..AgentConfig::default()
+    })
 }
 
 /// Stores in metadata what the actions of a message do not hold.

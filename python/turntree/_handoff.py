@@ -1,0 +1,88 @@
+"""Handoffs: tools that give the conversation to another agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from turntree._agent import Agent
+from turntree.upp import Tool
+
+_NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+class _Handoff(Tool[..., Any]):
+    """A tool that gives the conversation to another agent."""
+
+    __slots__ = ()
+
+    def _handoff_target(self) -> Any:
+        """Return the native half of the agent. The native core calls it when the agent takes over."""
+        agent = self._agent if isinstance(self._agent, Agent) else self._agent()
+        if not isinstance(agent, Agent):
+            message = (
+                f"the function of the handoff to {self._handoff!r} must return an agent, not {type(agent).__name__}"
+            )
+            raise TypeError(message)
+        return agent._native
+
+
+def handoff(
+    agent: Agent[Any, Any] | Callable[[], Agent[Any, Any]],
+    description: str | None = None,
+    *,
+    name: str | None = None,
+    tool_name: str | None = None,
+) -> Tool[..., Any]:
+    """Create a tool that gives the conversation to another agent.
+
+    When the model calls it, the run goes on with the other agent: with all messages, and with its own system prompt,
+    tools, model, strategy and structure. That agent answers the user, ``turn.agent`` is its name, and the next run of the
+    session starts with it. To get an answer back instead, use the agent itself as a tool.
+
+    Args:
+        agent: The agent that takes over; it has a name. Or a function without parameters that returns it, so that two
+            agents can hand the conversation to each other: ``handoff(lambda: triage, name="triage")``.
+        description: When to hand over, for the model. Default: a sentence with the agent's name.
+        name: The agent's name. Needed for a function only.
+        tool_name: Name of the tool. Default: ``transfer_to_`` and the agent's name.
+
+    One run is handed over at most ten times, and one response to one agent: further calls get an error result. The other
+    calls of the response are executed first.
+
+    Raises:
+        ValueError: The agent has no name, or another one than `name`; or `agent` is a function and `name` is missing.
+        TypeError: `agent` is neither an agent nor a function.
+    """
+    if isinstance(agent, Agent):
+        target = agent.name
+        if target is None:
+            message = "an agent that takes over a conversation needs a name: agent(name=…)"
+            raise ValueError(message)
+        if name is not None and name != target:
+            message = f"name is {name!r}, but the agent has the name {target!r}; leave name= out"
+            raise ValueError(message)
+    elif callable(agent):
+        if not name:
+            message = 'handoff() with a function needs the name of its agent: handoff(lambda: triage, name="triage")'
+            raise ValueError(message)
+        target = name
+    else:
+        message = f"agent must be an agent, or a function that returns one, not {type(agent).__name__}"
+        raise TypeError(message)
+
+    async def run() -> str:
+        return f"The conversation is handed over to {target}."
+
+    tool = _Handoff(
+        tool_name or "transfer_to_" + re.sub(r"[^A-Za-z0-9_-]", "_", target),
+        description or f"Hand the conversation over to the agent {target}, which then answers the user.",
+        _NO_ARGUMENTS,
+        run,
+    )
+    tool._handoff = target
+    tool._agent = agent
+    if isinstance(agent, Agent):
+        tool._sub_agent = agent._native
+    return tool
