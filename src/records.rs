@@ -244,8 +244,7 @@ attributes! {
         cycles,
         /// The last assistant message.
         response = message::Turn::response,
-        /// Name of the agent that answered, in a conversation that agents can hand over; None if this agent has no handoff
-        /// and was not handed the conversation.
+        /// Name of the agent that answered, if the conversation can be handed over; None if no handoff is involved.
         agent = |turn: &message::Turn| turntree_agents::handoff::agent_of_response(turn.response()),
         /// Text of the last assistant message, without its reasoning.
         text = |turn: &message::Turn| turn.response().text(),

@@ -19,13 +19,14 @@ class _Handoff(Tool[..., Any]):
 
     def _handoff_target(self) -> Any:
         """Return the native half of the agent. The native core calls it when the agent takes over."""
-        agent = self._agent if isinstance(self._agent, Agent) else self._agent()
-        if not isinstance(agent, Agent):
+        known: Any = self._agent
+        made: Any = known if isinstance(known, Agent) else known()
+        if not isinstance(made, Agent):
             message = (
-                f"the function of the handoff to {self._handoff!r} must return an agent, not {type(agent).__name__}"
+                f"the function of the handoff to {self._handoff!r} must return an agent, not {type(made).__name__}"
             )
             raise TypeError(message)
-        return agent._native
+        return made._native
 
 
 def handoff(
@@ -38,8 +39,8 @@ def handoff(
     """Create a tool that gives the conversation to another agent.
 
     When the model calls it, the run goes on with the other agent: with all messages, and with its own system prompt,
-    tools, model, strategy and structure. That agent answers the user, ``turn.agent`` is its name, and the next run of the
-    session starts with it. To get an answer back instead, use the agent itself as a tool.
+    tools, model, strategy and structure. That agent answers the user, ``turn.agent`` is its name, and the next run of
+    the session starts with it. To get an answer back instead, use the agent itself as a tool.
 
     Args:
         agent: The agent that takes over; it has a name. Or a function without parameters that returns it, so that two
@@ -48,8 +49,8 @@ def handoff(
         name: The agent's name. Needed for a function only.
         tool_name: Name of the tool. Default: ``transfer_to_`` and the agent's name.
 
-    One run is handed over at most ten times, and one response to one agent: further calls get an error result. The other
-    calls of the response are executed first.
+    One run is handed over at most ten times, and one response to one agent: further calls get an error result. The
+    other calls of the response are executed first.
 
     Raises:
         ValueError: The agent has no name, or another one than `name`; or `agent` is a function and `name` is missing.

@@ -390,9 +390,7 @@ class Turn(Data, Generic[_DataT_co]):
 
     @property
     def agent(self) -> str | None:
-        """Name of the agent that answered, in a conversation that agents can hand over; None if this agent has no handoff
-        and was not handed the conversation.
-        """
+        """Name of the agent that answered, if the conversation can be handed over; None if no handoff is involved."""
 
     @property
     def text(self) -> str:

@@ -2,6 +2,7 @@
 
 mod agent;
 mod custom_strategies;
+mod handoffs;
 mod llm;
 mod llm_middleware;
 mod machine;
