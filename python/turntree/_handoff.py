@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from turntree._agent import Agent
 from turntree.upp import Tool
@@ -20,13 +20,13 @@ class _Handoff(Tool[..., Any]):
     def _handoff_target(self) -> Any:
         """Return the native half of the agent. The native core calls it when the agent takes over."""
         known: Any = self._agent
-        made: Any = known if isinstance(known, Agent) else known()
+        made: Any = known() if not isinstance(known, Agent) else cast("Any", known)
         if not isinstance(made, Agent):
             message = (
                 f"the function of the handoff to {self._handoff!r} must return an agent, not {type(made).__name__}"
             )
             raise TypeError(message)
-        return made._native
+        return cast("Any", made)._native
 
 
 def handoff(
