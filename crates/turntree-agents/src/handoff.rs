@@ -12,8 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::agent::Agent;
-use crate::driver::driver::Driver;
-use crate::driver::handoff::Handoffs;
+use crate::driver::driver::{Driver, Handoffs};
 use crate::host::error::HostError;
 use crate::host::run_context::RunContext;
 use crate::host::strategy::Strategy;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::agent_layer::AgentMiddlewareLayer;
-use crate::driver::handoff::Handoffs;
 use crate::driver::model_layer::ModelMiddlewareLayer;
 use crate::driver::tools_in_force::Toolsets;
 use crate::host::event_queue::EventQueue;
@@ -47,6 +46,20 @@ pub(super) trait Next {
         machine: &mut Machine,
         driver: &Driver,
     ) -> impl Future<Output = Result<Arc<Turn>, UppError>> + Send;
+}
+
+/// The agents that an agent can hand the conversation to.
+pub(crate) trait Handoffs: Send + Sync {
+    /// Creates the machine and the driver with which the agent `name` continues the run of `machine`.
+    ///
+    /// # Errors
+    /// There is no such agent, or it cannot run.
+    fn take_over(
+        &self,
+        name: &str,
+        machine: &Machine,
+        driver: &Driver,
+    ) -> Result<(Machine, Driver), UppError>;
 }
 
 /// Drives runs: calls the model, the tools and the hooks of the host, as the machine requests.

@@ -1,6 +1,5 @@
 //! Handoffs in a run: accepts the call of a handoff, and continues the run with the agent that takes over.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use crate::driver::driver::Driver;
@@ -12,20 +11,6 @@ use crate::machine::machine::Machine;
 use turntree_core::json::RawJson;
 use turntree_core::message::Turn;
 use turntree_upp::UppError;
-
-/// The agents that an agent can hand the conversation to.
-pub(crate) trait Handoffs: Any + Send + Sync {
-    /// Creates the machine and the driver with which the agent `name` continues the run of `machine`.
-    ///
-    /// # Errors
-    /// There is no such agent, or it cannot run.
-    fn take_over(
-        &self,
-        name: &str,
-        machine: &Machine,
-        driver: &Driver,
-    ) -> Result<(Machine, Driver), UppError>;
-}
 
 impl Driver {
     /// Continues a run that its agent has handed to another one: `machine` becomes that of the other agent. `None` if the

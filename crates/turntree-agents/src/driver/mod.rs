@@ -11,7 +11,7 @@ mod checked_call;
 mod custom_strategy;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod driver;
-pub(crate) mod handoff;
+mod handoff;
 pub(crate) mod model_layer;
 mod run_loop;
 mod run_trace;

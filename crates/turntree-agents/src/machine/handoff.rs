@@ -5,12 +5,10 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::machine::ending::marked_with;
 use crate::machine::machine::Machine;
 use crate::machine::run_totals::ResponseStatus;
-use crate::machine::state::{Phase, RunState};
+use crate::machine::state::{Leg, Phase, RunState};
 use crate::types::failure;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{Message, MessageKind, ToolExecution};
@@ -24,15 +22,6 @@ const AGENT: &str = "agent";
 
 /// How often one run may be handed over.
 pub(crate) const MAX_HANDOFFS: usize = 10;
-
-/// The part of a run that one agent executes after a handoff.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Leg {
-    /// The name of the agent.
-    pub(crate) agent: Arc<str>,
-    /// The number of messages of the run before it.
-    pub(crate) start: usize,
-}
 
 /// Marks the record of a call that gives the conversation to `agent`.
 pub(crate) fn mark(record: &mut ToolExecution, agent: &str) {

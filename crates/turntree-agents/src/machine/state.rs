@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::handoff::Leg;
 use crate::machine::json::SavedError;
 use crate::machine::round::Round;
 use crate::machine::run_totals::{Mark, ResponseStatus, RunTotals};
@@ -104,6 +103,15 @@ pub(crate) struct OpenRound {
     pub(crate) error: SavedError,
     /// `None` if no call has started.
     pub(crate) round: Option<Round>,
+}
+
+/// The part of a run that one agent executes after a handoff.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Leg {
+    /// The name of the agent.
+    pub(crate) agent: Arc<str>,
+    /// The number of messages of the run before it.
+    pub(crate) start: usize,
 }
 
 /// All data that changes while an agent runs. Clones share the messages, so the cost of a clone does not depend on their
