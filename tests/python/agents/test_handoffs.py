@@ -55,7 +55,7 @@ def test_a_stream_has_the_events_of_both_agents_without_marks():
         "You get 5 euros back."
     )
     assert all(event.source != "sub_agent" for event in events)
-    assert stream.turn.agent == "billing" if not callable(getattr(stream, "turn", None)) else True
+    assert stream.turn.agent == "billing"
 
 
 def test_the_next_turn_of_a_session_starts_with_the_agent_that_answered():
@@ -130,7 +130,7 @@ def test_agents_hand_the_conversation_to_each_other_at_most_ten_times():
     assert turn.text == "I answer myself."
     assert turn.agent == "a"
     assert calls == [12]
-    assert "at most" in turn.tool_executions[-1].result or "the most" in turn.tool_executions[-1].result
+    assert "handed over 10 times" in turn.tool_executions[-1].result
 
 
 def test_the_conversation_comes_back_by_a_function_that_names_the_agent():
