@@ -126,7 +126,11 @@ $(SITE_VENV)/.installed: requirements/site.lock
 	$(SITE_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --requirement requirements/site.lock
 	@touch $@
 
-wheel: $(VENV)/.build ## the wheel that is published, in dist/
+# maturin adds the files of turntree.data/scripts to the wheel; it adds no programs to an extension module by itself.
+wheel: $(VENV)/.build ## the wheel that is published, with the native hook program, in dist/
+	cargo build --profile dist --locked --package turntree-harness --bin turntree-hook
+	mkdir -p turntree.data/scripts
+	install -m 755 target/dist/turntree-hook turntree.data/scripts/turntree-hook
 	$(BIN)/maturin build --profile dist --locked --out dist
 
 # Metadata that the index accepts, and wheels without files that do not belong in them. DIST names what to check.
@@ -152,7 +156,7 @@ lock: $(VENV)/.created ## resolve the development environment anew: requirements
 	mv requirements/dev.lock.new requirements/dev.lock
 
 clean: ## remove everything that was built
-	rm -rf $(VENV) dist docs/api .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) dist turntree.data docs/api .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	cargo clean
 
 # The stamps below hold what has been done to .venv, so that a second run does nothing.

@@ -6,7 +6,7 @@
 //! | layer | files |
 //! |---|---|
 //! | registration | this file |
-//! | agents, sessions, trees; workflows; agents on servers; servers | [`agents`]; [`uaip`]; [`uamp`]; [`server`] |
+//! | agents, sessions, trees; workflows; agents on servers; servers; the harness layer | [`agents`]; [`uaip`]; [`uamp`]; [`server`]; [`harness`] |
 //! | models; documents of ThreadProtocol | [`upp`]; [`thread_protocol`], [`render`] |
 //! | messages and threads | [`thread`], [`message`], [`records`], [`media`], [`content`] |
 //! | data classes and conversions | [`data`], [`to_python`], [`time`], [`convert`] |
@@ -26,6 +26,7 @@ mod content;
 mod convert;
 mod data;
 mod error;
+mod harness;
 mod mcp;
 mod media;
 mod message;
@@ -71,6 +72,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::data::{_restore, Data};
+    #[pymodule_export]
+    use super::harness::core::{HarnessCore, harness_hook};
     #[pymodule_export]
     use super::mcp::{
         client::McpClientCore,

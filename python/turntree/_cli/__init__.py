@@ -17,6 +17,7 @@ from turntree._cli import (
     _completion,
     _convert,
     _doctor,
+    _harness,
     _import,
     _mcp,
     _queue,
@@ -90,6 +91,6 @@ def _parser() -> argparse.ArgumentParser:
     commands: Any = parser.add_subparsers(metavar="COMMAND", required=True)
     for module in (_convert, _validate, _show, _stores, _import, _queue, _runs, _serve, _acp, _mcp, _uaip):
         module.add(commands)
-    for module in (_chat, _doctor, _completion):
+    for module in (_harness, _chat, _doctor, _completion):
         module.add(commands)
     return parser

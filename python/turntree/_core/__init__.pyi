@@ -31,6 +31,7 @@ from turntree._core._bulk import (
 from turntree._core._call_context import CallContext, CallRequest, CallResponse, CallState
 from turntree._core._data import Data, _restore
 from turntree._core._embeddings import Embedding, EmbeddingProgress, EmbeddingResult, EmbeddingUsage
+from turntree._core._harness import HarnessCore, harness_hook
 from turntree._core._images import GeneratedImage, ImageEvent, ImageResult, ImageUsage
 from turntree._core._mcp import McpClientCore, mcp_server, mcp_stdio
 from turntree._core._media import Audio, Binary, Document, Image, Video
@@ -176,7 +177,9 @@ __all__ = [
     "StoreCore",
     "State",
     "WorkflowCore",
+    "HarnessCore",
     "McpClientCore",
+    "harness_hook",
     "mcp_server",
     "mcp_stdio",
     "UaipClientCore",

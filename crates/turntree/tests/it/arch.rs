@@ -30,6 +30,9 @@ const CRATES: &[(&str, &str)] = &[
     ("tokio_postgres", "crates/turntree-store/src/engines/postgres/"),
     ("redis", "crates/turntree-store/src/engines/redis/"),
     ("rmcp", "crates/turntree-mcp/src/"),
+    ("tree_sitter", "crates/turntree-harness/src/shell/tree.rs"),
+    ("tree_sitter_bash", "crates/turntree-harness/src/shell/tree.rs"),
+    ("toml", "crates/turntree-harness/src/config.rs"),
 ];
 
 /// Calls that only one place may make, and why.

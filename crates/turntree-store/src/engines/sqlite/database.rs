@@ -17,6 +17,7 @@ use turntree_core::runtime::PerProcess;
 use super::failure::Failure;
 use super::open::Config;
 use super::options::SqliteOptions;
+use super::schema::Schema;
 use crate::error::StoreError;
 
 mod connection;
@@ -79,8 +80,13 @@ impl Drop for Handle {
 }
 
 impl Database {
-    pub(super) fn new(path: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
-        let config = Arc::new(Config::new(path, options)?);
+    /// A database at `path` with tables of its own. The file is opened, created or migrated at the first job.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] if the folder does not exist, if the path is a folder, or if the file does not exist and
+    /// `create` is false.
+    pub fn open(path: &Path, options: SqliteOptions, schema: &'static Schema) -> Result<Self, StoreError> {
+        let config = Arc::new(Config::new(path, options, schema)?);
         Ok(Self { config, is_closed: AtomicBool::new(false), thread: PerProcess::new() })
     }
 
@@ -134,7 +140,10 @@ impl Database {
     }
 
     /// Closes the file after the jobs that were sent. Later jobs fail with [`StoreError::Closed`].
-    pub(super) async fn close(&self) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// None at present.
+    pub async fn close(&self) -> Result<(), StoreError> {
         if self.is_closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }

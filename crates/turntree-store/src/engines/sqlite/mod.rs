@@ -41,6 +41,7 @@ use turntree_core::time::Timestamp;
 use self::database::Database;
 pub use self::failure::Failure;
 pub use self::options::SqliteOptions;
+pub use self::schema::Schema;
 use crate::batch::Batch;
 use crate::digest::Digest;
 use crate::engine::{
@@ -74,7 +75,7 @@ impl SqliteEngine {
     /// [`StoreError::Failed`] if the folder does not exist, if the path is a folder, or if the file does not exist and
     /// `create` is false. Whether the file is a store is found out at the first operation.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
-        Ok(Self { database: Arc::new(Database::new(path.as_ref(), options)?) })
+        Ok(Self { database: Arc::new(Database::open(path.as_ref(), options, &schema::SESSIONS)?) })
     }
 
     /// The database, for other tables in the same file.
@@ -89,7 +90,7 @@ impl Engine for SqliteEngine {
     }
 
     fn schema(&self) -> Option<u64> {
-        Some(schema::newest_version())
+        Some(schema::SESSIONS.newest_version())
     }
 
     fn append(&self, append: Append) -> EngineFuture<'_, ()> {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::failure::{Failure, SqliteFailure};
 use super::options::SqliteOptions;
-use super::schema;
+use super::schema::Schema;
 use crate::engine::Synchronous;
 use crate::engine::TIMEOUT;
 use crate::error::StoreError;
@@ -23,6 +23,7 @@ pub(super) struct Config {
     /// Absolute: SQLite reads `file:…` as a URI, and the folder of the process may change.
     path: PathBuf,
     options: SqliteOptions,
+    schema: &'static Schema,
 }
 
 /// A file that was opened.
@@ -34,8 +35,12 @@ pub(super) struct Opened {
 
 impl Config {
     /// Checks what can be checked without opening the file.
-    pub(super) fn new(path: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
-        let name: Arc<str> = format!("SQLite store \"{}\"", path.display()).into();
+    pub(super) fn new(
+        path: &Path,
+        options: SqliteOptions,
+        schema: &'static Schema,
+    ) -> Result<Self, StoreError> {
+        let name: Arc<str> = format!("{} \"{}\"", schema.name, path.display()).into();
         let failed = |reason: String| StoreError::Failed { store: Arc::clone(&name), reason };
         if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
             let text = path.display();
@@ -58,7 +63,7 @@ impl Config {
             }
             Err(error) => return Err(failed(error.to_string())),
         }
-        Ok(Self { name, path: absolute, options })
+        Ok(Self { name, path: absolute, options, schema })
     }
 
     /// The absolute path of the file.
@@ -80,7 +85,7 @@ impl Config {
             self.prepare_file(&connection, version)?;
         }
         self.configure(&connection)?;
-        if version == Some(schema::newest_version()) {
+        if version == Some(self.schema.newest_version()) {
             return Ok(connection);
         }
         if is_read_only {
@@ -158,11 +163,11 @@ impl Config {
             return Ok(None);
         }
         let store = Arc::clone(&self.name);
-        if application != schema::APPLICATION_ID {
+        if application != self.schema.application_id {
             let reason = "the file is a SQLite database of another application".to_owned();
             return Err(StoreError::Failed { store, reason }.into());
         }
-        let (found, supported) = (u64::try_from(version).unwrap_or_default(), schema::newest_version());
+        let (found, supported) = (u64::try_from(version).unwrap_or_default(), self.schema.newest_version());
         if found > supported {
             return Err(StoreError::NewerSchema { store, found, supported }.into());
         }
@@ -173,7 +178,7 @@ impl Config {
     fn prepare_file(&self, connection: &Connection, version: Option<u64>) -> Result<(), Failure> {
         if version.is_none() {
             // These have an effect before the first page is written.
-            connection.pragma_update(None, "page_size", schema::PAGE_SIZE)?;
+            connection.pragma_update(None, "page_size", self.schema.page_size)?;
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         // SQLite does not wait for locks when it changes the mode, for example while another process creates the file.
@@ -205,7 +210,7 @@ impl Config {
         // macOS: `fsync` alone does not reach the disk.
         connection.pragma_update(None, "fullfsync", is_full)?;
         connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-        connection.pragma_update(None, "wal_autocheckpoint", schema::CHECKPOINT_PAGES)?;
+        connection.pragma_update(None, "wal_autocheckpoint", self.schema.checkpoint_pages)?;
         // After a large transaction the log is cut to this number of bytes.
         connection.pragma_update(None, "journal_size_limit", 1_048_576)?;
         // What is deleted is overwritten with zeros.
@@ -221,8 +226,8 @@ impl Config {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have done it in the meantime.
         let version = self.version(&transaction)?;
-        if version != Some(schema::newest_version()) {
-            schema::migrate(&transaction, version.unwrap_or_default())?;
+        if version != Some(self.schema.newest_version()) {
+            self.schema.migrate(&transaction, version.unwrap_or_default())?;
         }
         transaction.commit()?;
         Ok(connection)

@@ -23,14 +23,35 @@ use rusqlite::Connection;
 use super::failure::Failure;
 
 /// The page size of new files, in bytes.
-pub(super) const PAGE_SIZE: u32 = 512;
+const PAGE_SIZE: u32 = 512;
 
 /// The number of pages in the write-ahead log that starts a checkpoint: 128 KiB, about 25 entries of 1.5 KB. A larger log
 /// saves few bytes, because nearly every page of a log is written once.
-pub(super) const CHECKPOINT_PAGES: u32 = 256;
+const CHECKPOINT_PAGES: u32 = 256;
 
-/// Marks the file as a store of turntree: the bytes `ttre`.
-pub(super) const APPLICATION_ID: i32 = 0x7474_7265;
+/// The tables of a SQLite file, the migrations between their versions, and how its pages are laid out.
+#[derive(Debug)]
+pub struct Schema {
+    /// What the file is, for messages: `SQLite store`.
+    pub name: &'static str,
+    /// Marks the file: a file with another number is not opened.
+    pub application_id: i32,
+    /// Each migration makes the next version; a new file has the version 0. Released migrations do not change.
+    pub migrations: &'static [&'static str],
+    /// The page size of new files, in bytes.
+    pub page_size: u32,
+    /// The number of pages in the write-ahead log that starts a checkpoint.
+    pub checkpoint_pages: u32,
+}
+
+/// The schema of session stores. The application id is the bytes `ttre`.
+pub(super) static SESSIONS: Schema = Schema {
+    name: "SQLite store",
+    application_id: 0x7474_7265,
+    migrations: MIGRATIONS,
+    page_size: PAGE_SIZE,
+    checkpoint_pages: CHECKPOINT_PAGES,
+};
 
 /// Each migration makes the next version; a new file has the version 0. Released migrations do not change.
 const MIGRATIONS: &[&str] = &[
@@ -120,17 +141,19 @@ const MIGRATIONS: &[&str] = &[
     ",
 ];
 
-/// The newest version of the schema.
-pub(super) fn newest_version() -> u64 {
-    u64::try_from(MIGRATIONS.len()).unwrap_or(u64::MAX)
-}
-
-/// Runs the migrations that follow `version`, in the transaction that is open.
-pub(super) fn migrate(connection: &Connection, version: u64) -> Result<(), Failure> {
-    for migration in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(usize::MAX)) {
-        connection.execute_batch(migration)?;
+impl Schema {
+    /// The newest version of the schema.
+    pub(super) fn newest_version(&self) -> u64 {
+        u64::try_from(self.migrations.len()).unwrap_or(u64::MAX)
     }
-    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    connection.pragma_update(None, "user_version", newest_version())?;
-    Ok(())
+
+    /// Runs the migrations that follow `version`, in the transaction that is open.
+    pub(super) fn migrate(&self, connection: &Connection, version: u64) -> Result<(), Failure> {
+        for migration in self.migrations.iter().skip(usize::try_from(version).unwrap_or(usize::MAX)) {
+            connection.execute_batch(migration)?;
+        }
+        connection.pragma_update(None, "application_id", self.application_id)?;
+        connection.pragma_update(None, "user_version", self.newest_version())?;
+        Ok(())
+    }
 }

@@ -1,0 +1,36 @@
+//! Several agents in one repository: who works on what.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`agents`] | agents, signs of life, announcements |
+//! | [`claims`] | leases with fencing tokens |
+//! | [`messages`] | messages with receipts, the board |
+//! | [`slots`] | slots of models with adaptive limits |
+//! | [`worktrees`] | worktrees and forecasts of merge conflicts |
+//! | `open_work` | files that others have announced or claimed, for the gate |
+
+pub mod agents;
+pub mod claims;
+pub mod messages;
+mod open_work;
+pub mod slots;
+pub mod worktrees;
+
+pub use open_work::OpenWork;
+
+use crate::project::Project;
+use crate::state::State;
+
+/// Coordination of the agents of a project.
+#[derive(Debug, Clone)]
+pub struct Coordination {
+    pub(crate) project: Project,
+    pub(crate) state: State,
+}
+
+impl Coordination {
+    /// Coordination in the state of a project.
+    pub fn new(project: &Project, state: State) -> Self {
+        Self { project: project.clone(), state }
+    }
+}

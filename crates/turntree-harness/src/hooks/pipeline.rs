@@ -1,0 +1,218 @@
+//! What each event does, and how failures end.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use super::adapter::{self, Adapter, ReplyForm};
+use super::event::{EventKind, HookEvent};
+use super::loops;
+use super::reply::{self, HookReply};
+use crate::coordination::Coordination;
+use crate::error::HarnessError;
+use crate::policy::action::{Action, ActionKind};
+use crate::policy::context::Context;
+use crate::policy::decision::Outcome;
+use crate::policy::gate::Gate;
+use crate::project::Project;
+
+/// The largest event, in bytes.
+pub const MAX_EVENT: usize = 10 * 1024 * 1024;
+
+/// How a failure ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnError {
+    /// Nothing is said, and the harness goes on.
+    Open,
+    /// The tool call is denied.
+    Closed,
+}
+
+/// The fail table: context must never stop work, a tool call must never pass unseen.
+fn on_error(kind: Option<EventKind>) -> OnError {
+    match kind {
+        // An event that cannot be read may be a tool call.
+        Some(EventKind::PreTool) | None => OnError::Closed,
+        Some(_) => OnError::Open,
+    }
+}
+
+/// Handles one event. Never fails and never panics: the fail table decides.
+pub fn handle(harness: &str, bytes: &[u8], cwd: &Path) -> HookReply {
+    let Some(adapter) = adapter::find(harness) else {
+        let names: Vec<&str> = adapter::adapters().iter().map(|adapter| adapter.name.as_str()).collect();
+        let stderr = format!("turntree-hook: no harness \"{harness}\"; expected one of {}", names.join(", "));
+        return HookReply { exit: 2, stdout: String::new(), stderr };
+    };
+    catch_unwind(AssertUnwindSafe(|| handle_any(adapter, bytes, cwd)))
+        .unwrap_or_else(|_| failed(adapter, None, "a bug in turntree"))
+}
+
+fn failed(adapter: &Adapter, event: Option<(EventKind, &str)>, reason: &str) -> HookReply {
+    match on_error(event.map(|(kind, _)| kind)) {
+        OnError::Open => {
+            log::warn!("turntree-hook: {reason}");
+            HookReply::default()
+        }
+        OnError::Closed => {
+            let message = format!(
+                "Blocked by turntree: the call could not be checked ({reason}). Instead: let a person run `turntree harness \
+                 doctor`."
+            );
+            reply::decision(
+                adapter.reply,
+                Outcome::Deny,
+                event.map_or("PreToolUse", |(_, name)| name),
+                &message,
+            )
+        }
+    }
+}
+
+fn handle_any(adapter: &Adapter, bytes: &[u8], cwd: &Path) -> HookReply {
+    if bytes.len() > MAX_EVENT {
+        return failed(adapter, None, "the event is larger than 10 MiB");
+    }
+    let folder = cwd.to_string_lossy();
+    let event = match HookEvent::parse(adapter, bytes, &folder, Context::home_of_environment()) {
+        Ok(event) => event,
+        Err(reason) => return failed(adapter, None, &reason),
+    };
+    run(adapter, &event)
+        .unwrap_or_else(|error| failed(adapter, Some((event.kind, &event.name)), &error.to_string()))
+}
+
+fn run(adapter: &Adapter, event: &HookEvent) -> Result<HookReply, HarnessError> {
+    if event.kind == EventKind::Other {
+        return Ok(HookReply::default());
+    }
+    let (project, config_error) = Project::find_guarded(Path::new(&event.cwd))?;
+    let gate = Gate::load(&project)?;
+    let work = Coordination::new(&project, gate.state().clone());
+    let form = adapter.reply;
+    match (event.kind, &event.action) {
+        (EventKind::PreTool, Some(action)) => pre_tool(form, event, action, &gate, &work),
+        (EventKind::PostTool, Some(action)) => post_tool(form, event, action, &gate, &work),
+        (EventKind::SessionStart, _) => {
+            work.register(&event.agent, &adapter.name, &event.session)?;
+            let mut text = start_text(&gate, &work, event)?;
+            if let Some(error) = config_error {
+                text = format!("turntree.toml is not valid, so the defaults apply: {error}\n{text}");
+            }
+            Ok(reply::context(form, event, &text))
+        }
+        (EventKind::PostCompact, _) => Ok(reply::context(form, event, &start_text(&gate, &work, event)?)),
+        (EventKind::Stop, _) => stop(form, event, &gate),
+        (EventKind::SessionEnd, _) => {
+            work.leave(&event.agent)?;
+            Ok(HookReply::default())
+        }
+        (EventKind::PreCompact, _) => {
+            work.mark(&event.agent, "session.compact", &event.session)?;
+            Ok(HookReply::default())
+        }
+        _ => {
+            work.seen(&event.agent)?;
+            Ok(HookReply::default())
+        }
+    }
+}
+
+fn pre_tool(
+    form: ReplyForm,
+    event: &HookEvent,
+    action: &Action,
+    gate: &Gate,
+    work: &Coordination,
+) -> Result<HookReply, HarnessError> {
+    let decision = gate.check(action)?;
+    if decision.outcome < Outcome::Ask && matches!(action.kind, ActionKind::Edit { .. }) {
+        let context = Context { project: gate.project(), home: None, others: &crate::policy::context::Alone };
+        for path in &action.paths {
+            if let Some(relative) = context.place(path).relative {
+                work.announce(&event.agent, &format!("file:{relative}"), "editing", "")?;
+            }
+        }
+    }
+    Ok(reply::decision(form, decision.outcome, &event.name, &decision.message()))
+}
+
+fn post_tool(
+    form: ReplyForm,
+    event: &HookEvent,
+    action: &Action,
+    gate: &Gate,
+    work: &Coordination,
+) -> Result<HookReply, HarnessError> {
+    work.seen(&event.agent)?;
+    let Some((count, outcome)) = loops::count(gate.project(), gate.state(), action)? else {
+        return Ok(HookReply::default());
+    };
+    let message = format!(
+        "The same call of {} was made {count} times within 5 minutes. Change the arguments or the approach; if nothing helps, \
+         ask the user.",
+        action.tool()
+    );
+    Ok(reply::decision(form, outcome, &event.name, &message))
+}
+
+/// The checklist at the end of a turn: said once, then the agent may stop.
+fn stop(form: ReplyForm, event: &HookEvent, gate: &Gate) -> Result<HookReply, HarnessError> {
+    let Some(layout) = crate::git::Layout::find(Path::new(&event.cwd))
+        .filter(|layout| layout.is_linked() && !event.stop_active)
+    else {
+        return Ok(HookReply::default());
+    };
+    let status = crate::git::run(&layout.worktree, &["status", "--porcelain"])?;
+    let marker = format!("stop:{}", event.session);
+    let is_first =
+        Coordination::new(gate.project(), gate.state().clone()).mark_once(&event.agent, &marker)?;
+    if status.trim().is_empty() || !is_first {
+        return Ok(HookReply::default());
+    }
+    let count = status.lines().count();
+    let message = format!(
+        "Before you stop: the worktree has {count} uncommitted files. Run the tests, then commit what is finished, or say why it \
+         stays uncommitted."
+    );
+    Ok(reply::decision(form, Outcome::Deny, &event.name, &message))
+}
+
+/// What a model reads at the start: rules, branch, other agents.
+fn start_text(gate: &Gate, work: &Coordination, event: &HookEvent) -> Result<String, HarnessError> {
+    let project = gate.project();
+    let mut lines = vec!["<turntree-context>".to_owned()];
+    match &project.layout {
+        Some(layout) if layout.is_linked() => {
+            lines.push(format!("You work in the worktree {} on {}.", layout.worktree.display(), layout.branch().unwrap_or_default()));
+        }
+        Some(_) => lines.push(
+            "You are in the main checkout, where edits are blocked. Run `turntree worktree create NAME` and work there.".to_owned(),
+        ),
+        None => {}
+    }
+    lines.push("Active rules:".to_owned());
+    for (rule, setting) in gate.rules() {
+        if !matches!(setting, Some(crate::config::Setting::Off | crate::config::Setting::Shadow)) {
+            lines.push(format!("- {}: {}", rule.id, rule.summary));
+        }
+    }
+    let others: Vec<String> = work
+        .agents()?
+        .into_iter()
+        .filter(|agent| agent.is_live && agent.id != event.agent)
+        .map(|agent| agent.id)
+        .collect();
+    if !others.is_empty() {
+        lines.push(format!("Other agents at work: {}.", others.join(", ")));
+    }
+    for post in work.board(5)? {
+        lines.push(format!("Board ({}, {}): {}", post.kind, post.agent, tame(&post.text)));
+    }
+    lines.push("</turntree-context>".to_owned());
+    Ok(lines.join("\n"))
+}
+
+/// Text of others must not close our block.
+fn tame(text: &str) -> String {
+    text.replace('<', "‹").chars().take(200).collect()
+}

@@ -1,0 +1,122 @@
+//! What is known around an action: places of files, branches, other agents.
+
+use std::path::Path;
+
+use turntree_core::runtime::environment;
+
+use crate::git::Layout;
+use crate::project::Project;
+
+/// Where a file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The path on this disk, links followed.
+    pub real: String,
+    /// The path below its working tree, or below the project.
+    pub relative: Option<String>,
+    /// Whether it is in the main working tree of the project's repository.
+    pub is_main_checkout: bool,
+    /// Whether it belongs to the project.
+    pub is_inside: bool,
+    /// Whether it is in the data of git.
+    pub is_git_data: bool,
+}
+
+/// Another agent that works on a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherAgent {
+    /// Its id.
+    pub agent: String,
+    /// Whether it has shown a sign of life in time.
+    pub is_live: bool,
+}
+
+/// What is known around an action.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The project.
+    pub project: &'a Project,
+    /// The folder of the user.
+    pub home: Option<String>,
+    /// Finds who else works on a path below the working tree.
+    pub others: &'a dyn Others,
+}
+
+/// Knows who works on what.
+pub trait Others: std::fmt::Debug {
+    /// Another agent that has announced or claimed the file.
+    fn on_file(&self, relative: &str, agent: &str) -> Option<OtherAgent>;
+}
+
+/// Knows nobody.
+#[derive(Debug)]
+pub struct Alone;
+
+impl Others for Alone {
+    fn on_file(&self, _relative: &str, _agent: &str) -> Option<OtherAgent> {
+        None
+    }
+}
+
+impl Context<'_> {
+    /// The folder of the user.
+    pub fn home_of_environment() -> Option<String> {
+        environment("HOME").or_else(|| environment("USERPROFILE"))
+    }
+
+    /// Where a file is, or would be.
+    pub fn place(&self, path: &str) -> Place {
+        let real = crate::path::resolve(path);
+        let layout = Layout::find(Path::new(&real));
+        let own = self.project.layout.as_ref().map(|layout| &layout.common_dir);
+        let is_same = layout.as_ref().is_some_and(|layout| Some(&layout.common_dir) == own);
+        let root = self.project.root.to_string_lossy();
+        let below_root = crate::path::below(&root, &real);
+        let is_git_data =
+            own.is_some_and(|folder| crate::path::below(&folder.to_string_lossy(), &real).is_some());
+        let base =
+            layout.as_ref().filter(|_| is_same).map(|layout| layout.worktree.to_string_lossy().into_owned());
+        let relative = base.as_deref().map_or(below_root, |base| crate::path::below(base, &real));
+        Place {
+            relative: relative.map(str::to_owned),
+            is_main_checkout: is_same && layout.is_some_and(|layout| !layout.is_linked()),
+            is_inside: is_same || below_root.is_some(),
+            is_git_data,
+            real,
+        }
+    }
+
+    /// The working tree of a folder.
+    pub fn layout(&self, folder: &str) -> Option<Layout> {
+        Layout::find(Path::new(&crate::path::resolve(folder)))
+    }
+
+    /// The branch of a folder.
+    pub fn branch(&self, folder: &str) -> Option<String> {
+        self.layout(folder)?.branch()
+    }
+
+    /// Whether agents must not change a branch.
+    pub fn is_protected(&self, branch: &str) -> bool {
+        self.project
+            .config
+            .policy
+            .protected_branches
+            .iter()
+            .any(|pattern| crate::path::matches(pattern, branch))
+    }
+
+    /// Whether a path may be written although it is outside of the project.
+    pub fn is_scratch(&self, real: &str) -> bool {
+        let devices = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/fd"];
+        devices.iter().any(|device| crate::path::below(device, real).is_some())
+            || self.project.config.policy.scratch.iter().any(|folder| {
+                let folder = folder.replacen(
+                    '~',
+                    self.home.as_deref().unwrap_or("~"),
+                    usize::from(folder.starts_with("~/")),
+                );
+                crate::path::below(&folder, real).is_some()
+            })
+    }
+}

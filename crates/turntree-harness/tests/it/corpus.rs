@@ -1,0 +1,69 @@
+//! The corpus of commands: `tests/data/commands.tsv`.
+
+use std::collections::BTreeSet;
+
+use turntree_harness::policy::context::Alone;
+use turntree_harness::policy::rules::RULES;
+use turntree_harness::{Action, Gate, Project};
+
+use crate::support::Repository;
+
+const CORPUS: &str = include_str!("../data/commands.tsv");
+
+struct Row {
+    outcome: &'static str,
+    rule: &'static str,
+    place: &'static str,
+    command: String,
+}
+
+fn rows() -> Vec<Row> {
+    let lines = CORPUS.lines().filter(|line| !line.starts_with('#'));
+    let rows = lines.map(|line| {
+        let [outcome, rule, place, command] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let command = command.replace("\\n", "\n").replace("\\t", "\t");
+        Row { outcome, rule, place, command }
+    });
+    rows.collect()
+}
+
+#[test]
+fn every_command_of_the_corpus_has_its_outcome() {
+    let repository = Repository::new();
+    let project = Project::find(&repository.tree()).unwrap();
+    let gate = Gate::load(&project).unwrap();
+    let (tree, main) = (repository.tree().display().to_string(), repository.main().display().to_string());
+
+    let mut wrong = Vec::new();
+    let rows = rows();
+    for row in &rows {
+        let cwd = if row.place == "m" { &main } else { &tree };
+        let action = Action::shell(&row.command, cwd, Some("/home/user".to_owned()));
+        let decision = gate.decide(&action, &[], &Alone);
+        let ids: Vec<&str> = decision.rules.iter().map(|matched| matched.finding.rule).collect();
+        let has_rule = row.rule == "-" || ids.contains(&row.rule);
+        if decision.outcome.as_str() != row.outcome || !has_rule {
+            let (got, want) = (decision.outcome.as_str(), row.outcome);
+            wrong.push(format!("{}: {got} {ids:?}, not {want} {}", row.command, row.rule));
+        }
+    }
+
+    assert!(rows.len() >= 600, "{} rows", rows.len());
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_rule_about_commands_has_an_example() {
+    let named: BTreeSet<&str> = rows().iter().map(|row| row.rule).collect();
+    let elsewhere = ["coordination.collision", "review.tests", "review.freshness"];
+
+    let missing: Vec<&str> = RULES
+        .iter()
+        .map(|rule| rule.id)
+        .filter(|id| !named.contains(id) && !elsewhere.contains(id))
+        .collect();
+
+    assert!(missing.is_empty(), "{missing:?}");
+}

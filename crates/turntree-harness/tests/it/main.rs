@@ -1,0 +1,7 @@
+//! Tests of the harness layer, through its public interface.
+
+mod coordination;
+mod corpus;
+mod gate;
+mod hooks;
+mod support;

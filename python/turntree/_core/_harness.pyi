@@ -1,0 +1,91 @@
+"""The harness layer: policies, hooks and coordination for coding agents."""
+
+from typing import Any, final
+
+@final
+class HarnessCore:
+    """The native half of a project of `turntree.harness`. Operations return dicts."""
+
+    def __new__(cls, path: str) -> HarnessCore:
+        """Open the project of a folder."""
+
+    def info(self) -> Any:
+        """Return the folders and the branch of the project."""
+
+    def check(self, action: object, cwd: str) -> Any:
+        """Decide about an action and record the decision."""
+
+    def rules(self) -> Any:
+        """List the rules and their levels."""
+
+    def audit(self, limit: int) -> Any:
+        """Return the newest decisions."""
+
+    def verify_audit(self) -> int:
+        """Check the chain of the audit; return the number of entries."""
+
+    def override_rule(self, rule: str, reason: str, author: str, seconds: int) -> Any:
+        """Let a rule warn for a time."""
+
+    def claim(self, owner: str, resource: str, exclusive: bool, ttl: float) -> Any:
+        """Claim a resource."""
+
+    def renew(self, lease: str, ttl: float) -> bool:
+        """Extend a lease."""
+
+    def release(self, lease: str, resource: str, owner: str) -> bool:
+        """Release a lease."""
+
+    def is_valid(self, lease: str) -> bool:
+        """Say whether a lease still protects its resource."""
+
+    def claims(self) -> Any:
+        """List the leases."""
+
+    def register(self, agent: str, harness: str) -> None:
+        """Register an agent."""
+
+    def leave(self, agent: str) -> None:
+        """End an agent."""
+
+    def agents(self) -> Any:
+        """List the agents."""
+
+    def announce(self, agent: str, resource: str, intent: str, note: str) -> Any:
+        """Announce work; return what others have announced for the resource."""
+
+    def complete(self, agent: str, resource: str) -> bool:
+        """End an announcement."""
+
+    def send(self, agent: str, to: str | None, channel: str, text: str) -> str:
+        """Send a message; return its id."""
+
+    def inbox(self, agent: str) -> Any:
+        """Take the unread messages of an agent."""
+
+    def post(self, agent: str, kind: str, text: str) -> str:
+        """Post on the board; return the id."""
+
+    def board(self, limit: int) -> Any:
+        """Return the newest posts of the board."""
+
+    def take_slot(self, target: str, agent: str, ceiling: int, ttl: float) -> str | None:
+        """Take a slot of a model; return its id, or None if all are taken."""
+
+    def give_slot(self, slot: str, target: str, exhausted: bool) -> None:
+        """Give a slot back."""
+
+    def create_worktree(self, name: str, base: str | None) -> Any:
+        """Create a worktree."""
+
+    def worktrees(self) -> Any:
+        """List the worktrees."""
+
+    def remove_worktree(self, name: str, force: bool) -> None:
+        """Remove a worktree."""
+
+    def forecast(self, ours: str, theirs: str) -> list[str]:
+        """Return the files in which two branches would conflict."""
+
+def harness_hook(harness: str, event: bytes, cwd: str) -> tuple[int, str, str]:
+    """Handle one event of a harness; return exit status, output and error output."""

@@ -1,0 +1,41 @@
+"""Hooks of coding harnesses: one event in, the reply of that harness out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from turntree._core import harness_hook
+
+__all__ = ["HookReply", "handle"]
+
+
+class HookReply(NamedTuple):
+    """What a harness reads: the exit status and both outputs.
+
+    Attributes:
+        exit: The exit status: 2 blocks.
+        stdout: The output.
+        stderr: The error output: the reason of a block, for the model.
+    """
+
+    exit: int
+    stdout: str
+    stderr: str
+
+
+def handle(event_json: str | bytes | Mapping[str, Any], harness: str = "claude") -> HookReply:
+    """Handle one event of a harness, as ``turntree-hook`` does. Never raises for a bad event: the reply blocks then.
+
+    Args:
+        event_json: The event as the harness sends it.
+        harness: ``"claude"``, ``"codex"``, ``"cursor"``, ``"opencode"``, ``"factory"`` or ``"generic"``.
+    """
+    if isinstance(event_json, bytes):
+        data = event_json
+    else:
+        text = event_json if isinstance(event_json, str) else json.dumps(dict(event_json))
+        data = text.encode("utf-8", "surrogatepass")
+    return HookReply(*harness_hook(harness, data, os.getcwd()))  # noqa: PTH109
