@@ -1,4 +1,4 @@
-"""The commands ``turntree hook``, ``policy``, ``coord`` and ``worktree``."""
+"""The commands ``turntree hook``, ``harness``, ``policy``, ``coord`` and ``worktree``."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def add(commands: Any) -> None:
     hook.add_argument("event", nargs="?", help="the event, for harnesses that do not send its name")
     hook.add_argument("--harness", default="claude", help="claude, codex, cursor, opencode, factory or generic")
     hook.set_defaults(run=run_hook)
+    _add_harness(_group(commands, "harness", "install, remove and check the hooks of coding harnesses"))
     _add_policy(_group(commands, "policy", "decide about actions, list rules, show decisions"))
     _add_coord(_group(commands, "coord", "see and claim what agents work on"))
     _add_worktree(_group(commands, "worktree", "create, list and remove working trees"))
@@ -53,6 +54,16 @@ def _run(run: Any, options: argparse.Namespace) -> int:
         return run(options)
     except HarnessError as error:
         raise CliError(str(error), 1) from error
+
+
+def _add_harness(group: Any) -> None:
+    install = _command(group, "install", "Install the hooks of a harness in the project", run_install)
+    uninstall = _command(group, "uninstall", "Remove the hooks of a harness", run_uninstall)
+    for parser in (install, uninstall):
+        parser.add_argument("harness", help="claude, codex, cursor, opencode or factory")
+    _command(group, "status", "Show which harnesses have hooks", run_harness_status)
+    doctor = _command(group, "doctor", "Send events through the installed hooks and measure them", run_doctor)
+    doctor.add_argument("harness", nargs="?", help="the harness (default: all that are installed)")
 
 
 def _add_policy(group: Any) -> None:
@@ -122,6 +133,50 @@ def _coordination(options: argparse.Namespace) -> Coordination:
     from turntree.harness import Coordination
 
     return Coordination(_project(options), options.agent)
+
+
+def run_install(options: argparse.Namespace) -> int:
+    """Install hooks and print the file."""
+    from turntree.harness import _install
+
+    target = _install.target_of(options.harness)
+    print(f"{_install.install(_project(options), options.harness)}: {target.note}")
+    return 0
+
+
+def run_uninstall(options: argparse.Namespace) -> int:
+    """Remove hooks; 1 if there were none."""
+    from turntree.harness import _install
+
+    removed = _install.uninstall(_project(options), options.harness)
+    print("removed" if removed else "not installed")
+    return 0 if removed else 1
+
+
+def run_harness_status(options: argparse.Namespace) -> int:
+    """Print which harnesses have hooks."""
+    from turntree.harness import _install
+
+    project = _project(options)
+    for name, target in _install.TARGETS.items():
+        state = "installed" if _install.is_installed(project, name) else "not installed"
+        print(f"{name:10} {state:14} {target.file}: {target.note}")
+    return 0
+
+
+def run_doctor(options: argparse.Namespace) -> int:
+    """Check the installed hooks; 1 if one does not block what it must."""
+    from turntree.harness import _install
+
+    project = _project(options)
+    names = [options.harness] if options.harness else [n for n in _install.TARGETS if _install.is_installed(project, n)]
+    checks = [_install.doctor(project, name) for name in names]
+    for check in checks:
+        speed = "native" if check.is_native else "through Python, which is slower; install a wheel with turntree-hook"
+        print(f"{check.harness:10} {check.problem or f'blocks and passes, {check.milliseconds:.0f} ms ({speed})'}")
+    if not checks:
+        print("no hooks are installed: turntree harness install NAME")
+    return 1 if not checks or any(check.problem for check in checks) else 0
 
 
 def run_check(options: argparse.Namespace) -> int:
