@@ -1,7 +1,7 @@
 """Installs hooks in the configuration of coding harnesses, removes them exactly, and checks them.
 
-Files are edited structurally: what others configured stays, in its order. A manifest in the state folder has the content
-of each file before, so that removing the hooks restores it byte for byte if nobody has changed the file since.
+Files are edited structurally: what others configured stays, in its order. A manifest in the state folder has the
+content of each file before, so that removing the hooks restores it byte for byte if nobody has changed the file since.
 """
 
 from __future__ import annotations
