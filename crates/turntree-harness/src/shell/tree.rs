@@ -1,5 +1,6 @@
 //! The syntax tree of a script, walked in source order.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -26,6 +27,8 @@ pub(super) fn read(text: &str, surroundings: &Surroundings) -> Script {
         script.unknown.push(format!("the command has {} bytes; at most {MAX_BYTES} are read", text.len()));
         return script;
     }
+    let joined = join_lines(text, &mut script);
+    let text = joined.as_ref();
     let Some(tree) = parse(text) else {
         script.unknown.push("the command cannot be parsed".to_owned());
         return script;
@@ -37,6 +40,37 @@ pub(super) fn read(text: &str, surroundings: &Surroundings) -> Script {
     let mut walk = Walk { text, state, script, ancestors: Vec::new(), pipes: BTreeMap::new() };
     walk.run(&tree);
     walk.script
+}
+
+/// Joins lines that end in a backslash: the parser takes the end of a line for the end of a word. In a text with quotes or
+/// here-documents a backslash may stand for itself; there a continued word is not understood.
+fn join_lines<'a>(text: &'a str, script: &mut Script) -> Cow<'a, str> {
+    let mut joined = String::new();
+    let mut rest = text;
+    let mut is_inside = false;
+    while let Some(at) = rest.find("\\\n") {
+        let (before, after) = rest.split_at(at);
+        let after = after.get(2..).unwrap_or_default();
+        joined.push_str(before);
+        let is_escaped = before.chars().rev().take_while(|char| *char == '\\').count() % 2 == 1;
+        if is_escaped {
+            joined.push_str("\\\n");
+        }
+        let touches = |char: Option<char>| char.is_some_and(|char| !char.is_whitespace());
+        is_inside |= !is_escaped && touches(before.chars().next_back()) && touches(after.chars().next());
+        rest = after;
+    }
+    if joined.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    joined.push_str(rest);
+    if !text.contains(['\'', '#']) && !text.contains("<<") {
+        return Cow::Owned(joined);
+    }
+    if is_inside {
+        script.unknown.push("a word continues on the next line".to_owned());
+    }
+    Cow::Borrowed(text)
 }
 
 fn parse(text: &str) -> Option<Tree> {
@@ -232,6 +266,8 @@ impl<'tree> Walk<'_, 'tree> {
                 "variable_assignment" => command.environment.push(self.assignment(child)),
                 "file_redirect" => self.more_words(child, &mut command),
                 "herestring_redirect" => command.stdin = self.here_string(child),
+                // A file whose content another command prints.
+                "process_substitution" => command.argv.push(Word::unknown()),
                 _ => command.argv.extend(words(self.source(child), &self.state)),
             }
         }
@@ -270,7 +306,9 @@ impl<'tree> Walk<'_, 'tree> {
                 "pipeline" => {
                     let read = self.pipes.get(&outer.id()).cloned();
                     if command.stdin == Stdin::Inherited {
-                        let is_first = outer.start_byte() == node.start_byte();
+                        // After a here-document the pipeline starts with its `|`.
+                        let first = outer.named_child(0).map(|first| first.start_byte());
+                        let is_first = first == Some(node.start_byte());
                         let otherwise = if is_first { Stdin::Inherited } else { Stdin::Pipe("?".to_owned()) };
                         command.stdin = read.unwrap_or(otherwise);
                     }

@@ -40,7 +40,7 @@ fn every_command_of_the_corpus_has_its_outcome() {
     let rows = rows();
     for row in &rows {
         let cwd = if row.place == "m" { &main } else { &tree };
-        let action = Action::shell(&row.command, cwd, Some("/home/user".to_owned()));
+        let action = Action::shell(&row.command, cwd, gate.home());
         let decision = gate.decide(&action, &[], &Alone);
         let ids: Vec<&str> = decision.rules.iter().map(|matched| matched.finding.rule).collect();
         let has_rule = row.rule == "-" || ids.contains(&row.rule);
