@@ -30,6 +30,7 @@ MODULES = {
     "turntree.thread_protocol": "ThreadProtocol",
     "turntree.arrow": "Arrow tables",
     "turntree.mcp": "MCP",
+    "turntree.harness": "Coding agents",
     "turntree.uaip": "Workflows",
     "turntree.uamp": "Servers of agents",
     "turntree.durable": "Durable engines",
