@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
@@ -17,8 +16,9 @@ const MAX_BYTES: usize = 256 * 1024;
 /// The most nodes that are visited.
 const MAX_NODES: usize = 200_000;
 
-/// The longest time of one parse. A text that needs more counts as not understood.
-const MAX_TIME: Duration = Duration::from_millis(500);
+/// The most reports of progress of one parse, each of about a hundred operations. A text that needs more counts as not
+/// understood. A count and not a time: the same text has the same facts on every machine.
+const MAX_REPORTS: usize = 50_000;
 
 /// Reads a text. Commands are as written: wrappers and nested shells are not resolved.
 pub(super) fn read(text: &str, surroundings: &Surroundings) -> Script {
@@ -76,10 +76,10 @@ fn join_lines<'a>(text: &'a str, script: &mut Script) -> Cow<'a, str> {
 fn parse(text: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    let start = Instant::now();
-    let mut progress = |_: &ParseState| match start.elapsed() > MAX_TIME {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
+    let mut reports = 0_usize;
+    let mut progress = |_: &ParseState| {
+        reports += 1;
+        if reports > MAX_REPORTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let bytes = text.as_bytes();
     let options = ParseOptions::new().progress_callback(&mut progress);
