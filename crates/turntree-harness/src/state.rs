@@ -1,5 +1,6 @@
 //! `.turntree/state.db`: the state that hooks, commands and servers of a project share.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -121,6 +122,14 @@ pub(crate) fn record(
     )?;
     statement.execute((at, kind, subject, actor, payload.to_string()))?;
     Ok(())
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// A new id: sorts by time.

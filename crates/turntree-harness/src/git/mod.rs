@@ -112,9 +112,9 @@ pub fn run_any(folder: &Path, arguments: &[&str]) -> Result<(Option<i32>, String
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     command.args(arguments).stdin(Stdio::null());
-    REDIRECTIONS.iter().for_each(|name| {
+    for name in REDIRECTIONS {
         command.env_remove(name);
-    });
+    }
     command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
     let output = command.output().map_err(|error| HarnessError::system("git", error))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -29,7 +29,7 @@ pub(super) fn count(
         _ => format!("{:?} {}", action.paths, action.facts()),
     };
     let digest = Sha256::digest(format!("{}\0{detail}", action.tool()).as_bytes());
-    let hash: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let hash = crate::state::hex(digest.get(..16).unwrap_or_default());
     let (session, now) = (action.session.clone(), project.now());
     let count: u32 = state.write(move |connection| {
         connection.prepare_cached("DELETE FROM tool_call WHERE at < ?1")?.execute([now - WINDOW_MS])?;

@@ -128,9 +128,9 @@ impl Action {
                 )));
             }
         };
-        action.agent = text("agent").unwrap_or_default().to_owned();
-        action.session = text("session").unwrap_or_default().to_owned();
-        action.harness = text("harness").unwrap_or_default().to_owned();
+        text("agent").unwrap_or_default().clone_into(&mut action.agent);
+        text("session").unwrap_or_default().clone_into(&mut action.session);
+        text("harness").unwrap_or_default().clone_into(&mut action.harness);
         Ok(action)
     }
 
@@ -150,7 +150,7 @@ impl Action {
         let extra = match &self.kind {
             ActionKind::Shell { script, .. } => {
                 let commands: Vec<_> =
-                    script.commands.iter().take(100).map(|command| command.to_json()).collect();
+                    script.commands.iter().take(100).map(crate::shell::Command::to_json).collect();
                 ("shell", json!({"commands": commands, "unknown": script.unknown}))
             }
             ActionKind::Mcp { server, tool, arguments } => {

@@ -8,7 +8,7 @@ use turntree_store::engines::sqlite::Failure;
 use super::action::Action;
 use super::decision::Decision;
 use crate::error::HarnessError;
-use crate::state::State;
+use crate::state::{State, hex};
 
 /// The hash before the first entry.
 const START: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -36,10 +36,6 @@ pub struct Entry {
     pub rules: Value,
     /// Its hash.
     pub hash: String,
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn hash(parts: &[&str]) -> String {

@@ -1,7 +1,6 @@
 //! The gate: asks the rules about an action, applies levels and exceptions, and records the decision.
 
 use std::cmp::Reverse;
-use std::fmt::Write as _;
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
@@ -132,8 +131,5 @@ fn matched(mut finding: Finding, level: Level, is_excepted: bool) -> Matched {
 /// Names a set of policies: changes when levels or settings change.
 fn policy_set(config: &PolicyConfig) -> String {
     let digest = Sha256::digest(format!("{config:?}").as_bytes());
-    digest.iter().take(8).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    crate::state::hex(digest.get(..8).unwrap_or_default())
 }

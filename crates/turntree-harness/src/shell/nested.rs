@@ -187,10 +187,13 @@ fn shell(command: &Command, arguments: &[Word]) -> Step {
     };
     match first {
         Some(script) if has_command => Step::Script(script.clone(), Via::Shell),
-        Some(file) if !reads_stdin && file.text != "/dev/stdin" => match file.is_exact {
-            true => Step::Done,
-            false => Step::Unknown(format!("\"{}\" runs a script that is not known", command.show())),
-        },
+        Some(file) if !reads_stdin && file.text != "/dev/stdin" => {
+            if file.is_exact {
+                Step::Done
+            } else {
+                Step::Unknown(format!("\"{}\" runs a script that is not known", command.show()))
+            }
+        }
         _ => match &command.stdin {
             Stdin::Text(text) => Step::Script(text.clone(), Via::Stdin),
             Stdin::Pipe(program) => {

@@ -190,7 +190,9 @@ impl<'tree> Walk<'_, 'tree> {
                 }
             }
         }
-        names.iter().for_each(|name| self.state.set(name, None));
+        for name in names {
+            self.state.set(name.as_ref(), None);
+        }
     }
 
     fn assign(&mut self, node: Node<'_>) {
@@ -379,7 +381,9 @@ impl<'tree> Walk<'_, 'tree> {
             "popd" => self.state.cwd = None,
             "read" | "mapfile" | "readarray" | "getopts" | "printf" | "let" => {
                 let names: Vec<_> = command.arguments().iter().filter_map(Word::value).collect();
-                names.iter().for_each(|name| self.state.set(name, None));
+                for name in names {
+                    self.state.set(name.as_ref(), None);
+                }
             }
             "eval" | "source" | "." => self.state.forget(),
             _ => {}

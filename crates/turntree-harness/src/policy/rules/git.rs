@@ -88,67 +88,45 @@ pub(super) fn protected_branch(action: &Action, context: &Context<'_>) -> Vec<Fi
     found
 }
 
+/// What a command does to uncommitted work; `None` if it keeps it.
+fn discards(git: &Git) -> Option<&'static str> {
+    let operands = git.operands();
+    let has_operand = |name: &str| operands.iter().any(|word| word.text == name);
+    let first = operands.first().map(|word| word.text.as_str());
+    let has_paths = git.arguments.iter().any(|word| word.text == "--");
+    let forces = git.has_short('f') || git.has_long("--force");
+    let cleans = forces || git.settings.iter().any(|text| text.contains("requireforce"));
+    let is_dry = git.has_short('n') || git.has_long("--dry-run");
+    Some(match verb(git) {
+        "reset" if git.has_long("--hard") || git.has_long("--merge") => "discards all uncommitted changes",
+        "clean" if cleans && !is_dry => "removes files that git does not know",
+        "checkout" if forces || has_paths || has_operand(".") || has_operand(":/") => {
+            "overwrites uncommitted changes of files"
+        }
+        "switch" if forces || git.has_long("--discard-changes") => "overwrites uncommitted changes",
+        "restore" if !git.has_long("--staged") || git.has_long("--worktree") => {
+            "overwrites uncommitted changes of files"
+        }
+        "stash" if matches!(first, Some("drop" | "clear")) => "removes stashed changes",
+        "worktree" if first == Some("remove") && forces => "removes a worktree with uncommitted changes",
+        "rm" if forces => "removes files with uncommitted changes",
+        "read-tree" if git.has_long("--reset") => "discards uncommitted changes",
+        "checkout-index" if git.has_short('f') => "overwrites uncommitted changes of files",
+        _ => return None,
+    })
+}
+
 pub(super) fn discard(action: &Action, context: &Context<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for git in gits(action) {
-        let operands = git.operands();
-        let has_operand = |name: &str| operands.iter().any(|word| word.text == name);
-        let first = operands.first().map(|word| word.text.as_str());
-        let has_paths = git.arguments.iter().any(|word| word.text == "--");
-        let what = match verb(&git) {
-            "reset" if git.has_long("--hard") || git.has_long("--merge") => {
-                "discards all uncommitted changes"
-            }
-            "clean"
-                if git.has_short('f')
-                    || git.has_long("--force")
-                    || git.settings.iter().any(|text| text.contains("requireforce")) =>
-            {
-                match git.has_short('n') || git.has_long("--dry-run") {
-                    true => continue,
-                    false => "removes files that git does not know",
-                }
-            }
-            "checkout"
-                if git.has_short('f')
-                    || git.has_long("--force")
-                    || has_paths
-                    || has_operand(".")
-                    || has_operand(":/") =>
-            {
-                "overwrites uncommitted changes of files"
-            }
-            "switch"
-                if git.has_short('f') || git.has_long("--force") || git.has_long("--discard-changes") =>
-            {
-                "overwrites uncommitted changes"
-            }
-            "restore" if !git.has_long("--staged") || git.has_long("--worktree") => {
-                "overwrites uncommitted changes of files"
-            }
-            "stash" if matches!(first, Some("drop" | "clear")) => "removes stashed changes",
-            "worktree" if first == Some("remove") && (git.has_short('f') || git.has_long("--force")) => {
-                "removes a worktree with uncommitted changes"
-            }
-            "rm" if git.has_short('f') || git.has_long("--force") => "removes files with uncommitted changes",
-            "read-tree" if git.has_long("--reset") => "discards uncommitted changes",
-            "checkout-index" if git.has_short('f') => "overwrites uncommitted changes of files",
-            _ => continue,
-        };
-        let is_linked =
-            git.cwd.as_deref().and_then(|cwd| context.layout(cwd)).is_some_and(|layout| layout.is_linked());
-        let outcome = if is_linked && verb(&git) != "stash" && verb(&git) != "worktree" {
-            Outcome::Warn
-        } else {
-            Outcome::Deny
-        };
+        let Some(what) = discards(&git) else { continue };
+        let layout = git.cwd.as_deref().and_then(|cwd| context.layout(cwd));
+        let is_linked = layout.is_some_and(|layout| layout.is_linked());
+        let is_own = is_linked && verb(&git) != "stash" && verb(&git) != "worktree";
+        let outcome = if is_own { Outcome::Warn } else { Outcome::Deny };
         let reason = format!("git {} {what}", verb(&git));
-        found.push(finding(
-            "git.discard",
-            outcome,
-            reason,
-            "commit the changes or run git stash first, then revert single commits",
-        ));
+        let remedy = "commit the changes or run git stash first, then revert single commits";
+        found.push(finding("git.discard", outcome, reason, remedy));
     }
     found
 }

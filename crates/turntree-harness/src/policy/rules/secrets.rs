@@ -96,7 +96,7 @@ const FILES: &[&str] = &[
 ];
 
 fn is_secret_file(path: &str) -> bool {
-    if path.ends_with(".pub") {
+    if path.rsplit_once('.').is_some_and(|(_, extension)| extension == "pub") {
         return false;
     }
     FILES.iter().any(|pattern| {
