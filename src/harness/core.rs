@@ -55,7 +55,7 @@ impl HarnessCore {
     /// Open the project of a folder.
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        py.detach(|| {
+        py.detach(move || {
             let project = Project::find(&path)?;
             let gate = Gate::load(&project)?;
             let work = Coordination::new(&project, gate.state().clone());
@@ -79,11 +79,11 @@ impl HarnessCore {
     }
 
     /// Decide about an action and record the decision.
-    fn check(&self, py: Python<'_>, action: &Bound<'_, PyAny>, cwd: String) -> PyResult<Py<PyAny>> {
+    fn check(&self, py: Python<'_>, action: &Bound<'_, PyAny>, cwd: &str) -> PyResult<Py<PyAny>> {
         let text = document_text(action, "action")?;
         let action: Value = serde_json::from_str(&text).map_err(value_error)?;
         answer(py, || {
-            let action = Action::from_json(&action, &cwd, self.gate.home())?;
+            let action = Action::from_json(&action, cwd, self.gate.home())?;
             let decision = self.gate.check(&action)?;
             let mut value = decision.to_json();
             if let Some(object) = value.as_object_mut() {
@@ -316,6 +316,6 @@ pub(crate) fn harness_hook(
     event: &[u8],
     cwd: PathBuf,
 ) -> (i32, String, String) {
-    let reply = py.detach(|| hooks::handle(harness, event, &cwd));
+    let reply = py.detach(move || hooks::handle(harness, event, &cwd));
     (reply.exit, reply.stdout, reply.stderr)
 }

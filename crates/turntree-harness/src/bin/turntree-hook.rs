@@ -23,10 +23,9 @@ fn run(arguments: Vec<String>) -> HookReply {
     let mut arguments = arguments.into_iter();
     let mut harness = String::from("claude");
     while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--harness" => harness = arguments.next().unwrap_or_default(),
-            // The name of the event, which some harnesses do not send.
-            _ => {}
+        // Other words name the event, for harnesses that do not send its name.
+        if argument == "--harness" {
+            harness = arguments.next().unwrap_or_default();
         }
     }
     let mut bytes = Vec::new();
