@@ -140,6 +140,7 @@ mod _core {
         super::bridge::install(module.py())?;
         super::upp::error::register_converter(super::agents::error::run_exception);
         super::upp::omissions::install();
+        super::upp::unsupported_settings::install();
         let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
         module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -250,6 +250,11 @@ attributes! {
         text = |turn: &message::Turn| turn.response().text(),
         /// Id of the model that made the last assistant message; None if the message does not name it.
         model = |turn: &message::Turn| turntree_upp::routing::answered::model_of(turn.response()),
+        /// Why the last model call stopped.
+        ///
+        /// One of ``end_turn``, ``max_tokens``, ``stop_sequence``, ``tool_use``, ``content_filter``, ``refusal``,
+        /// ``pause_turn`` and ``error``.
+        stop_reason = |turn: &message::Turn| turntree_upp::stop_reason::of_message(turn.response()).to_owned(),
     }
 }
 

@@ -41,6 +41,7 @@ from turntree._strategies import (
 from turntree._toolsets import Toolset, name_of, separated
 from turntree._types import History, Input, Middleware
 from turntree._typing import Unpack
+from turntree.upp._settings import ModelSettings, OnRefusal, params_with
 from turntree.upp._structure import structure_of
 from turntree.upp._tool_use import ToolUseStrategy, tool_strategy_of
 from turntree.upp._tools import Tool
@@ -75,6 +76,8 @@ def agent(
     *,
     model: _core.ModelReference | str | None = None,
     params: Mapping[str, Any] | None = None,
+    settings: ModelSettings | Mapping[str, Any] | None = None,
+    on_refusal: OnRefusal | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     execution: CustomStrategy | ExecutionStrategy | None = None,
     tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent[Any, Any] | Toolset] = (),
@@ -100,6 +103,10 @@ def agent(
         model: A model from a provider's factory, such as ``anthropic("claude-sonnet-4-5")``, or its name, such as
             ``"anthropic:claude-sonnet-4-5"``.
         params: Parameters of the model, sent unchanged.
+        settings: Settings that mean the same for every vendor, such as ``ModelSettings(max_tokens=500)``; `params` take
+            precedence.
+        on_refusal: ``"raise"``: an answer that the model or a filter refused raises `UPPError` CONTENT_FILTERED.
+            ``"return"``: the turn is returned; its `stop_reason` tells it. Default: answers without content raise.
         config: The provider's connection settings; they override those of the model's factory.
         execution: The execution strategy: ``loop()``, ``react()``, ``plan()``, a combination of them, or an object of
             your own with ``name`` and ``async execute(context)``; see `turntree.execution`. Default: ``loop()``.
@@ -148,6 +155,8 @@ def agent(
     return Agent(
         model=model,
         params=params,
+        settings=settings,
+        on_refusal=on_refusal,
         config=config,
         execution=execution,
         tools=tools,
@@ -225,7 +234,7 @@ class Agent(Generic[DepsT, DataT]):
         self._toolsets = tuple(toolsets)
         self._native = _core.AgentCore(
             model=model,
-            params=options.get("params"),
+            params=params_with(options.get("params"), options.get("settings"), options.get("on_refusal")),
             config=options.get("config"),
             execution=native_execution(execution, 10 if limit is None else limit),
             execute=None if is_ours else StrategyRunner(self, hooks, execution),

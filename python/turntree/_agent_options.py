@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from turntree._strategies import CustomStrategy, ExecutionStrategy
     from turntree._toolsets import Toolset
     from turntree._types import Middleware
+    from turntree.upp._settings import ModelSettings, OnRefusal
     from turntree.upp._tool_use import ToolUseStrategy
     from turntree.upp._tools import Tool
     from turntree.upp.native._tool import NativeTool
@@ -24,6 +25,8 @@ class CommonOptions(TypedDict, total=False):
 
     model: _core.ModelReference | str | None
     params: Mapping[str, Any] | None
+    settings: ModelSettings | Mapping[str, Any] | None
+    on_refusal: OnRefusal | None
     config: _core.ProviderConfig | Mapping[str, Any] | None
     execution: CustomStrategy | ExecutionStrategy | None
     tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent[Any, Any] | Toolset]

@@ -10,6 +10,7 @@ from turntree import _core
 from turntree._argument_errors import LIMITS, RUN, SESSION_RUN, explain_arguments, unknown_argument
 from turntree._generics import DepsT
 from turntree._options import check_model
+from turntree.upp._settings import ModelSettings, params_with
 
 _Decision: TypeAlias = bool | Literal["ask"] | dict[str, Any]
 # Decides about a call whose approval says "ask".
@@ -25,6 +26,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 11):
                 runs inside tools, have it too, unless they are given their own. It is neither copied nor saved.
             params: Parameters of the model for this run, added to those of the agent; a parameter with the same name
                 replaces the agent's.
+            settings: `ModelSettings` for this run, added to those of the agent; equal names replace the agent's.
             model: The model of this run, or its name, instead of the agent's. Sub-agents without a model use it too.
                 The agent's `config` does not apply to it.
             metadata: Values that ``metadata`` of hooks, tools and toolsets starts with (JSON).
@@ -36,6 +38,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 11):
 
         deps: DepsT | None
         params: Mapping[str, Any] | None
+        settings: ModelSettings | Mapping[str, Any] | None
         model: _core.ModelReference | str | None
         metadata: Mapping[str, Any] | None
         timeout: float | None
@@ -47,7 +50,7 @@ else:
     RunOptions = dict
 
 
-_NAMES = frozenset({"deps", "params", "model", "metadata", "timeout", "limits", "on_approval"})
+_NAMES = frozenset({"deps", "params", "settings", "model", "metadata", "timeout", "limits", "on_approval"})
 # Thirty days: a longer timeout is a typing error.
 _MAX_TIMEOUT = 2_592_000
 
@@ -176,6 +179,8 @@ def native_options(function: str, options: Mapping[str, Any]) -> dict[str, Any] 
     for name in ("params", "metadata"):
         if name in native:
             native[name] = _dict_of(name, native[name])
+    if "settings" in native:
+        native["params"] = params_with(native.get("params"), native.pop("settings"))
     if "model" in native:
         native["model"] = _model_of(native["model"])
     if "timeout" in native:

@@ -248,6 +248,10 @@ class UPPError(TurntreeError):
         status_code: The HTTP status, or None.
         retry_after: The seconds in the ``Retry-After`` header, or None.
         request_id: The vendor's id of the request, or None.
+        body: The body of the response, or None.
+        headers: The headers of the response, with lower-case names; secret values are ``***``. None without a response.
+        vendor_code: The vendor's own code or type of the error, such as ``context_length_exceeded``, or None.
+        param: The parameter that the vendor refuses, or None.
         cause: The cause: an exception of the application's code, or a text.
         partial: The incomplete turn if the run exceeded its maximum of iterations, or None.
 
@@ -264,6 +268,10 @@ class UPPError(TurntreeError):
         status_code: int | None = None,
         retry_after: float | None = None,
         request_id: str | None = None,
+        body: str | None = None,
+        headers: dict[str, str] | None = None,
+        vendor_code: str | None = None,
+        param: str | None = None,
         cause: BaseException | str | None = None,
         partial: Turn | None = None,
     ) -> None:
@@ -275,6 +283,10 @@ class UPPError(TurntreeError):
         self.status_code = status_code
         self.retry_after = retry_after
         self.request_id = request_id
+        self.body = body
+        self.headers = headers
+        self.vendor_code = vendor_code
+        self.param = param
         self.cause = cause
         self.partial = partial
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp import (
     ModelReference,
+    ModelSettings,
     ProviderConfig,
     anthropic,
     azure,
@@ -46,6 +47,7 @@ from turntree.upp import (
 
 __all__ = [
     "ModelReference",
+    "ModelSettings",
     "ProviderConfig",
     "anthropic",
     "azure",

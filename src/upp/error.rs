@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict as _, PyDict};
 
 use crate::bridge::gc::Collect;
 use crate::bridge::gil;
@@ -105,6 +105,14 @@ pub(crate) fn upp_error<'py>(
     options.set_item("status_code", error.status_code)?;
     options.set_item("retry_after", error.retry_after)?;
     options.set_item("request_id", error.request_id.as_deref())?;
+    if let Some(report) = &error.report {
+        options.set_item("body", report.body.as_deref())?;
+        options.set_item("vendor_code", report.vendor_code.as_deref())?;
+        options.set_item("param", report.param.as_deref())?;
+        if !report.headers.is_empty() {
+            options.set_item("headers", report.headers.iter().cloned().into_py_dict(py)?)?;
+        }
+    }
     let raised = cause.and_then(|cause| raised_among(&**cause)).map(|raised| raised.value(py));
     match raised {
         Some(raised) => options.set_item("cause", raised)?,

@@ -22,3 +22,4 @@ pub(crate) mod result_stream;
 pub(crate) mod retry;
 pub(crate) mod routing;
 pub(crate) mod scripted;
+pub(crate) mod unsupported_settings;

@@ -9,6 +9,7 @@ use super::endpoint::Endpoint;
 use super::error::{ErrorCode, UppError};
 use super::provider::Capabilities;
 use super::request::{ModelRequest, ModelResponse};
+use super::settings::SettingsTable;
 use super::structured_output::SchemaRules;
 use turntree_core::ids::IdSource;
 use turntree_core::message::StreamEvent;
@@ -61,6 +62,11 @@ pub trait Dialect: Send + Sync + fmt::Debug + 'static {
     /// The schemas that the vendor enforces as structured output of this model; `None` if it enforces none, or any.
     fn schema_rules(&self, _model_id: &str) -> Option<&'static SchemaRules> {
         None
+    }
+
+    /// The vendor's words for the common settings.
+    fn settings(&self) -> &'static SettingsTable {
+        &SettingsTable::CHAT
     }
 
     /// How streams are framed.

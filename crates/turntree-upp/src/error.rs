@@ -110,6 +110,19 @@ impl Modality {
 /// unchanged.
 pub type HostPayload = Arc<dyn Any + Send + Sync>;
 
+/// What a vendor said about a failure, besides the message. Contains no key.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VendorReport {
+    /// The body of the response.
+    pub body: Option<String>,
+    /// The headers of the response; the values of secret ones are `***`.
+    pub headers: Vec<(String, String)>,
+    /// The vendor's code or type of the error, such as `context_length_exceeded`.
+    pub vendor_code: Option<String>,
+    /// The parameter that the vendor refuses.
+    pub param: Option<String>,
+}
+
 /// The error of a model call.
 #[derive(Clone, thiserror::Error)]
 #[error("{message}")]
@@ -128,6 +141,8 @@ pub struct UppError {
     pub retry_after: Option<f64>,
     /// The vendor's id of the request, for support.
     pub request_id: Option<String>,
+    /// What the vendor said besides the message.
+    pub report: Option<Arc<VendorReport>>,
     /// The underlying error.
     #[source]
     pub cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
@@ -146,6 +161,7 @@ impl UppError {
             status_code: None,
             retry_after: None,
             request_id: None,
+            report: None,
             cause: None,
             host: None,
         }

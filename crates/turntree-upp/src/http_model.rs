@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::config::{ProviderConfig, request_url};
 use super::dialect::{Dialect, Framing, Sources};
 use super::dialects::common::VendorError;
-use super::error::{ErrorCode, UppError};
+use super::error::{ErrorCode, UppError, VendorReport};
 use super::omissions;
 use super::pricing::{self, Prices};
 use super::provenance::{self, ModelIdentity};
@@ -25,6 +25,8 @@ use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use super::provider_tools;
 use super::request::{ModelRequest, ModelResponse};
 use super::response_reader::ResponseReader;
+use super::settings;
+use super::stop_reason;
 use super::structured_output;
 use turntree_core::http::{
     BodyDecoder, Credentials, EnvironmentKey, Flow, HttpClient, HttpError, HttpRequest, KeyError,
@@ -118,7 +120,16 @@ impl HttpModel {
     /// The request in the words of the vendor: its own tools as parameters, schemas in the form that it enforces.
     fn settled<'a>(&self, request: &'a ModelRequest) -> Result<Cow<'a, ModelRequest>, UppError> {
         let (dialect, provider) = (&self.dialect, self.dialect.provider());
-        let request = provider_tools::settle(request, provider, dialect.takes_native_tools())?;
+        let request = settings::settle(request, provider, &self.model_id, dialect.settings())?;
+        let request = match request {
+            Cow::Borrowed(request) => {
+                provider_tools::settle(request, provider, dialect.takes_native_tools())?
+            }
+            Cow::Owned(request) => {
+                let settled = provider_tools::settle(&request, provider, dialect.takes_native_tools())?;
+                Cow::Owned(settled.into_owned())
+            }
+        };
         let rules = dialect.schema_rules(&self.model_id);
         structured_output::settle(request, provider, rules, self.config.strict_schemas)
     }
@@ -161,7 +172,14 @@ impl HttpModel {
             Credentials::Optional => self.key().await.unwrap_or_default(),
             Credentials::Required => self.key().await?,
         };
+        let is_removed = |name: &str| {
+            let mut headers = self.config.headers.iter();
+            headers.any(|(known, value)| value.is_none() && known.eq_ignore_ascii_case(name))
+        };
         for (name, value) in endpoint.headers(key.as_ref()) {
+            if is_removed(name) {
+                continue;
+            }
             http = http.secret_header(name, &value);
         }
         for (name, value) in &self.config.headers {
@@ -192,6 +210,7 @@ impl HttpModel {
             );
         }
         provenance::record_requested_model(response, self.identity());
+        stop_reason::record(response, "refusal");
     }
 
     fn client(&self, max_body: Option<usize>) -> Result<HttpClient, UppError> {
@@ -217,13 +236,25 @@ impl HttpModel {
 
     async fn call(self, request: ModelRequest) -> Result<ModelResponse, UppError> {
         let settled = self.settled(&request)?;
-        let prepared = self.prepare(&settled, false).await?;
+        let model = self.for_call(&request);
+        let prepared = model.prepare(&settled, false).await?;
         let decode = |body: &str| {
             self.dialect.decode(body, &settled, Sources { ids: &*self.ids, clock: &*self.clock })
         };
-        let mut response = self.send(prepared, None, decode).await?;
+        let mut response = model.send(prepared, None, decode).await?;
         self.complete_response(&request, &mut response);
         Ok(response)
+    }
+
+    /// The model with the timeout of one call.
+    fn for_call(&self, request: &ModelRequest) -> Self {
+        let seconds = settings::timeout(&request.params);
+        let Some(timeout) = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else {
+            return self.clone();
+        };
+        let mut config = ProviderConfig::clone(&self.config);
+        config.timeout = Some(timeout);
+        Self { config: Arc::new(config), client: Arc::default(), ..self.clone() }
     }
 
     /// Sends a request to another API of the vendor (embeddings, images).
@@ -321,12 +352,13 @@ impl HttpModel {
         request: ModelRequest,
     ) -> Result<impl futures_util::Stream<Item = Result<ModelEvent, UppError>> + Send, UppError> {
         let settled = self.settled(&request)?;
-        let prepared = self.prepare(&settled, true).await?;
+        let of_call = self.for_call(&request);
+        let prepared = of_call.prepare(&settled, true).await?;
         let (ids, clock) = (Arc::clone(&self.ids), Arc::clone(&self.clock));
         let sink = ResponseSink(ResponseReader::new(&*self.dialect, &settled, ids, clock));
         drop(settled);
         let model = self.clone();
-        Ok(self.receive(prepared, sink).await?.map(move |mut item| {
+        Ok(of_call.receive(prepared, sink).await?.map(move |mut item| {
             if let Ok(ModelEvent::Done(value)) = &mut item {
                 model.complete_response(&request, value);
             }
@@ -369,7 +401,15 @@ impl HttpModel {
 
     fn status_error(&self, refusal: &StatusError) -> UppError {
         let body = String::from_utf8_lossy(&refusal.body);
-        let reported = self.dialect.error_of_body(refusal.status.as_u16(), &body);
+        let reported =
+            self.dialect.error_of_body(refusal.status.as_u16(), &body).map(|reported| match reported {
+                // The path does not exist: the vendor does not speak about a model.
+                (ErrorCode::ModelNotFound, message) if !VendorError::of_body(&body).is_about_model() => {
+                    let message = format!("{message} ({}); is the base URL right?", refusal.address);
+                    (ErrorCode::InvalidRequest, message)
+                }
+                reported => reported,
+            });
         let longest = self.config.retries().retry_after_max;
         let error = of_status(self.dialect.provider(), refusal, reported);
         UppError { retry_after: error.retry_after.map(|wait| wait.min(longest.as_secs_f64())), ..error }
@@ -420,6 +460,7 @@ fn of_status(provider: &str, refusal: &StatusError, reported: Option<(ErrorCode,
         status_code: Some(status),
         retry_after: refusal.retry_after.as_ref().map(Duration::as_secs_f64),
         request_id: refusal.request_id.clone(),
+        report: Some(Arc::new(report_of(refusal))),
         ..UppError::new(reported.0, provider, reported.1)
     }
 }
@@ -439,6 +480,23 @@ pub struct ApiCall {
     pub headers: Vec<(String, String)>,
     /// A path before that of the prefix, such as `/upload`.
     pub root: String,
+}
+
+/// What a response with an error status says.
+fn report_of(refusal: &StatusError) -> VendorReport {
+    let body = String::from_utf8_lossy(&refusal.body).into_owned();
+    let vendor = VendorError::of_body(&body);
+    let headers = refusal.headers.iter().map(|(name, value)| {
+        let is_secret = value.is_sensitive();
+        let shown = if is_secret { "***".into() } else { String::from_utf8_lossy(value.as_bytes()) };
+        (name.to_string(), shown.into_owned())
+    });
+    VendorReport {
+        headers: headers.collect(),
+        vendor_code: vendor.vendor_code(),
+        param: vendor.param,
+        body: (!body.is_empty()).then_some(body),
+    }
 }
 
 /// A request to one of the vendor's APIs.
@@ -509,8 +567,19 @@ impl Keys {
                 error.cause = None;
             }
             error.request_id = error.request_id.map(|id| id.replace(key, "***"));
+            if let Some(report) = &mut error.report {
+                hide_in_report(Arc::make_mut(report), key);
+            }
         }
         error
+    }
+}
+
+fn hide_in_report(report: &mut VendorReport, key: &str) {
+    let values = report.headers.iter_mut().map(|(_, value)| value);
+    let texts = [&mut report.body, &mut report.vendor_code, &mut report.param].into_iter().flatten();
+    for text in values.chain(texts).filter(|text| text.contains(key)) {
+        *text = text.replace(key, "***");
     }
 }
 

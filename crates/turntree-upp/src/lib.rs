@@ -9,6 +9,8 @@
 //! | [`http_model`] | runs a dialect over HTTP; [`response_reader`] decodes the streamed body |
 //! | [`providers`], [`registry`] | one file for each vendor; models by name |
 //! | [`provider_tools`] | tools that the vendor runs |
+//! | [`settings`] | settings that mean the same for every vendor, in the words of each vendor |
+//! | [`stop_reason`] | why the model stopped, read from a message |
 //! | [`structured_output`] | schemas in the form that vendors enforce, and how the output is read |
 //! | [`provenance`], [`omissions`] | which model made a message, and what is therefore left out of a request |
 //! | [`pricing`] | the cost of a call |
@@ -40,12 +42,14 @@ pub mod response_reader;
 pub mod result_call;
 pub mod result_stream;
 pub mod routing;
+pub mod settings;
+pub mod stop_reason;
 pub mod structured_output;
 pub mod telemetry;
 
 pub use config::ProviderConfig;
 pub use endpoint::Endpoint;
-pub use error::{ErrorCode, Modality, UppError};
+pub use error::{ErrorCode, Modality, UppError, VendorReport};
 pub use llm::Input;
 pub use provider::{Capabilities, Model, ModelEvent, ModelStream};
 pub use request::{ModelRequest, ModelResponse, StopReason, System};

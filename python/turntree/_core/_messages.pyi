@@ -401,6 +401,14 @@ class Turn(Data, Generic[_DataT_co]):
         """Id of the model that made the last assistant message; None if the message does not name it."""
 
     @property
+    def stop_reason(self) -> str:
+        """Why the last model call stopped.
+
+        One of ``end_turn``, ``max_tokens``, ``stop_sequence``, ``tool_use``, ``content_filter``, ``refusal``,
+        ``pause_turn`` and ``error``.
+        """
+
+    @property
     def tool_executions(self) -> list[ToolExecution]:
         """Records of the tool executions, in the order in which they finished."""
 

@@ -16,6 +16,7 @@ from turntree._options import check_model, cleanup_seconds
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree._types import ModelHistory, ModelInput
 from turntree._typing import Self, Unpack
+from turntree.upp._settings import ModelSettings, OnRefusal, params_with
 from turntree.upp._structure import structure_of
 from turntree.upp._token_count import TokenCount, captured_request, count
 from turntree.upp._tool_use import ToolUseStrategy, tool_strategy_of
@@ -26,6 +27,8 @@ class LlmOptions(TypedDict, total=False):
     """The keyword options of `llm`, without those that its type depends on."""
 
     params: Mapping[str, Any] | None
+    settings: ModelSettings | Mapping[str, Any] | None
+    on_refusal: OnRefusal | None
     config: _core.ProviderConfig | Mapping[str, Any] | None
     system: str | Sequence[Mapping[str, Any]] | None
     tools: Iterable[Tool[..., Any] | Callable[..., Any]]
@@ -48,6 +51,8 @@ def llm(
     *,
     model: _core.ModelReference | str,
     params: Mapping[str, Any] | None = None,
+    settings: ModelSettings | Mapping[str, Any] | None = None,
+    on_refusal: OnRefusal | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     system: str | Sequence[Mapping[str, Any]] | None = None,
     tools: Iterable[Tool[..., Any] | Callable[..., Any]] = (),
@@ -63,6 +68,10 @@ def llm(
         model: A model from a provider's factory, such as ``anthropic("claude-sonnet-4-5")``, or its name, such as
             ``"openai:gpt-5"``.
         params: Parameters of the model, sent unchanged.
+        settings: Settings that mean the same for every vendor, such as ``ModelSettings(max_tokens=500)``; `params` take
+            precedence.
+        on_refusal: ``"raise"``: an answer that the model or a filter refused raises `UPPError` CONTENT_FILTERED.
+            ``"return"``: the turn is returned; its `stop_reason` tells it. Default: answers without content raise.
         config: The provider's connection settings; they override those of the model's factory.
         system: The system prompt: a text or a list of blocks.
         tools: Tools or plain functions. Names must be unique.
@@ -87,6 +96,8 @@ def llm(
     return LLM(
         model=model,
         params=params,
+        settings=settings,
+        on_refusal=on_refusal,
         config=config,
         system=system,
         tools=tools,
@@ -114,6 +125,8 @@ class LLM(Generic[DataT]):
         *,
         model: _core.ModelReference | str,
         params: Mapping[str, Any] | None = None,
+        settings: ModelSettings | Mapping[str, Any] | None = None,
+        on_refusal: OnRefusal | None = None,
         config: _core.ProviderConfig | Mapping[str, Any] | None = None,
         system: str | Sequence[Mapping[str, Any]] | None = None,
         tools: Iterable[Tool[..., Any] | Callable[..., Any]] = (),
@@ -138,7 +151,7 @@ class LLM(Generic[DataT]):
         self._system = system
         self._native = _core.LlmCore(
             model=self._model,
-            params=params,
+            params=params_with(params, settings, on_refusal),
             config=config,
             max_iterations=strategy.max_iterations,
             tools=[as_tool(tool) for tool in tools],

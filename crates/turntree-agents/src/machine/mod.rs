@@ -15,6 +15,7 @@
 mod approval;
 mod ending;
 pub(crate) mod handoff;
+mod interrupted_answers;
 pub(crate) mod json;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod machine;

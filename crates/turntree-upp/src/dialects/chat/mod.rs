@@ -29,6 +29,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
+use crate::settings::SettingsTable;
 use crate::structured_output::SchemaRules;
 use turntree_core::ids::{IdSource, RandomIds};
 
@@ -61,6 +62,10 @@ impl Dialect for ChatDialect {
 
     fn capabilities(&self) -> Capabilities {
         self.options.capabilities
+    }
+
+    fn settings(&self) -> &'static SettingsTable {
+        SettingsTable::of_chat(self.provider())
     }
 
     fn path(&self, _model_id: &str, _streaming: bool) -> String {

@@ -2,9 +2,11 @@
 //!
 //! Spec: UPP-1.2 §12
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
-use crate::error::{ErrorCode, UppError};
+use crate::error::{ErrorCode, UppError, VendorReport};
 use turntree_core::json::RawJson;
 
 /// Bodies that are not JSON appear in the message if they are shorter than this.
@@ -28,6 +30,8 @@ pub struct VendorError {
     pub kind: Option<String>,
     /// The `code`, such as `context_length_exceeded`; numbers become strings.
     pub code: Option<String>,
+    /// The `param`: the member of the request that the vendor refuses.
+    pub param: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -42,6 +46,8 @@ struct Members {
     kind: Option<RawJson>,
     #[serde(default)]
     code: Option<RawJson>,
+    #[serde(default)]
+    param: Option<RawJson>,
     #[serde(default)]
     status: Option<RawJson>,
     #[serde(default)]
@@ -110,6 +116,7 @@ impl VendorError {
             },
             kind: members.kind.as_ref().and_then(text).filter(|kind| kind != "error").or(moderated),
             code: members.code.as_ref().and_then(text).or_else(|| members.status.as_ref().and_then(text)),
+            param: members.param.as_ref().and_then(text),
         };
         let inner = match members.error {
             Some(error) if error.is_string() => Self { message: error.as_string(), ..Self::default() },
@@ -121,6 +128,7 @@ impl VendorError {
             message: inner.message.or(outer.message).or_else(|| detail.map(|detail| detail_text(&detail))),
             kind: inner.kind.or(outer.kind),
             code: inner.code.or(outer.code),
+            param: inner.param.or(outer.param),
         }
     }
 
@@ -129,6 +137,7 @@ impl VendorError {
     pub fn code(&self, status: Option<u16>) -> ErrorCode {
         let kinds = || [self.code.as_deref(), self.kind.as_deref()].into_iter().flatten();
         let by_kind = kinds().find_map(code_of_kind);
+        let by_kind = if self.is_about_policy() { Some(ErrorCode::ContentFiltered) } else { by_kind };
         let by_words = self.message.as_deref().is_some_and(is_about_context_length);
         let Some(status) = status else {
             let by_status = || kinds().find_map(|code| code.parse().ok()).map(code_of_status);
@@ -147,6 +156,9 @@ impl VendorError {
             (403, _) if self.is_about_quota() => ErrorCode::QuotaExceeded,
             (403 | 429, Some(ErrorCode::QuotaExceeded)) => ErrorCode::QuotaExceeded,
             (403, Some(ErrorCode::ContentFiltered)) => ErrorCode::ContentFiltered,
+            // The limit of tokens per minute is smaller than the request.
+            (413, Some(ErrorCode::RateLimited)) => ErrorCode::RateLimited,
+            (504, Some(ErrorCode::Timeout)) => ErrorCode::Timeout,
             _ => code_of_status(status),
         }
     }
@@ -161,12 +173,36 @@ impl VendorError {
     /// Converts an error inside a stream or a successful response.
     pub fn into_error(self, provider: &str) -> UppError {
         let code = self.code(None);
+        let report =
+            VendorReport { vendor_code: self.vendor_code(), param: self.param, ..VendorReport::default() };
         let kind = self.kind.or(self.code);
         let message = self.message.unwrap_or_else(|| match kind {
             Some(kind) => format!("{provider} reported an error: {kind}"),
             None => format!("{provider} reported an unknown error"),
         });
-        UppError::new(code, provider, message)
+        let has_report = report.vendor_code.is_some() || report.param.is_some();
+        UppError { report: has_report.then(|| Arc::new(report)), ..UppError::new(code, provider, message) }
+    }
+
+    /// The vendor's code of the error, else its type.
+    pub fn vendor_code(&self) -> Option<String> {
+        self.code.clone().or_else(|| self.kind.clone())
+    }
+
+    /// True if the vendor says which model it does not know, not only that a path does not exist.
+    pub fn is_about_model(&self) -> bool {
+        let is_named =
+            self.message.as_deref().is_some_and(|message| message.to_ascii_lowercase().contains("model"));
+        let kinds = [self.code.as_deref(), self.kind.as_deref()];
+        is_named
+            || kinds.into_iter().flatten().any(|kind| code_of_kind(kind) == Some(ErrorCode::ModelNotFound))
+    }
+
+    /// `invalid_prompt` is the code of prompts against the usage policy, and of requests with a wrong form.
+    fn is_about_policy(&self) -> bool {
+        let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
+        self.code.as_deref() == Some("invalid_prompt")
+            && (message.contains("flagged") || message.contains("usage policy"))
     }
 
     fn is_about_quota(&self) -> bool {
@@ -234,9 +270,7 @@ const KINDS: [(ErrorCode, &[&str]); 9] = [
             "rate_limit_exceeded",
             "rate_limited",
             "too_many_requests",
-            "overloaded_error",
             "resource_exhausted",
-            "engine_overloaded_error",
             "rate_limit_reached_error",
             "tokens",
             "requests",
@@ -253,7 +287,15 @@ const KINDS: [(ErrorCode, &[&str]); 9] = [
     ),
     (
         ErrorCode::ModelNotFound,
-        &["model_not_found", "not_found_error", "not_found", "resource_not_found_error", "invalid_model"],
+        &[
+            "model_not_found",
+            "not_found_error",
+            "not_found",
+            "resource_not_found_error",
+            "invalid_model",
+            "model_decommissioned",
+            "model_deprecated",
+        ],
     ),
     (
         ErrorCode::InvalidRequest,
@@ -296,6 +338,8 @@ const KINDS: [(ErrorCode, &[&str]); 9] = [
         ErrorCode::ProviderError,
         &[
             "api_error",
+            "overloaded_error",
+            "engine_overloaded_error",
             "server_error",
             "internal_error",
             "internal",
@@ -314,11 +358,13 @@ pub fn code_of_kind(kind: &str) -> Option<ErrorCode> {
 
 /// Matches the message, for vendors without a code for this error.
 fn is_about_context_length(message: &str) -> bool {
-    const SIGNS: [&str; 13] = [
+    const SIGNS: [&str; 15] = [
         "context length",
         "context_length",
         "context window",
         "context size",
+        "context limit",
+        "maximum prompt length",
         "maximum context",
         "prompt is too long",
         "prompt too long",

@@ -30,6 +30,7 @@ use crate::endpoint::{Endpoint, KeyHeader};
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
+use crate::settings::SettingsTable;
 use turntree_core::ids::{IdSource, RandomIds};
 
 /// The tool that replaces structured output for models that do not support a schema together with tools (UPP-1.2
@@ -149,6 +150,10 @@ impl Dialect for GeminiDialect {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::ALL
+    }
+
+    fn settings(&self) -> &'static SettingsTable {
+        &SettingsTable::GEMINI
     }
 
     fn path(&self, model_id: &str, streaming: bool) -> String {

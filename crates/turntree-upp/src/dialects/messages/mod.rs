@@ -24,6 +24,7 @@ use crate::endpoint::{Endpoint, KeyHeader};
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
+use crate::settings::SettingsTable;
 use crate::structured_output::SchemaRules;
 
 /// The default version of the API.
@@ -178,6 +179,10 @@ impl Dialect for MessagesDialect {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { image_input: true, document_input: self.options.documents, ..Capabilities::TEXT }
+    }
+
+    fn settings(&self) -> &'static SettingsTable {
+        &SettingsTable::MESSAGES
     }
 
     fn path(&self, _model_id: &str, _streaming: bool) -> String {

@@ -29,6 +29,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
+use crate::settings::SettingsTable;
 use crate::structured_output::SchemaRules;
 
 use self::context::DecodeContext;
@@ -64,6 +65,10 @@ impl Dialect for ResponsesDialect {
 
     fn capabilities(&self) -> Capabilities {
         self.options.capabilities
+    }
+
+    fn settings(&self) -> &'static SettingsTable {
+        &SettingsTable::RESPONSES
     }
 
     fn path(&self, _model_id: &str, _streaming: bool) -> String {

@@ -14,6 +14,7 @@ use crate::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use crate::provider_tools;
 use crate::providers::scripted::events_of;
 use crate::request::{ModelRequest, ModelResponse, StopReason};
+use crate::stop_reason;
 use turntree_core::ids::{IdSource as _, RandomIds};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::{Body, ContentBlock, Message, TokenUsage, ToolCall};
@@ -150,12 +151,14 @@ impl CustomModel {
             body: Body::Assistant { content, tool_calls: (!tool_calls.is_empty()).then_some(tool_calls) },
             extra: Extra::new(),
         };
-        ModelResponse {
+        let mut response = ModelResponse {
             message: Arc::new(message),
             usage: response.usage,
             stop_reason: response.stop_reason.unwrap_or(derived),
             data,
-        }
+        };
+        stop_reason::record(&mut response, "content_filter");
+        response
     }
 
     /// Adds the model id to the metadata of the provider.

@@ -24,6 +24,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
+use crate::settings::SettingsTable;
 use turntree_core::ids::{IdSource, RandomIds};
 
 /// The provider's name; also the namespace of its metadata.
@@ -60,6 +61,10 @@ impl Dialect for OllamaDialect {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { image_input: true, ..Capabilities::TEXT }
+    }
+
+    fn settings(&self) -> &'static SettingsTable {
+        &SettingsTable::OLLAMA
     }
 
     fn path(&self, _model_id: &str, _streaming: bool) -> String {

@@ -224,7 +224,12 @@ async fn statuses_map_to_codes_with_request_id_and_retry_after() {
         ("400 Bad Request", r#"{"error":{"message":"bad"}}"#, ErrorCode::InvalidRequest),
         ("401 Unauthorized", r#"{"error":{"message":"no"}}"#, ErrorCode::AuthenticationFailed),
         ("402 Payment Required", "{}", ErrorCode::QuotaExceeded),
-        ("404 Not Found", "<html>no</html>", ErrorCode::ModelNotFound),
+        ("404 Not Found", "<html>no</html>", ErrorCode::InvalidRequest),
+        (
+            "404 Not Found",
+            r#"{"error":{"code":"model_not_found","message":"no such model"}}"#,
+            ErrorCode::ModelNotFound,
+        ),
         ("429 Too Many Requests", r#"{"error":{"message":"slow"}}"#, ErrorCode::RateLimited),
         ("500 Internal Server Error", "", ErrorCode::ProviderError),
         ("503 Service Unavailable", "overloaded", ErrorCode::ProviderError),
