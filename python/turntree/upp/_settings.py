@@ -163,7 +163,7 @@ def _stop_of(stop: Any) -> str | list[str] | None:
     texts: list[Any] = list(cast("Sequence[Any]", stop)) if isinstance(stop, Sequence) else [stop]
     if all(isinstance(text, str) for text in texts):
         return texts
-    raise _wrong("stop", "a str or a list of str", stop)
+    raise _wrong("stop", "a str or a list of str", cast("object", stop))
 
 
 def _wrong(name: str, expected: str, value: object) -> TypeError:
