@@ -18,13 +18,13 @@ from types import FunctionType
 from typing import Any, Generic, Literal, cast, overload
 
 from turntree import _core
+from turntree._agent_arguments import input_of
 from turntree._agent_hooks import AgentStrategy, native_hooks, strategy_of
 from turntree._agent_options import AgentOptions, CommonOptions
 from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import AGENT, explain_arguments
 from turntree._generics import DataT, DepsT
-from turntree._inputs import checked_history, checked_input
-from turntree._options import check_model, check_name, check_system, cleanup_seconds, retry_count
+from turntree._options import check_model, check_name, check_system, cleanup_seconds, repairs_of, retry_count
 from turntree._output_validators import check_of, validators_of
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._strategies import (
@@ -83,7 +83,7 @@ def agent(
     tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent[Any, Any] | Toolset] = (),
     system: str | Sequence[Mapping[str, Any]] | Callable[[_core.RunContext[Any]], Any] | None = None,
     structure: Any = None,
-    structure_repair: bool = False,
+    structure_repair: bool | int = False,
     output_validators: Iterable[Callable[..., Any]] = (),
     output_retries: int | None = None,
     deps_type: Any = None,
@@ -119,8 +119,8 @@ def agent(
         structure: The type of the structured output: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
             dataclass, a TypedDict, or any other type annotation (``turn.data`` has that type). A response that does
             not match raises `UPPError` INVALID_RESPONSE.
-        structure_repair: If the response does not match `structure`, send the validation errors to the model once
-            before the error is raised.
+        structure_repair: If the response does not match `structure`, send the validation errors to the model before
+            the error is raised: True for once, or a number of times.
         output_validators: Functions, sync or async, that take the output, or the `RunContext` and the output: the data
             if the agent has a `structure`, else the text of the response. A function that raises `ModelRetry` sends its
             text to the model, which answers again. They are called in order, and cannot replace the output. Output
@@ -224,6 +224,8 @@ class Agent(Generic[DepsT, DataT]):
             raise ValueError(message)
         cleanup_timeout = cleanup_seconds(options.get("cleanup_timeout"))
         schema, answer = structure_of(options.get("structure"))
+        repairs, retries = repairs_of(options.get("structure_repair", False))
+        given_retries = retry_count("output_retries", options.get("output_retries"))
         validators = validators_of(options.get("output_validators", ()))
         system = check_system(options.get("system"))
         middleware = _sequence(options.get("middleware", ()))
@@ -243,8 +245,8 @@ class Agent(Generic[DepsT, DataT]):
             toolsets=[(name_of(toolset), toolset.tools) for toolset in toolsets],
             system=None if callable(system) else system,
             structure=schema,
-            structure_repair=options.get("structure_repair", False),
-            output_retries=retry_count("output_retries", options.get("output_retries")),
+            structure_repair=repairs,
+            output_retries=retries if given_retries is None else given_retries,
             answer=answer,
             middleware=middleware,
             hooks={
@@ -360,8 +362,8 @@ class Agent(Generic[DepsT, DataT]):
         """Run the agent and return the turn.
 
         Args:
-            *arguments: The input (a string, a message, a block, or a list of strings and blocks); or a history (a
-                thread or a list of messages, which is not modified) and the input.
+            *arguments: The input (a string, a message, a block, a list of strings and blocks, or strings and blocks one
+                by one); or a history (a thread or a list of messages, which is not modified) and the input.
             **options: For this run only:
 
                 - ``deps``: any object for the functions of the run: `ToolContext.deps` and `RunContext.deps`.
@@ -388,7 +390,7 @@ class Agent(Generic[DepsT, DataT]):
         Spec: UAP-1.0 §4.3.
         """
         native = native_options("Agent.run", options) if options else None
-        history, given = _arguments(arguments)
+        history, given = input_of(arguments)
         turn: _core.Turn[DataT] = await self._native.run(history, given, None, native)
         return turn
 
@@ -411,7 +413,7 @@ class Agent(Generic[DepsT, DataT]):
             UPPError: As `run`.
         """
         native = native_options("Agent.run_sync", options) if options else None
-        history, given = _arguments(arguments)
+        history, given = input_of(arguments)
         turn: _core.Turn[DataT] = self._native.run_sync(history, given, native)
         return turn
 
@@ -502,7 +504,7 @@ class Agent(Generic[DepsT, DataT]):
         Spec: UAP-1.0 §12.
         """
         native = native_options("Agent.stream", options) if options else None
-        history, given = _arguments(arguments)
+        history, given = input_of(arguments)
         return AgentStream(self._native.stream(history, given, True, sub_agent_events, native))  # noqa: FBT003
 
     @overload
@@ -525,7 +527,7 @@ class Agent(Generic[DepsT, DataT]):
             UPPError: The model does not support a requested feature.
         """
         native = native_options("Agent.stream_sync", options) if options else None
-        history, given = _arguments(arguments)
+        history, given = input_of(arguments)
         return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events, native))  # noqa: FBT003
 
     def __repr__(self) -> str:
@@ -588,16 +590,6 @@ def _sequence(middleware: Any) -> tuple[Any, ...]:
             message = f"middleware[{place}] is the {kind} {one.__name__}; write {one.__name__}() to make one of it"
             raise TypeError(message)
     return given
-
-
-def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
-    if len(arguments) == 1:
-        return None, checked_input(arguments[0])
-    if len(arguments) == 2:
-        history, given = arguments
-        return checked_history(history, given), checked_input(given)
-    message = f"expected run(input), or run(history, input), not {len(arguments)} arguments"
-    raise TypeError(message)
 
 
 def _restored(options: AgentOptions) -> Agent[Any, Any]:

@@ -31,7 +31,7 @@ class CommonOptions(TypedDict, total=False):
     execution: CustomStrategy | ExecutionStrategy | None
     tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent[Any, Any] | Toolset]
     system: str | Sequence[Mapping[str, Any]] | Callable[[_core.RunContext[Any]], Any] | None
-    structure_repair: bool
+    structure_repair: bool | int
     on_approval: OnApproval | None
     output_validators: Iterable[Callable[..., Any]]
     output_retries: int | None

@@ -49,6 +49,19 @@ def retry_count(name: str, count: Any) -> int | None:
     return count
 
 
+def repairs_of(structure_repair: object) -> tuple[bool, int | None]:
+    """Return whether output is repaired, and how often; None is the default.
+
+    Raises:
+        TypeError: `structure_repair` is neither a bool nor an int.
+        ValueError: It is negative or more than 1000.
+    """
+    if isinstance(structure_repair, bool):
+        return structure_repair, None
+    count = retry_count("structure_repair", structure_repair)
+    return bool(count), count or None
+
+
 def check_model(model: object) -> ModelReference:
     """Return the model.
 

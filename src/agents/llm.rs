@@ -46,8 +46,8 @@ pub(crate) struct LlmCore {
 impl LlmCore {
     #[new]
     #[pyo3(signature = (
-        *, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, middleware,
-        cleanup_timeout
+        *, model, params, config, max_iterations, tools, system, structure, structure_repair, output_retries, answer, hooks,
+        middleware, cleanup_timeout
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
@@ -59,6 +59,7 @@ impl LlmCore {
         system: Option<&Bound<'_, PyAny>>,
         structure: Option<&Bound<'_, PyAny>>,
         structure_repair: bool,
+        output_retries: Option<u32>,
         answer: Option<Py<PyAny>>,
         hooks: &Bound<'_, PyDict>,
         middleware: Py<MiddlewareChain>,
@@ -76,6 +77,7 @@ impl LlmCore {
             tool_strategy: ToolUseStrategy { max_iterations },
             structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
             structure_repair,
+            output_retries,
             ..LlmOptions::new(model.get().bind(&config))
         };
         let functions =

@@ -53,6 +53,9 @@ pub struct LlmOptions {
     pub structure: Option<Arc<RawJson>>,
     /// True if the model is asked once to repair output that does not match the structure.
     pub structure_repair: bool,
+    /// How often the model is asked again for output that does not match the structure; `None` for once, with
+    /// `structure_repair`.
+    pub output_retries: Option<u32>,
     /// Middleware around each call.
     ///
     /// Spec: UPP-1.2 §17
@@ -70,6 +73,7 @@ impl LlmOptions {
             tool_strategy: ToolUseStrategy::default(),
             structure: None,
             structure_repair: false,
+            output_retries: None,
             middleware: MiddlewareStack::default(),
         }
     }
@@ -102,6 +106,7 @@ impl Llm {
             tool_strategy,
             structure,
             structure_repair,
+            output_retries,
             middleware,
         } = options;
         let options = AgentOptions {
@@ -110,6 +115,7 @@ impl Llm {
             tools,
             structure,
             structure_repair,
+            output_retries,
             tool_strategy,
             ..AgentOptions::default()
         };

@@ -61,6 +61,7 @@ class LlmCore:
         system: str | Sequence[Mapping[str, Any]] | None,
         structure: Any,
         structure_repair: bool,
+        output_retries: int | None,
         answer: AnswerType | None,
         hooks: dict[str, Callable[..., Any] | None],
         middleware: MiddlewareChain,

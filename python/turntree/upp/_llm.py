@@ -12,7 +12,7 @@ from turntree import _core
 from turntree._agent_hooks import AgentStrategy, native_hooks
 from turntree._argument_errors import AGENT, explain_arguments
 from turntree._generics import DataT
-from turntree._options import check_model, cleanup_seconds
+from turntree._options import check_model, cleanup_seconds, repairs_of
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree._types import ModelHistory, ModelInput
 from turntree._typing import Self, Unpack
@@ -33,7 +33,7 @@ class LlmOptions(TypedDict, total=False):
     system: str | Sequence[Mapping[str, Any]] | None
     tools: Iterable[Tool[..., Any] | Callable[..., Any]]
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None
-    structure_repair: bool
+    structure_repair: bool | int
     middleware: Iterable[object]
     cleanup_timeout: float | None
 
@@ -58,7 +58,7 @@ def llm(
     tools: Iterable[Tool[..., Any] | Callable[..., Any]] = (),
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     structure: Any = None,
-    structure_repair: bool = False,
+    structure_repair: bool | int = False,
     middleware: Iterable[object] = (),
     cleanup_timeout: float | None = None,
 ) -> LLM[Any]:
@@ -79,8 +79,8 @@ def llm(
         structure: The type of the structured output: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
             dataclass, a TypedDict, or any other type annotation (``turn.data`` has that type). A response that does
             not match raises `UPPError` INVALID_RESPONSE.
-        structure_repair: If the response does not match `structure`, send the validation errors to the model once
-            before the error is raised.
+        structure_repair: If the response does not match `structure`, send the validation errors to the model before
+            the error is raised: True for once, or a number of times.
         middleware: Middleware for each call, outermost first: from `turntree.upp.middleware`, or your own objects with
             hooks.
         cleanup_timeout: How many seconds a call that ends early waits for its cancelled tools. Then a warning of the
@@ -132,7 +132,7 @@ class LLM(Generic[DataT]):
         tools: Iterable[Tool[..., Any] | Callable[..., Any]] = (),
         tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
         structure: Any = None,
-        structure_repair: bool = False,
+        structure_repair: bool | int = False,
         middleware: Iterable[object] = (),
         cleanup_timeout: float | None = None,
     ) -> None:
@@ -147,6 +147,7 @@ class LLM(Generic[DataT]):
         }
         strategy = tool_strategy_of(tool_strategy)
         schema, answer = structure_of(structure)
+        repairs, retries = repairs_of(structure_repair)
         self._params = params
         self._system = system
         self._native = _core.LlmCore(
@@ -157,7 +158,8 @@ class LLM(Generic[DataT]):
             tools=[as_tool(tool) for tool in tools],
             system=system,
             structure=schema,
-            structure_repair=structure_repair,
+            structure_repair=repairs,
+            output_retries=retries,
             answer=answer,
             hooks=native_hooks(AgentStrategy(), strategy),
             middleware=_core.MiddlewareChain(middleware),

@@ -11,6 +11,7 @@ from turntree import models
 from turntree.testing import RawReply, serve
 from turntree.upp import (
     ErrorCode,
+    Image,
     ModelSettings,
     UPPError,
     anthropic,
@@ -22,6 +23,7 @@ from turntree.upp import (
     ollama,
     openai,
     openrouter,
+    scripted,
     tool,
     xai,
 )
@@ -202,3 +204,23 @@ def test_settings_are_values():
         llm(model=openai("m"), settings=3)
     with pytest.raises(ValueError, match="on_refusal"):
         llm(model=openai("m"), on_refusal="ignore")
+
+
+def test_output_is_repaired_as_often_as_asked():
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    for build in (llm, turntree.agent):
+        model = scripted(["no", "still no", "never", '{"n": 1}'])
+        asked = build(model=model, structure=schema, structure_repair=3)
+        turn = asked.generate_sync("n?") if build is llm else asked.run_sync("n?")
+        assert turn.data == {"n": 1}
+        with pytest.raises(UPPError):
+            again = build(model=scripted(["no", "no", "no"]), structure=schema, structure_repair=1)
+            again.generate_sync("n?") if build is llm else again.run_sync("n?")
+
+
+def test_agents_take_texts_and_blocks_one_by_one():
+    model = scripted("a dot")
+    picture = Image.from_url("https://example.com/dot.png")
+    turntree.agent(model=model).run_sync("What is this?", picture)
+    (message,) = model.requests[0].messages
+    assert [block.type for block in message.content] == ["text", "image"]
