@@ -46,7 +46,7 @@ def sent(server, factory, model_id, *, tools=(), params=None, **settings):
     model = factory(model_id, base_url=server.base_url, api_key="k")
     options = {"params": {"max_tokens": 100, **(params or {})}} if factory is anthropic else {"params": params}
     llm(model=model, settings=ModelSettings(**settings), tools=tools, **options).generate_sync("hi")
-    return server.requests[before].body
+    return server.requests[before].json
 
 
 def openai_chat(model, **options):
@@ -111,7 +111,7 @@ def test_thinking_of_anthropic_fits_into_max_tokens(server):
     llm(model=model, settings={"reasoning": "high", "max_tokens": 4000}).generate_sync("hi")
     adaptive = anthropic("claude-opus-4-6", base_url=server.base_url, api_key="k")
     llm(model=adaptive, settings={"reasoning": "high", "max_tokens": 4000}).generate_sync("hi")
-    bodies = [request.body for request in server.requests[before:]]
+    bodies = [request.json for request in server.requests[before:]]
     assert [body["thinking"] for body in bodies] == [
         {"type": "enabled", "budget_tokens": 2048},
         {"type": "enabled", "budget_tokens": 2000},
@@ -176,7 +176,7 @@ def test_settings_of_a_run_replace_those_of_the_agent_by_name(server):
     agent = turntree.agent(model=model, settings=ModelSettings(max_tokens=50, temperature=0.5))
     before = len(server.requests)
     agent.run_sync("hi", settings=ModelSettings(max_tokens=60))
-    body = server.requests[before].body
+    body = server.requests[before].json
     assert (body["max_output_tokens"], body["temperature"]) == (60, 0.5)
 
 
@@ -219,7 +219,7 @@ def test_output_is_repaired_as_often_as_asked():
 
 
 def test_agents_take_texts_and_blocks_one_by_one():
-    model = scripted("a dot")
+    model = scripted(["a dot"])
     picture = Image.from_url("https://example.com/dot.png")
     turntree.agent(model=model).run_sync("What is this?", picture)
     (message,) = model.requests[0].messages

@@ -82,7 +82,7 @@ def test_a_refusal_with_content_raises_on_request():
 
 def test_a_paused_answer_is_continued():
     turn, requests = ask(anthropic, claude("pause_turn", "Searching."), claude("end_turn", "Found."))
-    assert [message["role"] for message in requests[1].body["messages"]] == ["user", "assistant"]
+    assert [message["role"] for message in requests[1].json["messages"]] == ["user", "assistant"]
     assert (turn.response.text, turn.stop_reason, len(turn.messages)) == ("Found.", "end_turn", 3)
 
 
