@@ -124,7 +124,9 @@ pub fn settle<'a>(
     }
     let (params, unsupported) = parameters.finish(table);
     if let Some(observer) = OBSERVER.get() {
-        unsupported.iter().for_each(|setting| observer.unsupported(setting));
+        for setting in &unsupported {
+            observer.unsupported(setting);
+        }
     }
     Ok(Cow::Owned(ModelRequest { params: Arc::new(params), ..request.clone() }))
 }
