@@ -1,5 +1,6 @@
 //! Which model answered, as recorded in the metadata of the message.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -84,5 +85,5 @@ pub fn model_of(message: &Message) -> Option<String> {
     }
     let namespaces = message.metadata.as_ref().map(RawObject::iter)?;
     let mut vendors = namespaces.map(|(name, _)| name).filter(|name| *name != NAMESPACE);
-    vendors.find_map(|vendor| Provenance::of(message, vendor).names().next().map(|name| name.into_owned()))
+    vendors.find_map(|vendor| Provenance::of(message, vendor).names().next().map(Cow::into_owned))
 }
