@@ -109,7 +109,9 @@ fn threads_that_claim_one_resource_hold_it_one_at_a_time() {
 fn a_broadcast_reaches_each_receiver_once_and_not_its_sender() {
     let repository = Repository::new();
     let (work, _) = work(&repository);
-    ["a", "b", "c"].iter().for_each(|agent| work.register(agent, "test", "").unwrap());
+    for agent in ["a", "b", "c"] {
+        work.register(agent, "test", "").unwrap();
+    }
     work.send("a", None, "general", "hello", 5).unwrap();
     work.send("a", Some("b"), "general", "only you", 9).unwrap();
 
