@@ -61,7 +61,7 @@ class Coordination:
 
     def __init__(self, project: Project, agent: str | None = None) -> None:
         self.project = project
-        self.agent = agent or f"{socket.gethostname()}:{os.getpid()}"
+        self.agent: str = agent or f"{socket.gethostname()}:{os.getpid()}"
         self._core = project._core
         self._core.register(self.agent, "python")
 
