@@ -35,7 +35,6 @@ MODULES = {
     "turntree.uamp": "Servers of agents",
     "turntree.durable": "Durable engines",
     "turntree.notebook": "Notebooks",
-    "turntree.arrow": "Tables for data frames",
     "turntree.testing": "Tests",
     "turntree.tracing": "Traces",
     "turntree.exceptions": "Exceptions",

@@ -108,8 +108,8 @@ from turntree.upp._providers import (
 from turntree.upp._pydantic_ai import from_pydantic_ai, to_pydantic_ai
 from turntree.upp._registry import model
 from turntree.upp._routing import fallback, router
-from turntree.upp._token_count import TokenCount
 from turntree.upp._settings import ModelSettings
+from turntree.upp._token_count import TokenCount
 from turntree.upp._tool_use import ToolUseStrategy
 from turntree.upp._tools import Tool, tool
 from turntree.upp.native import NativeTool
