@@ -12,6 +12,7 @@ from turntree._cli._terminal import CliError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from turntree.harness import Coordination, Gate, Project
 
@@ -47,7 +48,7 @@ def _command(group: Any, name: str, text: str, run: Any) -> argparse.ArgumentPar
     return parser
 
 
-def _run(run: Any, options: argparse.Namespace) -> int:
+def _run(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
     from turntree.harness import HarnessError
 
     try:

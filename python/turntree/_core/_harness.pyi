@@ -9,25 +9,25 @@ class HarnessCore:
     def __new__(cls, path: str) -> HarnessCore:
         """Open the project of a folder."""
 
-    def info(self) -> Any:
+    def info(self) -> dict[str, Any]:
         """Return the folders and the branch of the project."""
 
-    def check(self, action: object, cwd: str) -> Any:
+    def check(self, action: object, cwd: str) -> dict[str, Any]:
         """Decide about an action and record the decision."""
 
-    def rules(self) -> Any:
+    def rules(self) -> list[dict[str, Any]]:
         """List the rules and their levels."""
 
-    def audit(self, limit: int) -> Any:
+    def audit(self, limit: int) -> list[dict[str, Any]]:
         """Return the newest decisions."""
 
     def verify_audit(self) -> int:
         """Check the chain of the audit; return the number of entries."""
 
-    def override_rule(self, rule: str, reason: str, author: str, seconds: int) -> Any:
+    def override_rule(self, rule: str, reason: str, author: str, seconds: int) -> dict[str, Any]:
         """Let a rule warn for a time."""
 
-    def claim(self, owner: str, resource: str, exclusive: bool, ttl: float) -> Any:
+    def claim(self, owner: str, resource: str, exclusive: bool, ttl: float) -> dict[str, Any]:
         """Claim a resource."""
 
     def renew(self, lease: str, ttl: float) -> bool:
@@ -39,7 +39,7 @@ class HarnessCore:
     def is_valid(self, lease: str) -> bool:
         """Say whether a lease still protects its resource."""
 
-    def claims(self) -> Any:
+    def claims(self) -> list[dict[str, Any]]:
         """List the leases."""
 
     def register(self, agent: str, harness: str) -> None:
@@ -48,10 +48,10 @@ class HarnessCore:
     def leave(self, agent: str) -> None:
         """End an agent."""
 
-    def agents(self) -> Any:
+    def agents(self) -> list[dict[str, Any]]:
         """List the agents."""
 
-    def announce(self, agent: str, resource: str, intent: str, note: str) -> Any:
+    def announce(self, agent: str, resource: str, intent: str, note: str) -> list[dict[str, Any]]:
         """Announce work; return what others have announced for the resource."""
 
     def complete(self, agent: str, resource: str) -> bool:
@@ -60,13 +60,13 @@ class HarnessCore:
     def send(self, agent: str, to: str | None, channel: str, text: str) -> str:
         """Send a message; return its id."""
 
-    def inbox(self, agent: str) -> Any:
+    def inbox(self, agent: str) -> list[dict[str, Any]]:
         """Take the unread messages of an agent."""
 
     def post(self, agent: str, kind: str, text: str) -> str:
         """Post on the board; return the id."""
 
-    def board(self, limit: int) -> Any:
+    def board(self, limit: int) -> list[dict[str, Any]]:
         """Return the newest posts of the board."""
 
     def take_slot(self, target: str, agent: str, ceiling: int, ttl: float) -> str | None:
@@ -75,10 +75,10 @@ class HarnessCore:
     def give_slot(self, slot: str, target: str, exhausted: bool) -> None:
         """Give a slot back."""
 
-    def create_worktree(self, name: str, base: str | None) -> Any:
+    def create_worktree(self, name: str, base: str | None) -> dict[str, Any]:
         """Create a worktree."""
 
-    def worktrees(self) -> Any:
+    def worktrees(self) -> list[dict[str, Any]]:
         """List the worktrees."""
 
     def remove_worktree(self, name: str, force: bool) -> None:

@@ -159,7 +159,7 @@ def _manifest_file(project: Project) -> Path:
 
 def _manifest(project: Project) -> dict[str, Any]:
     try:
-        return json.loads(_manifest_file(project).read_text(encoding="utf-8"))
+        return cast("dict[str, Any]", json.loads(_manifest_file(project).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return {}
 
@@ -293,10 +293,10 @@ def _installed_command(project: Project, name: str) -> str:
     text = (project.root / target_of(name).file).read_text(encoding="utf-8")
     if name == "opencode":
         line = next(line for line in text.splitlines() if line.startswith("const command = "))
-        return json.loads(line.removeprefix("const command = "))
+        return str(json.loads(line.removeprefix("const command = ")))
     event = "beforeShellExecution" if name == "cursor" else "PreToolUse"
     entry = next(entry for entry in json.loads(text)["hooks"][event] if _is_ours(entry))
-    return entry["command"] if name == "cursor" else entry["hooks"][0]["command"]
+    return str(entry["command"] if name == "cursor" else entry["hooks"][0]["command"])
 
 
 def doctor(project: Project, name: str) -> Check:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from turntree._core import HarnessCore
 
@@ -47,12 +47,12 @@ class Project:
     @property
     def branch(self) -> str | None:
         """The branch of that working tree; None outside of a repository or on a detached head."""
-        return self._info["branch"]
+        return cast("str | None", self._info["branch"])
 
     @property
     def is_linked(self) -> bool:
         """Whether that working tree is a linked one."""
-        return self._info["is_linked"]
+        return bool(self._info["is_linked"])
 
     @property
     def state(self) -> Path:
