@@ -266,8 +266,8 @@ impl Agent {
             custom_strategy,
             toolsets,
             meter,
-            usage,
             handoffs,
+            usage,
             ..driver.ports
         };
         let structure = spec.structure().cloned();

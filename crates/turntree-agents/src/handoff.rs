@@ -124,7 +124,7 @@ impl Handoffs for AgentHandoffs {
         };
         let (agent, context) = follow(&self.agent, index, context, provider)?;
         let (next, mut successor) = agent.take_over(machine, context)?;
-        successor.ports.recorder = driver.ports.recorder.clone();
+        successor.ports.recorder.clone_from(&driver.ports.recorder);
         Ok((next, successor))
     }
 }
