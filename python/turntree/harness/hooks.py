@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from turntree._core import harness_hook
+from turntree._public_names import set_public_module
 
 __all__ = ["HookReply", "handle"]
 
@@ -39,3 +40,6 @@ def handle(event_json: str | bytes | Mapping[str, Any], harness: str = "claude")
         text = event_json if isinstance(event_json, str) else json.dumps(dict(event_json))
         data = text.encode("utf-8", "surrogatepass")
     return HookReply(*harness_hook(harness, data, os.getcwd()))  # noqa: PTH109
+
+
+set_public_module(__name__, globals())

@@ -48,9 +48,9 @@ class OpenAIDialect(Dialect):
 
 
 def check_key(request: Request) -> ErrorReply | None:
-    """Return an error for a request without a bearer token. Any token is valid."""
+    """Return an error for a request without a bearer token or, as Azure has it, a header `api-key`. Any is valid."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and token.strip():
+    if (scheme.lower() == "bearer" and token.strip()) or request.headers.get("api-key"):
         return None
     return ErrorReply(401, "You didn't provide an API key.", code=None)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, cast
-from urllib.parse import quote
 
 from turntree._core import ModelReference
 from turntree._typing import Unpack
@@ -51,7 +50,7 @@ def azure(
         root = endpoint.rstrip("/").removesuffix("/openai")
         base_url = f"{root}/openai/v1"
         if version not in ("v1", "preview", "latest"):
-            base_url = f"{root}/openai/deployments/{quote(deployment, safe='')}?api-version={quote(version)}"
+            base_url = f"{root}/openai/deployments/{_quoted(deployment)}?api-version={_quoted(version)}"
     settings["base_url"] = base_url
     if auth is not None:
         settings["api_key"] = _checked(auth)
@@ -91,7 +90,7 @@ def vertex(
     location = location or os.environ.get("GOOGLE_CLOUD_LOCATION") or "us-central1"
     host = "aiplatform.googleapis.com" if location == "global" else f"{location}-aiplatform.googleapis.com"
     root = str(settings.get("base_url") or f"https://{host}/v1").rstrip("/")
-    place = f"projects/{quote(project, safe='')}/locations/{quote(location, safe='')}"
+    place = f"projects/{_quoted(project)}/locations/{_quoted(location)}"
     settings["base_url"] = f"{root}/{place}/publishers/google"
     settings["api_key"] = _checked(auth)
     return reference("vertex", model, {"base_url": settings["base_url"]}, settings)
@@ -102,3 +101,9 @@ def _checked(auth: object) -> Any:
         return auth
     message = f"auth must be a token or a function that returns one, not {type(auth).__name__}"
     raise TypeError(message)
+
+
+def _quoted(text: str) -> str:
+    from urllib.parse import quote  # `import turntree` does not load it
+
+    return quote(text, safe="")

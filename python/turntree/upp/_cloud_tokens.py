@@ -1,18 +1,14 @@
 """Tokens of clouds: Entra, managed identities, service accounts and metadata servers.
 
 The functions are called in a thread when a request needs a token. A token is kept until shortly before it expires.
+Modules of the standard library that `import turntree` does not load are imported where they are used.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import threading
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -96,6 +92,8 @@ class EntraCredentials(_TokenSource):
         self._scope = scope
 
     def _fetch(self) -> tuple[str, float]:
+        import urllib.parse
+
         tenant = urllib.parse.quote(self._tenant_id, safe="")
         form = {
             "grant_type": "client_credentials",
@@ -131,6 +129,8 @@ class ManagedIdentity(_TokenSource):
         self._resource = resource
 
     def _fetch(self) -> tuple[str, float]:
+        import urllib.parse
+
         secret = os.environ.get("IDENTITY_HEADER")
         app = self._endpoint or os.environ.get("IDENTITY_ENDPOINT")
         query = {"resource": self._resource}
@@ -191,6 +191,8 @@ class ApplicationDefaultCredentials(_TokenSource):
 
 
 def _google_file(path: str | os.PathLike[str] | None) -> Mapping[str, Any] | None:
+    import json
+
     named = path or os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     place = Path(named) if named else Path.home() / ".config" / "gcloud" / "application_default_credentials.json"
     if not named and not place.is_file():
@@ -211,6 +213,9 @@ def _google_file(path: str | os.PathLike[str] | None) -> Mapping[str, Any] | Non
 
 
 def _assertion(file: Mapping[str, Any], audience: str) -> str:
+    import base64
+    import json
+
     now = int(time.time())
     header = {"alg": "RS256", "typ": "JWT"}
     if isinstance(file.get("private_key_id"), str):
@@ -224,6 +229,8 @@ def _assertion(file: Mapping[str, Any], audience: str) -> str:
 
 
 def _encoded(data: bytes) -> bytes:
+    import base64
+
     return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
@@ -239,6 +246,11 @@ def _token_of(
     place: str, url: str, *, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
 ) -> tuple[str, float]:
     """Ask a token endpoint; return the token and its lifetime in seconds."""
+    import json
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
     data = None if form is None else urllib.parse.urlencode(form).encode()
     request = urllib.request.Request(url, data=data, headers=dict(headers or {}))
     host = urllib.parse.urlsplit(url).netloc.rpartition("@")[2]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from turntree._core import ModelReference
 from turntree._typing import Unpack
 from turntree.upp._providers import ProviderOptions, reference
-
-if TYPE_CHECKING:
-    from turntree._core import ModelReference
 
 
 def huggingface(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:

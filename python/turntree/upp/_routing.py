@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from turntree._core import ModelReference, ModelRequest, fallback_model, router_model
@@ -72,7 +71,9 @@ def router(
         message = f"choose must be a function from a request to a model, not {type(choose).__name__}"
         raise TypeError(message)
     function = cast("Callable[[ModelRequest], Any]", choose)
-    if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+    import inspect  # `import turntree` does not load it
+
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
 
         async def chosen(request: ModelRequest) -> ModelReference:
             return _model_of(await function(request), "the result of choose")

@@ -165,7 +165,7 @@ async def test_upp_l2_a_stream_has_start_text_and_stop_and_the_same_turn(provide
 
     kinds = [event.type for event in events]
     assert (kinds[0], kinds[-1]) == ("message_start", "message_stop")
-    assert all(type(event) is StreamEvent for event in events)
+    assert all(isinstance(event, StreamEvent) for event in events)
     assert "".join(event.delta["text"] for event in events if event.type == "text_delta") == text
     assert kinds.count("text_delta") > 1
     assert turn.response.text == plain.response.text == text

@@ -90,6 +90,7 @@ def test_dir_lists_only_public_names():
         "durable",
         "exceptions",
         "execution",
+        "harness",
         "mcp",
         "middleware",
         "models",
