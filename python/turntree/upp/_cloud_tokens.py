@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from turntree._core import sign_rs256
@@ -192,6 +191,7 @@ class ApplicationDefaultCredentials(_TokenSource):
 
 def _google_file(path: str | os.PathLike[str] | None) -> Mapping[str, Any] | None:
     import json
+    from pathlib import Path
 
     named = path or os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     place = Path(named) if named else Path.home() / ".config" / "gcloud" / "application_default_credentials.json"

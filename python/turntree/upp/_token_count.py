@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -91,6 +90,8 @@ async def count(
     model: ModelReference, config: ProviderConfig | Mapping[str, Any] | None, call: ModelCall
 ) -> TokenCount:
     """Count the tokens of a call: by the vendor's endpoint if it has one, else estimated."""
+    import json  # `import turntree` does not load it
+
     if model.provider in ("fallback", "router", "scripted"):
         return _estimate(call)
     try:
@@ -124,6 +125,8 @@ def _only(body: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _estimate(call: ModelCall) -> TokenCount:
+    import json
+
     request = call.request
     tokens = 0.0
     for message in request.messages:
