@@ -65,7 +65,7 @@ impl VendorApi {
 #[pyfunction]
 pub(crate) fn sign_rs256(key: &[u8], data: &[u8]) -> PyResult<Vec<u8>> {
     let refused =
-        |_| pyo3::exceptions::PyValueError::new_err("the private key is not an RSA key of 2048 bits or more");
+        |()| pyo3::exceptions::PyValueError::new_err("the private key is not an RSA key of 2048 bits or more");
     let key = ring::signature::RsaKeyPair::from_pkcs8(key).map_err(|_| refused(()))?;
     let mut signature = vec![0; key.public().modulus_len()];
     let random = ring::rand::SystemRandom::new();

@@ -51,7 +51,7 @@ async def test_anthropic_counts(vendor):
     path, headers, body = seen[-1]
     assert (count, count.tokens, count.exact, repr(count)) == (42, 42, True, "TokenCount(42, exact=True)")
     assert (path, headers["x-api-key"]) == ("/v1/messages/count_tokens", "sk-ant-key")
-    assert set(body) == {"model", "messages", "system", "tools"}
+    assert set(body) == {"model", "messages", "system", "tools", "tool_choice"}
 
 
 async def test_google_counts(vendor):

@@ -70,13 +70,12 @@ proptest! {
 
         let broken = chain(length, &script(length, Some(failing)));
         let session = Session::new(broken.clone(), SessionOptions::default()).unwrap();
-        let turn = match block_on(session.run("go", context(&broken))) {
-            Ok(turn) => turn,
-            Err(_) => {
-                let snapshot = session.snapshot().unwrap();
-                let session = Session::from_snapshot(snapshot, whole.clone(), SessionOptions::default());
-                block_on(session.resume(context(&whole))).unwrap()
-            }
+        let turn = if let Ok(turn) = block_on(session.run("go", context(&broken))) {
+            turn
+        } else {
+            let snapshot = session.snapshot().unwrap();
+            let session = Session::from_snapshot(snapshot, whole.clone(), SessionOptions::default());
+            block_on(session.resume(context(&whole))).unwrap()
         };
 
         prop_assert_eq!(responses(&turn), responses(&expected));
