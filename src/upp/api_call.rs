@@ -64,8 +64,9 @@ impl VendorApi {
 /// Sign data with an RSA key by RS256. The key is PKCS#8 in DER.
 #[pyfunction]
 pub(crate) fn sign_rs256(key: &[u8], data: &[u8]) -> PyResult<Vec<u8>> {
-    let refused =
-        |()| pyo3::exceptions::PyValueError::new_err("the private key is not an RSA key of 2048 bits or more");
+    let refused = |()| {
+        pyo3::exceptions::PyValueError::new_err("the private key is not an RSA key of 2048 bits or more")
+    };
     let key = ring::signature::RsaKeyPair::from_pkcs8(key).map_err(|_| refused(()))?;
     let mut signature = vec![0; key.public().modulus_len()];
     let random = ring::rand::SystemRandom::new();
