@@ -5,6 +5,8 @@
 //!
 //! Spec: UPP-1.2 §9, §12, §13
 
+mod api_call;
+
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,6 +15,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, TryFutureExt as _};
 use tokio_util::sync::CancellationToken;
+
+pub use api_call::ApiCall;
 
 use super::config::{ProviderConfig, request_url};
 use super::dialect::{Dialect, Framing, Sources};
@@ -267,51 +271,6 @@ impl HttpModel {
         self.send(prepared, Some(MAX_VECTORS_OR_PICTURES), read).await
     }
 
-    /// Sends a request to any API of the vendor and returns the body of the response.
-    ///
-    /// # Errors
-    /// As those of a model call.
-    pub async fn call_api(&self, call: ApiCall) -> Result<Bytes, UppError> {
-        let ApiCall { method, path, body, content_type, headers, root } = call;
-        let request = ApiRequest { path, content_type, body };
-        let (http, keys) = self.address(request, ResponseType::Any).await?;
-        let url = match http.url().split_once("://") {
-            Some((scheme, rest)) => {
-                let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-                format!("{scheme}://{host}{root}{path}")
-            }
-            None => http.url().to_owned(),
-        };
-        let mut http = http.with_address(method, url);
-        for (name, value) in headers {
-            http = http.header(name, value);
-        }
-        let client = self.client(Some(MAX_VECTORS_OR_PICTURES))?;
-        let sent = client.send(http, &self.config.retries(), &CancellationToken::new()).await;
-        sent.map(|response| response.body).map_err(|error| keys.hide(self.http_error(error)))
-    }
-
-    /// The body that is sent for a request.
-    ///
-    /// # Errors
-    /// [`ErrorCode::InvalidRequest`] for content that the API does not support.
-    pub fn body(&self, request: &ModelRequest) -> Result<Vec<u8>, UppError> {
-        let settled = self.settled(request)?;
-        self.dialect.encode(&self.model_id, &settled, false)
-    }
-
-    /// Reads the body of a response that has arrived in another way, such as a line of a batch.
-    ///
-    /// # Errors
-    /// As those of a model call.
-    pub fn read(&self, request: &ModelRequest, body: &str) -> Result<ModelResponse, UppError> {
-        let settled = self.settled(request)?;
-        let sources = Sources { ids: &*self.ids, clock: &*self.clock };
-        let mut response = self.dialect.decode(body, &settled, sources)?;
-        self.complete_response(request, &mut response);
-        Ok(response)
-    }
-
     /// As [`Self::exchange`], for a response of server-sent events.
     pub(super) async fn listen<S: BodyDecoder<Error = StreamError>>(
         self,
@@ -463,23 +422,6 @@ fn of_status(provider: &str, refusal: &StatusError, reported: Option<(ErrorCode,
         report: Some(Arc::new(report_of(refusal))),
         ..UppError::new(reported.0, provider, reported.1)
     }
-}
-
-/// A request to any API of a vendor.
-#[derive(Debug)]
-pub struct ApiCall {
-    /// The method.
-    pub method: Method,
-    /// The path under the prefix, with its leading slash, and a query.
-    pub path: String,
-    /// The body; empty for none.
-    pub body: Bytes,
-    /// The media type of the body.
-    pub content_type: String,
-    /// Further headers.
-    pub headers: Vec<(String, String)>,
-    /// A path before that of the prefix, such as `/upload`.
-    pub root: String,
 }
 
 /// What a response with an error status says.

@@ -1,6 +1,9 @@
 //! Handoffs in a run: accepts the call of a handoff, and continues the run with the agent that takes over.
 
+use std::future::ready;
 use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
 
 use crate::driver::driver::Driver;
 use crate::driver::run_loop::RunLoop;
@@ -15,21 +18,25 @@ use turntree_upp::UppError;
 impl Driver {
     /// Continues a run that its agent has handed to another one: `machine` becomes that of the other agent. `None` if the
     /// run has ended.
-    pub(super) async fn continue_with_successor(
+    ///
+    /// The future is boxed: a run that is handed over several times is polled inside its earlier parts, and the runs of
+    /// sub-agents nest.
+    pub(super) fn continue_with_successor<'a>(
         &self,
-        machine: &mut Machine,
-    ) -> Option<Result<Arc<Turn>, UppError>> {
+        machine: &'a mut Machine,
+    ) -> Option<BoxFuture<'a, Result<Arc<Turn>, UppError>>> {
         let name = machine.handed_to()?;
         let handoffs = self.ports.handoffs.as_ref()?;
-        let driver = match handoffs.take_over(&name, machine, self) {
+        match handoffs.take_over(&name, machine, self) {
             Ok((next, driver)) => {
                 *machine = next;
-                driver
+                Some(Box::pin(async move { driver.run(machine).await }))
             }
-            Err(error) => return Some(Err(machine.with_turn_so_far(error))),
-        };
-        // Boxed: a run that is handed over several times is polled inside its earlier parts.
-        Some(Box::pin(async move { driver.run(machine).await }).await)
+            Err(error) => {
+                let error = machine.with_turn_so_far(error);
+                Some(Box::pin(ready(Err(error))))
+            }
+        }
     }
 }
 

@@ -62,9 +62,9 @@ impl Driver {
         };
         trace.end(&outcome);
         if outcome.is_ok()
-            && let Some(outcome) = self.continue_with_successor(machine).await
+            && let Some(successor) = self.continue_with_successor(machine)
         {
-            return outcome;
+            return successor.await;
         }
         if let Some(usage) = self.ports.usage.as_ref().filter(|_| !self.config.is_nested) {
             let collected = &machine.state().collected;
