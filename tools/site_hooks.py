@@ -26,6 +26,7 @@ MODULES = {
     "turntree.execution": "Strategies",
     "turntree.middleware": "Agent middleware",
     "turntree.upp.middleware": "Model middleware",
+    "turntree.upp.files": "Files at vendors",
     "turntree.store": "Stores",
     "turntree.thread_protocol": "ThreadProtocol",
     "turntree.arrow": "Arrow tables",
