@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import math
 import time
@@ -231,14 +230,20 @@ async def _bodies(bound: LLM[Any], api: VendorApi, calls: list[tuple[Any, ...]])
         raise _CapturedError
 
     capturing = _llm_with(bound, recorded_model(bound.model, capture))
-    for arguments in calls:
-        with contextlib.suppress(_CapturedError):
+    for place, arguments in enumerate(calls):
+        try:
             await capturing.generate(*arguments)
+        except _CapturedError:
+            pass
+        except UPPError as error:
+            message = f"inputs[{place}]: {error.message}"
+            raise UPPError(message, error.code, provider=error.provider) from error
     return bodies
 
 
 def _llm_with(bound: LLM[Any], model: ModelReference) -> LLM[Any]:
-    return LLM(model=model, **{**options_of(bound), "tool_strategy": _NO_TOOLS})
+    options: dict[str, Any] = {**options_of(bound), "tool_strategy": _NO_TOOLS}
+    return LLM(model=model, **options)
 
 
 def _vendor_of(bound: LLM[Any]) -> Vendor:

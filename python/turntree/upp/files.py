@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from turntree._core import VendorApi
 from turntree._public_names import set_public_module as _set_public_module
@@ -174,13 +174,13 @@ def _check_text(name: str, value: object) -> None:
 async def _content(data: object) -> tuple[bytes, str]:
     """Return the content and the name of the file."""
     if isinstance(data, bytes | bytearray | memoryview):
-        return bytes(data), "file"
+        return bytes(cast("bytes", data)), "file"
     if not isinstance(data, str | PathLike):
         message = f"data must be bytes, or the path of a file, not {type(data).__name__}"
         raise TypeError(message)
     from pathlib import Path
 
-    path = Path(data)
+    path = Path(cast("str", data))
     return await asyncio.to_thread(path.read_bytes), path.name
 
 
