@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +13,7 @@ from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._batch_vendors import VENDORS, BatchStatus, Outcome, State, Vendor
 from turntree.upp._llm import LLM, options_of
 from turntree.upp._tool_use import ToolUseStrategy
-from turntree.upp._vendor_calls import check_id, model_and_config, refuse
+from turntree.upp._vendor_calls import check_id, model_and_config, read_object, refuse, write_json
 
 if TYPE_CHECKING:
     from turntree.upp._vendor_calls import Owner
@@ -146,6 +144,8 @@ class Batch(Generic[DataT]):
         _check_seconds("poll_interval", poll_interval)
         if timeout is not None:
             _check_seconds("timeout", timeout)
+        import asyncio
+
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while await self.refresh() not in _OVER:
             left = deadline - time.monotonic()
@@ -186,11 +186,12 @@ class _Reader:
     def __init__(self, bound: LLM[Any], vendor: Vendor) -> None:
         self._api = vendor.api
         self._error = vendor.error
+        self._provider = vendor.provider
         self._llm = _llm_with(bound, recorded_model(bound.model, self._play))
         self._body: str | None = None
 
     async def turn(self, arguments: tuple[Any, ...], response: Mapping[str, Any]) -> Turn[Any] | UPPError:
-        self._body = json.dumps(response)
+        self._body = write_json(response)
         try:
             return await self._llm.generate(*arguments)
         except UPPError as error:
@@ -201,19 +202,19 @@ class _Reader:
         if body is None:
             message = "the response needs a second call, which a batch cannot make; use llm.generate for this input"
             raise self._error(message, ErrorCode.INVALID_RESPONSE)
-        read = json.loads(self._api.read(call.request, body))
+        read = read_object(self._api.read(call.request, body), self._provider)
         # The known prices are those of single calls.
         usage = read.get("usage")
         if isinstance(usage, dict):
             cast("dict[str, Any]", usage).pop("cost", None)
-        return json.dumps(read)
+        return write_json(read)
 
 
 async def create(bound: LLM[DataT], inputs: Sequence[Any]) -> Batch[DataT]:
     """Create a batch. See `LLM.batch`."""
     calls = _arguments(inputs)
     vendor = _vendor_of(bound)
-    bodies = [cast("dict[str, Any]", json.loads(body)) for body in await _bodies(bound, vendor.api, calls)]
+    bodies = [read_object(body, vendor.provider) for body in await _bodies(bound, vendor.api, calls)]
     model_id = bound.model.model_id
     state = await vendor.create(model_id, bodies)
     is_chat = vendor.provider == "openai" and "messages" in bodies[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from turntree._core import VendorApi
 from turntree.exceptions import ErrorCode, UPPError
-from turntree.upp._vendor_calls import form, read_object
+from turntree.upp._vendor_calls import form, read_object, write_json
 
 BatchStatus: TypeAlias = Literal["unknown", "in_progress", "cancelling", "completed", "failed", "expired", "cancelled"]
 
@@ -84,7 +83,7 @@ class Vendor(ABC):
 
     async def call(self, method: str, path: str, body: object = None) -> bytes:
         """Send a request with a JSON body, or with none."""
-        content = b"" if body is None else json.dumps(body).encode()
+        content = b"" if body is None else write_json(body).encode()
         return await self.api.call(method, path, content, _JSON, [], "")
 
     async def ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
@@ -152,7 +151,7 @@ class OpenAI(Vendor):
             {"custom_id": f"call-{place}", "method": "POST", "url": endpoint, "body": body}
             for place, body in enumerate(bodies)
         )
-        content = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries).encode()
+        content = "".join(write_json(entry) + "\n" for entry in entries).encode()
         body, content_type = form({"purpose": "batch"}, "batch.jsonl", "application/jsonl", content)
         file = read_object(await self.api.call("POST", "/files", body, content_type, [], ""), self.provider)
         request = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
@@ -99,6 +98,8 @@ def form(fields: Mapping[str, str], name: str, media_type: str, data: bytes) -> 
 
 def run_sync(function: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
     """Run a coroutine to its end on this thread, or on another one if this thread runs an event loop."""
+    import asyncio
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -107,6 +108,13 @@ def run_sync(function: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
 
     with ThreadPoolExecutor(1) as executor:
         return executor.submit(lambda: asyncio.run(function())).result()
+
+
+def write_json(value: object) -> str:
+    """Return the JSON text of a value. `json` is loaded with the first call that needs it."""
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
 
 
 def read_object(body: bytes | str, provider: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ used.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from turntree._core import VendorApi
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.exceptions import ErrorCode, UPPError
-from turntree.upp._vendor_calls import Owner, check_id, connect, form, multipart, read_object, run_sync
+from turntree.upp._vendor_calls import Owner, check_id, connect, form, multipart, read_object, run_sync, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,9 +87,7 @@ async def upload(
     name = name or found
     kind = media_type or _type_of(name) or _UNKNOWN_TYPE
     if vendor == "google":
-        import json
-
-        about = json.dumps({"file": {"displayName": name, "mimeType": kind}}).encode()
+        about = write_json({"file": {"displayName": name, "mimeType": kind}}).encode()
         head = ["Content-Type: application/json; charset=utf-8"]
         body, content_type = multipart("related", [(head, about), ([f"Content-Type: {kind}"], content)])
         answer = await api.call("POST", "/files", body, content_type, _GOOGLE_HEADERS, "/upload")
@@ -178,6 +175,7 @@ async def _content(data: object) -> tuple[bytes, str]:
     if not isinstance(data, str | PathLike):
         message = f"data must be bytes, or the path of a file, not {type(data).__name__}"
         raise TypeError(message)
+    import asyncio
     from pathlib import Path
 
     path = Path(cast("str", data))
