@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from turntree._core import VendorApi
 from turntree.exceptions import ErrorCode, UPPError
@@ -44,8 +43,7 @@ _OF_GOOGLE = {
 }
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """A batch as the vendor describes it: its id, its status, the description, and why the whole batch failed."""
 
     id: str

@@ -6,9 +6,8 @@ used.
 
 from __future__ import annotations
 
-import dataclasses
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from turntree._core import VendorApi
 from turntree._public_names import set_public_module as _set_public_module
@@ -30,25 +29,21 @@ _GOOGLE_HEADERS = [("X-Goog-Upload-Protocol", "multipart")]
 _VENDORS: dict[str, list[tuple[str, str]]] = {"anthropic": _ANTHROPIC_HEADERS, "google": [], "openai": []}
 
 
-@dataclasses.dataclass(frozen=True)
-class File:
-    """A file at a vendor.
-
-    Attributes:
-        id: The vendor's id.
-        name: The name of the file.
-        media_type: The media type. OpenAI does not return it: there it is that of the upload, or guessed by the name.
-        bytes: The size.
-        vendor: The provider of the model, such as ``openai``.
-        uri: The URI by which messages name the file; None if the vendor has no URIs.
-    """
+class File(NamedTuple):
+    """A file at a vendor."""
 
     id: str
+    """The vendor's id."""
     name: str
+    """The name of the file."""
     media_type: str | None
+    """The media type. OpenAI does not return it: there it is that of the upload, or guessed by the name."""
     bytes: int
+    """The size."""
     vendor: str
+    """The provider of the model, such as ``openai``."""
     uri: str | None = None
+    """The URI by which messages to Google name the file. None for other vendors."""
 
 
 async def upload(
