@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import Any, Generic, cast
 
 from turntree._core import ModelCall, ModelReference, Turn, UserMessage, VendorApi, recorded_model
 from turntree._generics import DataT
@@ -14,9 +14,6 @@ from turntree.upp._batch_vendors import VENDORS, BatchStatus, Outcome, State, Ve
 from turntree.upp._llm import LLM, options_of
 from turntree.upp._tool_use import ToolUseStrategy
 from turntree.upp._vendor_calls import check_id, model_and_config, read_object, refuse, write_json
-
-if TYPE_CHECKING:
-    from turntree.upp._vendor_calls import Owner
 
 _OVER = {"completed", "failed", "expired", "cancelled"}
 _NO_TOOLS = ToolUseStrategy(max_iterations=0)
@@ -62,7 +59,9 @@ class Batch(Generic[DataT]):
         return batch
 
     @staticmethod
-    def resume(id: str, llm: Owner | None = None, *, inputs: Sequence[Any] | None = None) -> Batch[Any]:
+    def resume(
+        id: str, llm: LLM[Any] | ModelReference | str | None = None, *, inputs: Sequence[Any] | None = None
+    ) -> Batch[Any]:
         """Return a batch that was created earlier, also by another process. Sends no request.
 
         Args:

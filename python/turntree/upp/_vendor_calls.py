@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from turntree._core import ModelReference, ProviderConfig, VendorApi
 from turntree._options import check_model
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from turntree.upp._llm import LLM
 
 ResultT = TypeVar("ResultT")
-Owner: TypeAlias = "ModelReference | LLM[Any] | str"
 
 _ID = re.compile(r"[\w.:-]+\Z", re.ASCII)
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from turntree._core import VendorApi
+from turntree._core import ModelReference, VendorApi
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.exceptions import ErrorCode, UPPError
-from turntree.upp._vendor_calls import Owner, check_id, connect, form, multipart, read_object, run_sync, write_json
+from turntree.upp._vendor_calls import check_id, connect, form, multipart, read_object, run_sync, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from turntree.upp._llm import LLM
+
 __all__ = ["File", "delete", "delete_sync", "get", "get_sync", "upload", "upload_sync"]
 
 # The content, or the path of a file.
-Data: TypeAlias = "bytes | bytearray | memoryview | str | PathLike[str]"
+Data: TypeAlias = bytes | bytearray | memoryview | str | PathLike[str]
 
 _UNKNOWN_TYPE = "application/octet-stream"
 _ANTHROPIC_HEADERS = [("anthropic-beta", "files-api-2025-04-14")]
@@ -47,7 +49,7 @@ class File(NamedTuple):
 
 
 async def upload(
-    model: Owner,
+    model: ModelReference | LLM[Any] | str,
     data: Data,
     *,
     name: str | None = None,
@@ -93,7 +95,7 @@ async def upload(
     return _file(vendor, read_object(answer, vendor), kind)
 
 
-async def get(model: Owner, id: str) -> File:
+async def get(model: ModelReference | LLM[Any] | str, id: str) -> File:
     """Look up a file.
 
     Args:
@@ -109,7 +111,7 @@ async def get(model: Owner, id: str) -> File:
     return _file(vendor, read_object(await _call(vendor, api, "GET", id), vendor), None)
 
 
-async def delete(model: Owner, id: str) -> None:
+async def delete(model: ModelReference | LLM[Any] | str, id: str) -> None:
     """Delete a file.
 
     Args:
@@ -126,7 +128,7 @@ async def delete(model: Owner, id: str) -> None:
 
 
 def upload_sync(
-    model: Owner,
+    model: ModelReference | LLM[Any] | str,
     data: Data,
     *,
     name: str | None = None,
@@ -137,12 +139,12 @@ def upload_sync(
     return run_sync(lambda: upload(model, data, name=name, media_type=media_type, purpose=purpose))
 
 
-def get_sync(model: Owner, id: str) -> File:
+def get_sync(model: ModelReference | LLM[Any] | str, id: str) -> File:
     """Like `get`, but blocks; also works inside a running event loop (notebooks)."""
     return run_sync(lambda: get(model, id))
 
 
-def delete_sync(model: Owner, id: str) -> None:
+def delete_sync(model: ModelReference | LLM[Any] | str, id: str) -> None:
     """Like `delete`, but blocks; also works inside a running event loop (notebooks)."""
     return run_sync(lambda: delete(model, id))
 
