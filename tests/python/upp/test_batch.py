@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from batch_support import Steps, VendorServer, lines, parts_of
@@ -13,6 +14,7 @@ from turntree.upp import (
     Turn,
     UPPError,
     UserMessage,
+    _registry,
     anthropic,
     google,
     groq,
@@ -232,7 +234,7 @@ async def test_google_answers_in_the_order_of_the_inputs(vendor):
 
 async def test_another_process_finds_a_batch_by_its_id(vendor, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", vendor.url)
+    monkeypatch.setitem(_registry._FACTORIES, "openai", partial(openai, base_url=vendor.url))
     vendor.answers |= {
         "GET /v1/batches/batch_1": openai_batch("completed", output_file_id="file-out"),
         "GET /v1/files/file-out/content": lines(openai_line(0, responses_answer("zero"))),
@@ -240,13 +242,13 @@ async def test_another_process_finds_a_batch_by_its_id(vendor, monkeypatch):
     model = openai("gpt-5", base_url=vendor.url, api_key=KEY)
     id = "openai:gpt-5#2#batch_1"
 
-    batch = Batch.resume(id, model)
+    batch = Batch.resume(id)
     status = batch.status
     results = await batch.results()
     whole = await Batch.resume(id, llm(model=model), inputs=["a", "b"]).results()
 
     assert (batch.id, batch.vendor_id, status) == (id, "batch_1", "unknown")
-    assert Batch.resume(id).id == id
+    assert {headers["authorization"] for _, _, headers, _ in vendor.seen} == {f"Bearer {KEY}"}
     assert texts(results) == ["zero", ErrorCode.INVALID_RESPONSE]
     assert [message.text for message in results[0].messages] == ["zero"]
     assert [message.text for message in whole[0].messages] == ["a", "zero"]
