@@ -32,6 +32,7 @@ MODULES = {
     "turntree.arrow": "Arrow tables",
     "turntree.mcp": "MCP",
     "turntree.harness": "Coding agents",
+    "turntree.harness.hooks": "Hooks of coding agents",
     "turntree.uaip": "Workflows",
     "turntree.uamp": "Servers of agents",
     "turntree.durable": "Durable engines",

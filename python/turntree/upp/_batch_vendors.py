@@ -255,7 +255,7 @@ class Google(Vendor):
         return self._state(await self.ask("GET", f"/batches/{identifier}"))
 
     async def cancel(self, identifier: str) -> None:
-        await self.call("POST", f"/batches/{identifier}:cancel")
+        await self.call("POST", f"/batches/{identifier}:cancel", {})
 
     async def outcomes(self, state: State) -> list[Outcome]:
         output = members(state.description.get("response")) or members(
