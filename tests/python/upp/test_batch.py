@@ -411,3 +411,18 @@ async def test_wrong_seconds_are_named(options, error):
 def test_a_batch_is_not_constructed():
     with pytest.raises(TypeError, match="created by `await llm.batch"):
         Batch()
+
+
+async def test_a_batch_of_google_is_cancelled_or_fails(vendor):
+    cancelled = {"name": "batches/b1", "done": True, "metadata": {"state": "BATCH_STATE_CANCELLED"}}
+    failed = {"name": "batches/b1", "done": True, "metadata": {}, "error": {"code": 13, "message": "broken"}}
+    vendor.answers |= {"POST /v1/batches/b1:cancel": {}, "GET /v1/batches/b1": Steps(cancelled, cancelled, failed)}
+    model = google("gemini-2.5-flash", base_url=vendor.url, api_key=KEY)
+    batch = Batch.resume("google:gemini-2.5-flash#1#b1", model)
+
+    await batch.cancel()
+    results = await batch.results()
+
+    assert (batch.status, texts(results)) == ("cancelled", [ErrorCode.CANCELLED])
+    with pytest.raises(UPPError, match="failed: broken"):
+        await batch.results()
