@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from turntree._agent import Agent
-from turntree.upp import Tool
+from turntree.upp._tools import Tool
 
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 

@@ -20,6 +20,8 @@ _LATE_NAMES = {
     },
     "turntree._strategies": {"Agent": "turntree._agent", "LLM": "turntree.upp._llm"},
     "turntree.exceptions": {"Session": "turntree._session"},
+    "turntree.upp._llm": {"Batch": "turntree.upp._batch"},
+    "turntree.upp.files": {"LLM": "turntree.upp._llm"},
 }
 
 

@@ -63,7 +63,8 @@ from turntree._core import (
 )
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.exceptions import ErrorCode, UPPError
-from turntree.upp import native, prices
+from turntree.upp import files, native, prices
+from turntree.upp._batch import Batch, BatchStatus
 from turntree.upp._cloud import azure, vertex
 from turntree.upp._cloud_tokens import ApplicationDefaultCredentials, EntraCredentials, ManagedIdentity
 from turntree.upp._custom_provider import (
@@ -119,6 +120,8 @@ __all__ = [
     "ApplicationDefaultCredentials",
     "AssistantMessage",
     "Audio",
+    "Batch",
+    "BatchStatus",
     "Binary",
     "Capabilities",
     "CustomRetry",
@@ -205,6 +208,7 @@ __all__ = [
     "deepseek",
     "embedding",
     "fallback",
+    "files",
     "fireworks",
     "from_pydantic_ai",
     "github",

@@ -22,6 +22,9 @@ from turntree.upp._token_count import TokenCount, captured_request, count
 from turntree.upp._tool_use import ToolUseStrategy, tool_strategy_of
 from turntree.upp._tools import Tool, as_tool
 
+if TYPE_CHECKING:
+    from turntree.upp._batch import Batch
+
 
 class LlmOptions(TypedDict, total=False):
     """The keyword options of `llm`, without those that its type depends on."""
@@ -140,6 +143,8 @@ class LLM(Generic[DataT]):
         tools = list(tools)
         self._options: dict[str, Any] = {
             "params": params,
+            "settings": settings,
+            "on_refusal": on_refusal,
             "config": config,
             "system": system,
             "tools": tools,
@@ -222,6 +227,28 @@ class LLM(Generic[DataT]):
         made = await captured_request(self._model, call)
         return await count(self._model, options.get("config"), made)
 
+    async def batch(self, inputs: Sequence[Any], /) -> Batch[DataT]:
+        """Send many calls to the vendor's batch API, which answers within hours, for less than single calls cost.
+
+        OpenAI, Anthropic and Google have one. Tools are not executed: a turn ends with the calls that the model
+        requests. Middleware is not called, and `structure_repair` does not apply.
+
+        Args:
+            inputs: The calls: each item is an input of `generate`, or a tuple of its arguments.
+
+        Returns:
+            The batch. Its ``id`` is all that `Batch.resume` needs in another process.
+
+        Raises:
+            UPPError: INVALID_REQUEST: the vendor has no batch API, or an input is invalid. Any other code: the request
+                failed.
+            TypeError: `inputs` is not a list.
+            ValueError: `inputs` is empty.
+        """
+        from turntree.upp._batch import create
+
+        return await create(self, inputs)
+
     @overload
     async def generate(self, *inputs: ModelInput) -> _core.Turn[DataT]: ...
     @overload
@@ -300,6 +327,11 @@ class LLM(Generic[DataT]):
 
     def __repr__(self) -> str:
         return f"LLM(model={self._model!r})"
+
+
+def options_of(bound: LLM[Any]) -> dict[str, Any]:
+    """Return the options that another LLM with the same requests needs, except the model."""
+    return bound._options
 
 
 def _model_of(model: object) -> _core.ModelReference:

@@ -11,14 +11,17 @@ PYTHON = ROOT / "python"
 STUBS = PYTHON / "turntree" / "_core"
 
 # An agent has a strategy, a strategy's context has the agent, and `ApprovalRequired` has the session of an agent.
+# An agent can be a tool, by a handoff. A model makes batches, and a batch makes turns with the model.
 # A session has a store, and stores check the ids of sessions and raise exceptions; so do the modules that import
 # conversations into a store.
 # The imports that close these cycles are for type checkers, or inside the function that needs them.
 ALLOWED = {
     "turntree._agent",
+    "turntree._agent_hooks",
     "turntree._agent_options",
     "turntree._agent_stream",
     "turntree._branch_run",
+    "turntree._handoff",
     "turntree._import.formats",
     "turntree._import.importer",
     "turntree._import.langgraph",
@@ -32,11 +35,20 @@ ALLOWED = {
     "turntree._session_id",
     "turntree._session_store",
     "turntree._store_maintenance",
+    "turntree._toolsets",
     "turntree.exceptions",
     "turntree.store",
+    "turntree.upp._batch",
+    "turntree.upp._batch_vendors",
+    "turntree.upp._cloud",
+    "turntree.upp._foreign_tools",
+    "turntree.upp._hosts",
     "turntree.upp._llm",
     "turntree.upp._providers",
     "turntree.upp._registry",
+    "turntree.upp._tool_use",
+    "turntree.upp._tools",
+    "turntree.upp._vendor_calls",
 }
 
 # The stubs whose classes have attributes or parameters of Python classes.

@@ -6,6 +6,7 @@ from typing_extensions import assert_type
 
 from turntree.upp import (
     AssistantMessage,
+    Batch,
     DynamicKey,
     ExponentialBackoff,
     Message,
@@ -20,8 +21,12 @@ from turntree.upp import (
     Text,
     TokenBucket,
     ToolCall,
+    Turn,
+    UPPError,
     WeightedKeys,
     anthropic,
+    files,
+    llm,
     ollama,
     openai,
     openai_compatible,
@@ -101,3 +106,14 @@ async def answer_later(request: ModelRequest) -> str:
 def calls(message: AssistantMessage) -> None:
     for call in message.tool_calls or ():
         assert_type(call.arguments, dict[str, Any])
+
+
+async def batches_and_files() -> None:
+    bound = llm(model="openai:gpt-5", structure=int)
+    batch = await bound.batch(["a", ([], "b")])
+    assert_type(batch, Batch[int])
+    assert_type(await batch.results(poll_interval=1, timeout=5), list[Turn[int] | UPPError])
+    assert_type(Batch.resume(batch.id, bound), Batch[Any])
+    assert_type(await files.upload(bound, b"", purpose="batch"), files.File)
+    assert_type(files.get_sync("openai:gpt-5", "file-1").media_type, str | None)
+    await batch.results(poll_interval="1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
