@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{BoxFuture, Either, select};
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::driver::Driver;
@@ -259,13 +259,19 @@ impl Session {
 
     /// Returns the result of a run that was cancelled while it waited: a turn with the input and without a response. The
     /// session does not change.
-    async fn cancelled_in_queue(&self, task: Task, context: RunContext) -> Result<Arc<Turn>, SessionError> {
-        let Task::Run(input) = task else { return Err(UppError::cancelled("").into()) };
-        let cancelled = CancellationToken::new();
-        cancelled.cancel();
-        let context = RunContext { cancellation: Some(cancelled), ..context };
-        let (mut machine, driver) = self.agent.prepare(History::new(), input, context)?;
-        Ok(driver.run(&mut machine).await?)
+    fn cancelled_in_queue(
+        &self,
+        task: Task,
+        context: RunContext,
+    ) -> BoxFuture<'_, Result<Arc<Turn>, SessionError>> {
+        Box::pin(async move {
+            let Task::Run(input) = task else { return Err(UppError::cancelled("").into()) };
+            let cancelled = CancellationToken::new();
+            cancelled.cancel();
+            let context = RunContext { cancellation: Some(cancelled), ..context };
+            let (mut machine, driver) = self.agent.prepare(History::new(), input, context)?;
+            Ok(driver.run(&mut machine).await?)
+        })
     }
 
     /// Saves the session after a run. The session of a sub-agent is saved with the result of its tool call.
@@ -281,7 +287,18 @@ impl Session {
     }
 
     /// Creates the machine with the session's history, and a driver that records the run's state in the session.
-    async fn begin(
+    ///
+    /// Future and result are boxed: they are large, and a run of a sub-agent is polled on the stack of its caller.
+    fn begin<'a>(
+        &'a self,
+        task: Task,
+        context: RunContext,
+        cancellation: Option<&'a CancellationToken>,
+    ) -> BoxFuture<'a, Result<Box<ActiveRun>, SessionError>> {
+        Box::pin(async move { self.start(task, context, cancellation).await.map(Box::new) })
+    }
+
+    async fn start(
         &self,
         task: Task,
         context: RunContext,

@@ -97,13 +97,22 @@ fn of_command(command: &Command, found: &mut Vec<Write>) {
         });
         found.extend(output.map(|word| write(&word, cwd, Change::Write)));
     }
-    let is_delete = program == "find" && arguments.iter().any(|word| word.text == "-delete");
-    let removes = program == "find" && arguments.windows(2).any(|pair| matches!(pair, [option, program] if option.text.starts_with("-exec") && program.text.rsplit('/').next() == Some("rm")));
-    if is_delete || removes {
-        let roots: Vec<_> =
-            arguments.iter().take_while(|word| !word.text.starts_with(['-', '(', '!'])).collect();
-        found.extend(roots.into_iter().map(|word| write(word, cwd, Change::RemoveTree)));
+    if program == "find" {
+        found.extend(removed_by_find(arguments).into_iter().map(|word| write(word, cwd, Change::RemoveTree)));
     }
+}
+
+/// The folders that a call of `find` empties, by `-delete` or by `rm`.
+fn removed_by_find(arguments: &[Word]) -> Vec<&Word> {
+    let is_delete = arguments.iter().any(|word| word.text == "-delete");
+    let removes = arguments.windows(2).any(|pair| {
+        matches!(pair, [option, program]
+            if option.text.starts_with("-exec") && program.text.rsplit('/').next() == Some("rm"))
+    });
+    if !is_delete && !removes {
+        return Vec::new();
+    }
+    arguments.iter().take_while(|word| !word.text.starts_with(['-', '(', '!'])).collect()
 }
 
 /// Words that are not options.

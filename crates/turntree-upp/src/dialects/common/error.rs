@@ -114,7 +114,12 @@ impl VendorError {
                 }
                 (reported, upstream) => reported.or(upstream),
             },
-            kind: members.kind.as_ref().and_then(text).filter(|kind| kind != "error").or(moderated),
+            kind: members.kind.as_ref().and_then(text).filter(|kind| kind != "error").or(moderated).or_else(
+                || {
+                    // Google's code is the number of the HTTP status, which proxies use for other failures too.
+                    members.status.as_ref().and_then(text).filter(|status| status == "DEADLINE_EXCEEDED")
+                },
+            ),
             code: members.code.as_ref().and_then(text).or_else(|| members.status.as_ref().and_then(text)),
             param: members.param.as_ref().and_then(text),
         };
