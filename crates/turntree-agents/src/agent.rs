@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use crate::driver::agent_layer::AgentMiddlewareLayer;
 use crate::driver::driver::{Driver, DriverConfig, DriverPorts};
 use crate::driver::stream::AgentStream;
@@ -107,8 +109,19 @@ impl Agent {
         input: impl Into<Input> + Send,
         context: RunContext,
     ) -> Result<Arc<Turn>, UppError> {
-        let (machine, driver) = self.prepare(history, input.into(), context)?;
-        driver.complete(machine).await
+        self.prepared_run(history, input.into(), context)?.await
+    }
+
+    /// Prepares a run. The future is boxed: machine and driver are large, and a run of a sub-agent is polled on the stack of
+    /// its caller.
+    fn prepared_run(
+        &self,
+        history: History,
+        input: Input,
+        context: RunContext,
+    ) -> Result<BoxFuture<'static, Result<Arc<Turn>, UppError>>, UppError> {
+        let (machine, driver) = self.prepare(history, input, context)?;
+        Ok(Box::pin(driver.complete(machine)))
     }
 
     /// Streams a run without a history. Nothing is sent before the stream is polled.
