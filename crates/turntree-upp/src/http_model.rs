@@ -34,7 +34,7 @@ use super::stop_reason;
 use super::structured_output;
 use turntree_core::http::{
     BodyDecoder, Credentials, EnvironmentKey, Flow, HttpClient, HttpError, HttpRequest, KeyError,
-    KeyStrategy as _, Method, ResponseType, StatusError, TransportLayer,
+    KeyStrategy as _, ResponseType, StatusError, TransportLayer,
 };
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::secret::Secret;
