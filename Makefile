@@ -40,9 +40,8 @@ test: test-rust test-python test-bridge ## all tests: Rust without Python, then 
 test-rust:
 	cargo test --locked
 
-# A file is the unit of distribution, so that fixtures of modules are made once. `PYTEST_ARGS="-n 0"` runs in one process, for a debugger.
 test-python: $(VENV)/.dev $(WHEEL) node
-	$(BIN)/pytest --ignore=tests/python/bridge --numprocesses auto --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/pytest --ignore=tests/python/bridge $(PYTEST_ARGS)
 
 # The bridge to event loops is tested alone, through functions that only this build has.
 test-bridge: $(VENV)/.dev $(SELFTEST)/.built
