@@ -199,9 +199,11 @@ def test_conversation_sends_back_gemini_signatures(run, loopback):
     ],
 )
 def test_vendor_errors_map_to_error_codes(run, loopback, make, mode, status, code):
-    server = loopback(ErrorReply(status, "these are the words"))
+    # A 404 that does not speak of a model is a wrong address.
+    words = "the model: these are the words"
+    server = loopback(ErrorReply(status, words))
 
-    with pytest.raises(UPPError, match="these are the words") as caught:
+    with pytest.raises(UPPError, match=words) as caught:
         ask(run, agent(model=make(server)), mode, "Hi")
 
     assert (caught.value.code, caught.value.status_code) == (code, status)

@@ -269,6 +269,7 @@ async def replay(api, make, raw, *, is_streamed):
         runner = agent(
             model=make(server.base_url),
             tools=[unused],
+            on_refusal="return",
             params={"max_tokens": 100} if api == "anthropic-messages" else {},
         )
         turn = await runner.stream("Hi").turn if is_streamed else await runner.run("Hi")
