@@ -64,7 +64,8 @@ from turntree._core import (
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp import files, native, prices
-from turntree.upp._batch import Batch, BatchStatus
+from turntree.upp._batch import Batch
+from turntree.upp._batch_vendors import BatchStatus
 from turntree.upp._cloud import azure, vertex
 from turntree.upp._cloud_tokens import ApplicationDefaultCredentials, EntraCredentials, ManagedIdentity
 from turntree.upp._custom_provider import (
