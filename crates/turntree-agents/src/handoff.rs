@@ -166,8 +166,12 @@ pub(crate) fn active_agent(
     Ok((agent.clone(), context))
 }
 
-/// The agent that has the conversation after these messages, if one is named.
-pub(crate) fn last_agent(history: &History) -> Option<String> {
+/// The agent that has the conversation after these messages, if `agent` has handoffs and one is named.
+pub(crate) fn last_agent(agent: &Agent, history: &History) -> Option<String> {
+    // Without handoffs no message names an agent, and the search would read all of them.
+    if !has_handoffs(agent) {
+        return None;
+    }
     history.iter().rev().find_map(|message| agent_of(message))
 }
 

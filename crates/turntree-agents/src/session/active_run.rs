@@ -314,7 +314,8 @@ impl Session {
             Task::Run(input) => {
                 self.check_decisions()?;
                 let start = self.start_of_new_run();
-                let (agent, context) = active_agent(&self.agent, last_agent(&start.history), context)?;
+                let (agent, context) =
+                    active_agent(&self.agent, last_agent(&self.agent, &start.history), context)?;
                 let prepared = agent.prepare(start.history.clone(), input, context)?;
                 active = agent;
                 shared.state().sub_agents = SubAgentStates::default();
@@ -322,7 +323,8 @@ impl Session {
             }
             Task::Resume => {
                 let (start, run) = self.start_of_unfinished_run()?;
-                let name = run.agent().map(ToString::to_string).or_else(|| last_agent(&start.history));
+                let name =
+                    run.agent().map(ToString::to_string).or_else(|| last_agent(&self.agent, &start.history));
                 let (agent, context) = active_agent(&self.agent, name, context)?;
                 let (mut machine, mut driver) = agent.resume(start.history.clone(), run, context)?;
                 active = agent;
