@@ -40,7 +40,7 @@ async def test_uap_67_upp_events_are_passed_on_unchanged():
 
     passed_on = [event for event in events if event.source == "upp"]
     assert passed_on
-    assert all(type(event.upp) is StreamEvent and event.uap is None for event in passed_on)
+    assert all(isinstance(event.upp, StreamEvent) and event.uap is None for event in passed_on)
     words = "".join(event.upp.delta["text"] for event in passed_on if event.upp.type == "text_delta")
     assert words == "It is 3."
     kinds = {event.upp.type for event in passed_on}
