@@ -106,7 +106,7 @@ def test_uap_2_no_upp_type_is_exported_again():
         module = importlib.import_module(name)
         shown = set(module.__all__) | {shown for shown in dir(module) if not shown.startswith("_")}
         assert shown & UPP_TYPES == set(), name
-        # Two words mean different things in both: logging of runs and of requests, fallback of strategies and of models.
+        # Two words differ in meaning: logging of runs and of requests, fallback of strategies and of models.
         assert set(module.__all__) & set(upp.__all__) - {"logging", "fallback"} == set(), name
 
 
