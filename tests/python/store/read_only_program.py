@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import urllib.parse  # noqa: F401 -- turntree imports it late, and the other user may not read the library of Python
 
 from turntree import Session, StoreError, agent, store
 from turntree.upp import scripted
