@@ -44,6 +44,7 @@ from turntree.testing._replies import (
 )
 from turntree.testing._request import Api, Outcome, Request
 from turntree.testing._server import LoopbackServer, serve
+from turntree.upp import scripted
 
 __all__ = [
     "serve",
@@ -59,6 +60,7 @@ __all__ = [
     "Api",
     "Finish",
     "Outcome",
+    "scripted",
     "expect",
     "Expectation",
     "Case",
