@@ -362,8 +362,7 @@ impl HttpModel {
         let body = String::from_utf8_lossy(&refusal.body);
         let reported =
             self.dialect.error_of_body(refusal.status.as_u16(), &body).map(|reported| match reported {
-                // The path does not exist: the vendor does not speak about a model.
-                (ErrorCode::ModelNotFound, message) if !VendorError::of_body(&body).is_about_model() => {
+                (ErrorCode::ModelNotFound, message) if VendorError::is_about_address(&body) => {
                     let message = format!("{message} ({}); is the base URL right?", refusal.address);
                     (ErrorCode::InvalidRequest, message)
                 }

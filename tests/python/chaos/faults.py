@@ -492,7 +492,11 @@ def _refusal(answer: GoodResponse, random: Random) -> FaultOutcome:
     body = compact(answer.dialect.error(ErrorReply(status), answer.request)).encode()
     head = answer.head(("content-length", str(len(body))), status=f"{status} Refused")
     sent = random.choice([body, body[: random.randrange(len(body))]])
-    return failed("refusal", [head, sent], frozenset({_CODE_OF_STATUS[status]}), note=str(status))
+    code = _CODE_OF_STATUS[status]
+    # Some vendors tell the end of their own patience apart from other failures of gateways.
+    if status == 504 and sent is body and (b"timeout_error" in body or b"DEADLINE_EXCEEDED" in body):
+        code = "TIMEOUT"
+    return failed("refusal", [head, sent], frozenset({code}), note=str(status))
 
 
 @_fault("nothing-there", 2)

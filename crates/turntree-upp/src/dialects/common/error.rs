@@ -194,8 +194,15 @@ impl VendorError {
         self.code.clone().or_else(|| self.kind.clone())
     }
 
-    /// True if the vendor says which model it does not know, not only that a path does not exist.
-    pub fn is_about_model(&self) -> bool {
+    /// True if the body of a 404 says that a path does not exist, and nothing about a model. A document that was cut off may
+    /// have said anything.
+    pub fn is_about_address(body: &str) -> bool {
+        let body = body.trim();
+        let is_cut = body.starts_with(['{', '[']) && serde_json::from_str::<RawJson>(body).is_err();
+        !is_cut && !Self::of_body(body).is_about_model()
+    }
+
+    fn is_about_model(&self) -> bool {
         let is_named =
             self.message.as_deref().is_some_and(|message| message.to_ascii_lowercase().contains("model"));
         let kinds = [self.code.as_deref(), self.kind.as_deref()];
