@@ -7,6 +7,7 @@ import ast
 import asyncio
 import inspect
 import io
+import logging
 import re
 import shutil
 from contextlib import redirect_stdout
@@ -81,8 +82,19 @@ def directory(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def own_logging():
+    """The levels and handlers that a document sets end with it."""
+    loggers = [logging.getLogger(), *(logging.getLogger(name) for name in list(logging.root.manager.loggerDict))]
+    before = [(logger, logger.level, list(logger.handlers)) for logger in [*loggers, logging.getLogger("turntree")]]
+    yield
+    for logger, level, handlers in before:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
+
+
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.name not in TESTED_ELSEWHERE], ids=name_of)
-@pytest.mark.usefixtures("named_model")
+@pytest.mark.usefixtures("named_model", "own_logging")
 def test_the_code_of_a_document_runs(path, directory):
     for name, source in FILES.get(path.name, {}).items():
         (shutil.copytree if (ROOT / source).is_dir() else shutil.copy)(ROOT / source, directory / name)
