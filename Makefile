@@ -1,6 +1,8 @@
 # One target per chore; each works in a fresh clone with cargo, Python and make. `make help` lists them.
 
 PYTHON ?= python3
+# Processes of `make test-python`; tests of one file share one.
+PYTEST_PROCESSES ?= auto
 # Cargo profile of the wheel that tests run on.
 WHEEL_PROFILE ?= release
 
@@ -27,7 +29,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions crash node services audit third-party lint lint-rust lint-python fmt bench docs site wheel check-dist lock clean install
+.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions test-harnesses crash node services audit third-party lint lint-rust lint-python fmt bench docs site site-version wheel wheel-portable check-dist lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,20 +43,27 @@ test-rust:
 	cargo test --locked
 
 test-python: $(VENV)/.dev $(WHEEL) node
-	$(BIN)/pytest --ignore=tests/python/bridge $(PYTEST_ARGS)
+	$(BIN)/pytest --numprocesses $(PYTEST_PROCESSES) --dist loadfile --ignore=tests/python/bridge $(PYTEST_ARGS)
 
 # The bridge to event loops is tested alone, through functions that only this build has.
 test-bridge: $(VENV)/.dev $(SELFTEST)/.built
 	PYTHONPATH=$(CURDIR)/$(SELFTEST) $(BIN)/pytest tests/python/bridge $(PYTEST_ARGS)
 
 # The same laws and the same faults as in `make test`, with many more random cases.
-test-long: $(VENV)/.dev $(WHEEL) ## the property tests, the fault injection and exits of processes with many more cases, older versions of pydantic-ai: 50 minutes
+test-long: $(VENV)/.dev $(WHEEL) ## the property tests, the fault injection and exits of processes with many more cases, older versions of pydantic-ai, user interfaces: an hour
 	PROPTEST_CASES=10000 cargo test --locked --package turntree --test it laws
 	TURNTREE_CHAOS_SCENARIOS=50000 $(BIN)/pytest tests/python/chaos --timeout 1200 $(PYTEST_ARGS)
 	TURNTREE_MODEL_EXAMPLES=100 $(BIN)/pytest tests/python/crash/test_model.py --timeout 1200 $(PYTEST_ARGS)
 	TURNTREE_OLD_PYDANTIC_AI=all $(BIN)/pytest -rs $(VERSION_TESTS) -k older_versions $(PYTEST_ARGS)
-	TURNTREE_OPENAPI_EXAMPLES=1400 $(BIN)/pytest -rs tests/python/uaip/test_openapi.py --timeout 1200 $(PYTEST_ARGS)
+	TURNTREE_MANY_CALLS=20000 $(BIN)/pytest -s tests/python/upp/test_many_calls.py $(PYTEST_ARGS)
+	TURNTREE_OPENAPI_CASES=5000 $(BIN)/pytest -rs -s tests/python/uaip/test_openapi.py --timeout 1200 $(PYTEST_ARGS)
 	TURNTREE_UAMP_LOAD=full cargo test --release --locked --package turntree-uamp --test it loopback -- --nocapture --test-threads 1
+	TURNTREE_RECIPES=1 $(BIN)/pytest -rs tests/python/recipes $(PYTEST_ARGS)
+	TURNTREE_DOCS_ENVIRONMENTS=1 $(BIN)/pytest -rs tests/python/docs/test_docs_environments.py $(PYTEST_ARGS)
+	TURNTREE_SHELL_CASES=20000 $(BIN)/pytest -rs tests/python/harness/test_shell_against_bash.py --timeout 3000 $(PYTEST_ARGS)
+	TURNTREE_CLAIM_PROCESSES=16 TURNTREE_CLAIMS=1000 TURNTREE_CLAIM_KILLS=40 \
+		$(BIN)/pytest -rs tests/python/harness/test_claims_under_kills.py --timeout 1800 $(PYTEST_ARGS)
+	PROPTEST_CASES=20000 cargo test --locked --package turntree-harness --test it arbitrary
 	TURNTREE_EXITS=40 $(BIN)/pytest -rs tests/python/package/test_process_exit.py $(PYTEST_ARGS)
 
 # The same test as in `make test`, with more kills. It needs the servers of `make services`, or says what it leaves out.
@@ -71,6 +80,16 @@ node: ## the packages of tests/node, for the tests against the real Vercel AI SD
 tests/node/node_modules/.installed: tests/node/package.json tests/node/package-lock.json
 	cd tests/node && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
+
+# The folder that has the harnesses: about 1 GB. Nothing of them is part of turntree.
+HARNESSES ?= target/harnesses
+test-harnesses: $(VENV)/.dev $(WHEEL) ## our hooks in the real Claude Code, Codex and OpenCode, against a scripted model: 3 minutes; installs 1 GB
+	mkdir -p $(HARNESSES)
+	npm install --prefix $(HARNESSES) --no-audit --no-fund --loglevel=error \
+		@anthropic-ai/claude-code@2.1.329 @openai/codex@0.169.0 opencode-ai@1.18.33
+	cargo build --locked --package turntree-harness --bin turntree-hook
+	PATH="$(CURDIR)/target/debug:$$PATH" TURNTREE_HARNESSES="$(abspath $(HARNESSES))" \
+		$(BIN)/pytest -rs tests/python/harness/test_real_harnesses.py $(PYTEST_ARGS)
 
 # The tests find the servers by variables: eval "$$(make services)". `tools/test-services stop` stops them.
 services: ## start PostgreSQL and Redis for the tests of stores; prints the variables for the shell
@@ -120,17 +139,31 @@ docs: $(VENV)/.dev $(WHEEL) ## Rust API to target/doc, Python API to docs/api
 site: $(SITE_VENV)/.installed ## the documentation site with the reference of the Python API, in target/site
 	NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict --quiet
 
+# Each version has a folder; the selector of the theme reads their list. `target/sites` is what is published, as static files.
+VERSION ?= dev
+site-version: $(SITE_VENV)/.installed ## the site as VERSION=… beside those of other versions, in target/sites
+	TURNTREE_SITE_VERSION=$(VERSION) NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict --quiet --site-dir target/sites/$(VERSION)
+	$(SITE_VENV)/bin/python tools/site_versions.py target/sites
+
 $(SITE_VENV)/.installed: requirements/site.lock
 	$(PYTHON) -m venv --clear $(SITE_VENV)
 	$(SITE_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --requirement requirements/site.lock
 	@touch $@
 
-# maturin adds the files of turntree.data/scripts to the wheel; it adds no programs to an extension module by itself.
+# maturin adds no programs to an extension module by itself; tools/build-hook says how they come into the wheel.
 wheel: $(VENV)/.build ## the wheel that is published, with the native hook program, in dist/
-	cargo build --profile dist --locked --package turntree-harness --bin turntree-hook
-	mkdir -p turntree.data/scripts
-	install -m 755 target/dist/turntree-hook turntree.data/scripts/turntree-hook
+	tools/build-hook
 	$(BIN)/maturin build --profile dist --locked --out dist
+
+# Linked by zig with the symbols of an older glibc (or with musl), so that the wheel runs on other distributions. Other targets
+# than that of this machine need their standard library: rustup target add aarch64-unknown-linux-gnu.
+WHEEL_TARGET ?= x86_64-unknown-linux-gnu
+IS_MUSL := $(findstring musl,$(WHEEL_TARGET))
+wheel-portable: $(VENV)/.build $(DIST_VENV)/.installed ## a wheel for manylinux_2_28 or musllinux_1_2, in dist/; WHEEL_TARGET=… for others than x86-64
+	$(DIST_VENV)/bin/python -m pip --disable-pip-version-check --quiet install cargo-zigbuild ziglang
+	PATH="$(CURDIR)/$(DIST_VENV)/bin:$$PATH" tools/build-hook $(WHEEL_TARGET)$(if $(IS_MUSL),,.2.28) zig
+	PATH="$(CURDIR)/$(DIST_VENV)/bin:$$PATH" $(BIN)/maturin build --profile dist --locked --target $(WHEEL_TARGET) --zig \
+		--compatibility $(if $(IS_MUSL),musllinux_1_2,manylinux_2_28) --out dist
 
 # Metadata that the index accepts, and wheels without files that do not belong in them. DIST names what to check.
 DIST ?= dist/*

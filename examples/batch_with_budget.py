@@ -1,13 +1,16 @@
-"""Classifies many texts concurrently, each run with a budget; what fails is named with its input. Runs offline.
+"""Classifies many texts concurrently, with a budget for each run and limits for all of them. Runs offline.
 
 `Agent.map` takes an input only when a place is free, so the inputs may be a file of any size.
 """
 
 import asyncio
 import json
+import sys
+import traceback
+from collections import Counter
 from typing import Literal, TypedDict
 
-from turntree import BudgetExceeded, agent
+from turntree import BudgetExceeded, Limits, agent
 from turntree.middleware import budget
 from turntree.upp import ModelRequest, Reply, ToolCall, Turn, scripted, tool
 
@@ -40,32 +43,27 @@ def play_model(request: ModelRequest) -> Reply:
     return Reply(json.dumps({"mood": mood}))
 
 
-classifier = agent(
-    model=scripted(play_model),
-    tools=[look_again],
-    structure=Review,
-    middleware=[budget(steps=3)],
-)
+classifier = agent(model=scripted(play_model), tools=[look_again], structure=Review, middleware=[budget(steps=3)])
 
 
 async def main() -> None:
     """Print how often each mood was found, and what was left out."""
-    counts: dict[str, int] = {}
-    stopped = tokens = 0
-    number = -1
-    async for result in classifier.map(REVIEWS, concurrency=16, return_exceptions=True):
-        number += 1
+    moods: Counter[str] = Counter()
+    over_budget: list[BudgetExceeded] = []
+    tokens = 0
+    # Each run has its own budget of steps; the limits count all runs together.
+    runs = classifier.map(REVIEWS, concurrency=16, return_exceptions=True, limits=Limits(total_tokens=1_000_000))
+    async for result in runs:
         if isinstance(result, Turn):
-            mood = result.data["mood"]
-            counts[mood] = counts.get(mood, 0) + 1
+            moods[result.data["mood"]] += 1
             tokens += result.usage.total_tokens
         elif isinstance(result, BudgetExceeded):
-            stopped += 1
-            if stopped == 1:
-                print(f"first over budget: number {number}, {REVIEWS[number]!r}")
+            over_budget.append(result)
         else:
             raise result
-    print(f"{counts}, {stopped} over budget, {tokens} tokens")
+    print(f"{dict(moods)}, {len(over_budget)} over budget, {tokens} tokens")
+    # The exception has a note with the index and the start of the input, which tracebacks show.
+    traceback.print_exception(over_budget[0], limit=0, file=sys.stdout)
 
 
 if __name__ == "__main__":

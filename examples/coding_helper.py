@@ -7,7 +7,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from turntree import ApprovalRequired, agent, session
+from turntree import ApprovalRequired, Session, agent, session
 from turntree.upp import ToolCall, scripted, tool
 
 PROJECT = tempfile.TemporaryDirectory(prefix="turntree-")
@@ -34,11 +34,14 @@ def inside(path: str) -> Path:
     return found
 
 
-def decide(call: ToolCall) -> str | None:
-    """Return why a call is denied, or None if it is approved. A real program would ask a person here."""
-    if "# tested" not in call.arguments["text"]:
-        return "mark the file with '# tested' after you have run it"
-    return None
+def decide(task: Session, call: ToolCall) -> None:
+    """Approve or deny a call. A real program would ask a person here."""
+    if "# tested" in call.arguments["text"]:
+        print(f"{call.tool_name} {call.arguments['path']}: approved")
+        task.approve(call)
+    else:
+        print(f"{call.tool_name} {call.arguments['path']}: denied")
+        task.deny(call, "mark the file with '# tested' after you have run it")
 
 
 model = scripted(
@@ -62,14 +65,9 @@ async def main() -> None:
             break
         except ApprovalRequired as waiting:
             for call in waiting.calls:
-                reason = decide(call)
-                print(f"{call.tool_name} {call.arguments['path']}: {'approved' if reason is None else reason}")
-                if reason is None:
-                    task.approve(call)
-                else:
-                    task.deny(call, reason)
+                decide(task, call)
             run = task.resume()
-    print(turn.response.text)
+    print(turn.text)
     print((FOLDER / "greet.py").read_text(), end="")
     PROJECT.cleanup()
 

@@ -55,7 +55,7 @@ async def work() -> None:
         turn = await order.resume()
     else:
         turn = await order.run("Seat 12A, please.")
-    print(turn.response.text)
+    print(turn.text)
     print(f"reservations: {Path('reservations.txt').read_text().split()}")
 
 

@@ -50,8 +50,8 @@ async def main() -> None:
         for side, speaker in speakers.items():
             *history, last = seen_by(side, said)
             turn = await speaker.run(history, last)
-            said.append((side, turn.response.text))
-            print(f"{side}: {turn.response.text}")
+            said.append((side, turn.text))
+            print(f"{side}: {turn.text}")
     verdict = (await judge.run("\n".join(f"{who}: {text}" for who, text in said))).data
     print(f"\nThe judge: {verdict['winner']}, because {verdict['reason']}.")
 

@@ -47,7 +47,7 @@ async def explore(store: str) -> None:
     trip.tree.merge(ideas["train"], ideas["plane"])
     turn = await trip.run("Write a summary.")
     await trip.save()
-    print(turn.response.text, end="\n\n")
+    print(turn.text, end="\n\n")
 
     again = await Session.load(store, "trip", planner)
     print(again.tree)

@@ -39,7 +39,7 @@ async def main() -> None:
     print(f"equal objects come back: {document.to_pydantic_ai() == history}")
 
     turn = await new.run(document.to_upp(), "What should I wear?")
-    print(turn.response.text)
+    print(turn.text)
 
     everything = tp.from_upp([*document.to_upp(), *turn.messages]).to_pydantic_ai()
     print(f"{len(everything)} messages for Pydantic AI, the last one: {type(everything[-1]).__name__}")

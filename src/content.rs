@@ -2,18 +2,20 @@
 //!
 //! Spec: UPP-1.2 §3.
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
-use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 
 use super::convert::json::{read_argument, to_raw_object};
 use super::data::{Data, levels};
 use super::to_python::{ToPython, data_class};
-use crate::error::{OrRaise as _, wrong_type};
+use crate::convert::text::text_of;
+use crate::error::{OrRaise as _, required, required_text, wrong_type};
 use crate::message::check_not_foreign;
 use turntree_core::json::Extra;
 use turntree_core::message::content::{
-    AudioBlock, BinaryBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock, TextBlock, VideoBlock,
+    AudioBlock, BinaryBlock, CodeExecutionBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock,
+    TextBlock, VideoBlock,
 };
 use turntree_core::message::media::Binary;
 
@@ -27,8 +29,10 @@ data_class! {
     }
 
     #[new]
-    fn new(text: String) -> PyClassInitializer<Self> {
-        Self::holding(TextBlock { text, extra: Extra::new() })
+    #[pyo3(signature = (text = None), text_signature = "(text)")]
+    fn new(text: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
+        let text = required_text(required(text, "Text", "text", "Text(\"…\")")?, "text")?;
+        Ok(Self::holding(TextBlock { text, extra: Extra::new() }))
     }
 }
 
@@ -42,8 +46,10 @@ data_class! {
     }
 
     #[new]
-    fn new(text: String) -> PyClassInitializer<Self> {
-        Self::holding(ReasoningBlock { text, extra: Extra::new() })
+    #[pyo3(signature = (text = None), text_signature = "(text)")]
+    fn new(text: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
+        let text = required_text(required(text, "Reasoning", "text", "Reasoning(\"…\")")?, "text")?;
+        Ok(Self::holding(ReasoningBlock { text, extra: Extra::new() }))
     }
 }
 
@@ -72,6 +78,34 @@ data_class! {
     }
 }
 
+data_class! {
+    /// Code that a vendor ran for the model, and its output. In assistant messages only.
+    ///
+    /// ``message.text`` and ``turn.text`` do not contain it. The vendor receives its own parts again with the next
+    /// request, other vendors a text. UPP-1.2 does not define this block.
+    CodeExecution as "CodeExecution" in "turntree.upp" over CodeExecutionBlock, type "code_execution", inside BLOCK {
+        /// The code or command; None if the vendor does not report it.
+        code,
+        /// The language, such as `python` or `bash`; None if it is not known.
+        language,
+        /// What the code wrote, errors included; None if the vendor does not report it.
+        output,
+        /// Whether the code failed; None if it did not.
+        is_error,
+    }
+
+    #[new]
+    #[pyo3(signature = (code = None, output = None, *, language = None, is_error = None))]
+    fn new(
+        code: Option<String>,
+        output: Option<String>,
+        language: Option<String>,
+        is_error: Option<bool>,
+    ) -> PyClassInitializer<Self> {
+        Self::holding(CodeExecutionBlock { code, language, output, is_error, extra: Extra::new() })
+    }
+}
+
 /// The variants of [`ContentBlock`] that have a class.
 macro_rules! block_classes {
     ($($variant:ident: $block:ty),+) => {
@@ -96,7 +130,7 @@ macro_rules! block_classes {
 
 block_classes! {
     Text: TextBlock, Reasoning: ReasoningBlock, Image: ImageBlock, Document: DocumentBlock, Audio: AudioBlock,
-    Video: VideoBlock, Binary: BinaryBlock
+    Video: VideoBlock, Binary: BinaryBlock, CodeExecution: CodeExecutionBlock
 }
 
 /// A value as plain Python data.
@@ -130,14 +164,15 @@ pub(crate) fn image_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Image
 
 /// A content block from an instance, a text or a dict.
 pub(crate) fn block_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
-    if let Ok(text) = value.cast::<PyString>() {
-        return Ok(ContentBlock::text(text.to_str()?));
+    if value.is_instance_of::<PyString>() {
+        return Ok(ContentBlock::text(text_of::<&str>(value, what)?));
     }
     if let Ok(data) = value.cast::<Data>() {
         return block_of(data.get())
             .ok_or_else(|| PyTypeError::new_err(format!("{what} must be a content block, a str or a dict")));
     }
     check_not_foreign(value, what)?;
+    check_block_not_foreign(value, what)?;
     if !value.is_instance_of::<PyDict>() {
         return Err(wrong_type(value, what, "a content block, a str or a dict"));
     }
@@ -146,9 +181,25 @@ pub(crate) fn block_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Conte
 
 /// Content blocks from a text, or from a list of texts, blocks and dicts.
 pub(crate) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ContentBlock>> {
-    if let Ok(text) = value.cast::<PyString>() {
-        return Ok(vec![ContentBlock::text(text.to_str()?)]);
+    if value.is_instance_of::<PyString>() {
+        return Ok(vec![ContentBlock::text(text_of::<&str>(value, what)?)]);
     }
     let items = value.try_iter().map_err(|_| wrong_type(value, what, "a str or a list of content blocks"))?;
     items.enumerate().map(|(place, item)| block_from(&item?, &format!("{what}[{place}]"))).collect()
+}
+
+/// Refuses parts of messages of OpenAI's API, which would be blocks of unknown types.
+fn check_block_not_foreign(value: &Bound<'_, PyAny>, what: &str) -> PyResult<()> {
+    let Ok(dict) = value.cast::<PyDict>() else { return Ok(()) };
+    let Some(kind) = dict.get_item("type")?.and_then(|kind| kind.extract::<String>().ok()) else {
+        return Ok(());
+    };
+    let remedy = match kind.as_str() {
+        "image_url" | "input_image" => "write turntree.upp.Image.from_url(\"https://…\")",
+        "input_text" | "output_text" => "write the text itself",
+        "input_audio" => "write turntree.upp.Audio(data, \"audio/wav\")",
+        "input_file" => "write turntree.upp.Document.from_path(\"…\")",
+        _ => return Ok(()),
+    };
+    Err(PyTypeError::new_err(format!("{what} is a block in the form of OpenAI's API; {remedy}")))
 }

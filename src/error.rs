@@ -20,11 +20,16 @@
 
 use std::fmt::Display;
 
+use crate::prelude::*;
+use pyo3::PyClass;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
-use pyo3::prelude::*;
+use pyo3::types::PyString;
+// The constructors that `turntree-macros` writes name them here.
+pub(crate) use pyo3::types::{PyDict, PyTuple};
 
 use crate::bridge::gil;
+use crate::convert::text::text_of;
 
 /// A Rust error with an exception of its own.
 pub(crate) trait ToException {
@@ -98,6 +103,74 @@ pub(crate) fn named(py: Python<'_>, name: &str, message: &str) -> PyErr {
 pub(crate) fn wrong_type(value: &Bound<'_, PyAny>, what: &str, expected: &str) -> PyErr {
     let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
     PyTypeError::new_err(format!("{what} must be {expected}, not {found}"))
+}
+
+/// The argument of a constructor that must be given.
+///
+/// # Errors
+/// `TypeError` with the call to write.
+pub(crate) fn required<T>(value: Option<T>, class: &str, argument: &str, call: &str) -> PyResult<T> {
+    value.ok_or_else(|| PyTypeError::new_err(format!("{class}() needs {argument}; write {call}")))
+}
+
+/// A required argument of a constructor, as the attribute `#[pymethods]` makes it: `None` stands for an absent one.
+pub(crate) struct Given<T>(pub(crate) Option<T>);
+
+impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Given<T> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        value.extract().map(|value| Self(Some(value))).map_err(Into::into)
+    }
+}
+
+/// `TypeError` for a constructor that was called without required arguments. Each is given with its name, whether the
+/// call has it, and whether it is passed by keyword.
+pub(crate) fn missing_arguments<T: PyClass>(required: &[(&str, bool, bool)]) -> PyErr {
+    let class = <T as PyClass>::NAME;
+    let mut missing: Vec<&str> =
+        required.iter().filter(|(_, is_given, _)| !is_given).map(|(name, ..)| *name).collect();
+    let last = missing.pop().unwrap_or_default();
+    let needs =
+        if missing.is_empty() { last.to_owned() } else { format!("{} and {last}", missing.join(", ")) };
+    let arguments =
+        required.iter().map(|(name, _, by_keyword)| format!("{name}{}", if *by_keyword { "=…" } else { "" }));
+    let call = format!("{class}({})", arguments.collect::<Vec<_>>().join(", "));
+    let call = match class {
+        "Audio" | "Video" => format!("{class}.from_path(path) or {call}"),
+        "ModelReference" => {
+            "turntree.models.openai(model), or call the function of another vendor".to_owned()
+        }
+        _ => call,
+    };
+    PyTypeError::new_err(format!("{class}() needs {needs}; write {call}"))
+}
+
+/// Refuses the arguments that a constructor does not take. Each parameter is given with its name, and whether it is
+/// passed by keyword alone.
+///
+/// # Errors
+/// `TypeError` with the most similar parameter, or with all of them.
+pub(crate) fn refuse_arguments<T: PyClass>(
+    more: &Bound<'_, PyTuple>,
+    unknown: Option<&Bound<'_, PyDict>>,
+    known: &[(&str, bool)],
+) -> PyResult<()> {
+    if more.is_empty() && unknown.is_none_or(PyDictMethods::is_empty) {
+        return Ok(());
+    }
+    let py = more.py();
+    let refused =
+        py.import(intern!(py, "turntree._argument_errors"))?.getattr(intern!(py, "refused_arguments"))?;
+    Err(build(refused.call1((<T as PyClass>::NAME, known.to_vec(), more.len(), unknown))))
+}
+
+/// The text of an argument that must be a `str`.
+///
+/// # Errors
+/// `TypeError` with the name of the argument; `turntree.ValidationError` for lone surrogates.
+pub(crate) fn required_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
+    text_of(value.cast::<PyString>().map_err(|_| wrong_type(value, what, "a str"))?, what)
 }
 
 /// The one of `all` that has this name.

@@ -18,7 +18,7 @@
     reason = "docstrings of Python classes name arguments and exceptions in Google style"
 )]
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 mod agents;
 mod bridge;
@@ -30,6 +30,7 @@ mod harness;
 mod mcp;
 mod media;
 mod message;
+mod prelude;
 mod python_exception;
 mod records;
 mod render;
@@ -51,7 +52,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The native module behind the package `turntree`.
 #[pymodule(gil_used = true)]
 mod _core {
-    use pyo3::prelude::*;
+    use crate::prelude::*;
 
     use super::agents::{checkpoint, state, tree};
     use super::data::ClassRegistry;
@@ -63,6 +64,7 @@ mod _core {
         agent_core::AgentCore,
         llm::LlmCore,
         middleware::{builtin::AgentMiddleware, context::MiddlewareContext},
+        parent_run::_approvers,
         run_context::RunContext,
         session::SessionCore,
         strategy::StrategyContext,
@@ -73,7 +75,7 @@ mod _core {
     #[pymodule_export]
     use super::data::{_restore, Data};
     #[pymodule_export]
-    use super::harness::core::{HarnessCore, harness_hook};
+    use super::harness::core::{HarnessCore, harness_hook, harness_schemas};
     #[pymodule_export]
     use super::mcp::{
         client::McpClientCore,
@@ -82,7 +84,7 @@ mod _core {
     #[pymodule_export]
     use super::server::{asgi::AsgiCore, jwt::PyJwtAuthenticator, native::ServerCore};
     #[pymodule_export]
-    use super::store::{import::ImportCore, store::StoreCore};
+    use super::store::{import::ImportCore, progress::StoreProgress, store::StoreCore};
     #[pymodule_export]
     use super::uaip::{
         client::{UaipClientCore, UaipSessionCore},
@@ -123,6 +125,7 @@ mod _core {
         retry::{ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket},
         routing::{fallback_model, router_model},
         scripted::PyReply,
+        transport::{NetworkResponse, TransportCall},
     };
 
     macro_rules! data_classes {
@@ -147,7 +150,7 @@ mod _core {
         let mut registry = ClassRegistry::default();
         data_classes!(module, registry:
             content::Text, content::Reasoning, media::Image, media::Document, media::Audio, media::Video,
-            content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
+            content::BinaryData, content::CodeExecution, message::Message, message::UserMessage, message::AssistantMessage,
             message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
             records::CycleUsage, records::TokenUsage, records::Turn, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::ThreadDiff,
             checkpoint::Checkpoint, state::PlanStep, state::PyExecutionState,

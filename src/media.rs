@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyOSError, PyTypeError};
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use super::bridge::coroutine::Coroutine;
@@ -16,7 +16,7 @@ use super::content::{binary, block_from, source};
 use super::convert::json::read_argument;
 use super::data::{DataClass, levels};
 use super::to_python::{ToPython, data_class};
-use crate::error::OrRaise as _;
+use crate::error::{OrRaise as _, required};
 use turntree_core::json::Extra;
 use turntree_core::message::content::{
     AudioBlock, ContentBlock, DocumentBlock, DocumentSource, ImageBlock, ImageSource, VideoBlock,
@@ -188,13 +188,19 @@ data_class! {
     }
 
     #[new]
-    #[pyo3(signature = (source, mime_type, width = None, height = None))]
+    #[pyo3(
+        signature = (source = None, mime_type = None, width = None, height = None),
+        text_signature = "(source, mime_type, width=None, height=None)"
+    )]
     fn new(
-        source: &Bound<'_, PyAny>,
-        mime_type: String,
+        source: Option<&Bound<'_, PyAny>>,
+        mime_type: Option<String>,
         width: Option<u32>,
         height: Option<u32>,
     ) -> PyResult<PyClassInitializer<Self>> {
+        let call = "Image.from_path(path), Image.from_url(url) or Image.from_bytes(data, mime_type)";
+        let source = required(source, "Image", "source and mime_type", call)?;
+        let mime_type = required(mime_type, "Image", "source and mime_type", call)?;
         let source: ImageSource = source_from(source, &["base64", "url", "bytes"])?;
         Ok(Self::holding(ImageBlock { width, height, ..ImageBlock::new(source, mime_type) }))
     }
@@ -249,8 +255,18 @@ data_class! {
     }
 
     #[new]
-    #[pyo3(signature = (source, mime_type, title = None))]
-    fn new(source: &Bound<'_, PyAny>, mime_type: String, title: Option<String>) -> PyResult<PyClassInitializer<Self>> {
+    #[pyo3(
+        signature = (source = None, mime_type = None, title = None),
+        text_signature = "(source, mime_type, title=None)"
+    )]
+    fn new(
+        source: Option<&Bound<'_, PyAny>>,
+        mime_type: Option<String>,
+        title: Option<String>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let call = "Document.from_path(path), Document.from_url(url) or Document.from_text(text)";
+        let source = required(source, "Document", "source and mime_type", call)?;
+        let mime_type = required(mime_type, "Document", "source and mime_type", call)?;
         let source: DocumentSource = source_from(source, &["base64", "url", "text"])?;
         Ok(Self::holding(DocumentBlock::new(source, mime_type, title)))
     }

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::content::{block_from, content_from};
@@ -15,7 +15,8 @@ use super::convert::json::{to_raw, to_raw_object};
 use super::data::{Data, DataClass, extract, levels, value_of};
 use super::records::{ToolCall, ToolResult};
 use super::to_python::{ToPython, attributes};
-use crate::error::wrong_type;
+use crate::convert::text::text_of;
+use crate::error::{required, wrong_type};
 use turntree_core::ids::RandomIds;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::{Extra, ParseError, RawJson};
@@ -202,13 +203,17 @@ impl Message {
 #[pymethods]
 impl UserMessage {
     #[new]
-    #[pyo3(signature = (content, *, id = None, metadata = None, timestamp = None))]
+    #[pyo3(
+        signature = (content = None, *, id = None, metadata = None, timestamp = None),
+        text_signature = "(content, *, id=None, metadata=None, timestamp=None)"
+    )]
     fn new(
-        content: &Bound<'_, PyAny>,
+        content: Option<&Bound<'_, PyAny>>,
         id: Option<String>,
         metadata: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
+        let content = required(content, "UserMessage", "content", "UserMessage(\"…\")")?;
         let body = Body::User { content: content_from(content, "content")? };
         Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
     }
@@ -217,14 +222,18 @@ impl UserMessage {
 #[pymethods]
 impl AssistantMessage {
     #[new]
-    #[pyo3(signature = (content, tool_calls = None, *, id = None, metadata = None, timestamp = None))]
+    #[pyo3(
+        signature = (content = None, tool_calls = None, *, id = None, metadata = None, timestamp = None),
+        text_signature = "(content, tool_calls=None, *, id=None, metadata=None, timestamp=None)"
+    )]
     fn new(
-        content: &Bound<'_, PyAny>,
+        content: Option<&Bound<'_, PyAny>>,
         tool_calls: Option<&Bound<'_, PyAny>>,
         id: Option<String>,
         metadata: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
+        let content = required(content, "AssistantMessage", "content", "AssistantMessage(\"…\")")?;
         let tool_calls = tool_calls.map(|calls| list_of::<ToolCall>(calls, "tool_calls")).transpose()?;
         let body = Body::Assistant { content: content_from(content, "content")?, tool_calls };
         Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
@@ -252,13 +261,18 @@ attributes! {
 #[pymethods]
 impl ToolResultMessage {
     #[new]
-    #[pyo3(signature = (results, *, id = None, metadata = None, timestamp = None))]
+    #[pyo3(
+        signature = (results = None, *, id = None, metadata = None, timestamp = None),
+        text_signature = "(results, *, id=None, metadata=None, timestamp=None)"
+    )]
     fn new(
-        results: &Bound<'_, PyAny>,
+        results: Option<&Bound<'_, PyAny>>,
         id: Option<String>,
         metadata: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
+        let results =
+            required(results, "ToolResultMessage", "results", "ToolResultMessage([ToolResult(id, result)])")?;
         let body = Body::ToolResult { results: list_of::<ToolResult>(results, "results")? };
         Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
     }
@@ -354,8 +368,8 @@ fn call_from(item: &Bound<'_, PyAny>) -> PyResult<Option<CoreCall>> {
     let tool_call_id = find("toolCallId", "tool_call_id")?;
     let arguments = dict.get_item("arguments")?;
     Ok(Some(CoreCall {
-        tool_call_id: tool_call_id.map(|id| id.extract()).transpose()?.unwrap_or_default(),
-        tool_name: tool_name.extract()?,
+        tool_call_id: tool_call_id.map(|id| text_of(&id, "toolCallId")).transpose()?.unwrap_or_default(),
+        tool_name: text_of(&tool_name, "toolName")?,
         arguments: arguments
             .map_or_else(|| Ok(RawJson::empty_object()), |value| to_raw(&value, "arguments"))?,
         extra: Extra::new(),

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyBaseException;
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use crate::bridge::gc::Collect;

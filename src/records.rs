@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::{PyDict, PyList, PyType};
 
 use super::bridge::gc::garbage_collected;
@@ -134,6 +134,12 @@ data_class! {
         cache_read_tokens,
         /// Input tokens that were written to the vendor's cache.
         cache_write_tokens,
+        /// All input tokens, cached reads and writes included, whatever the vendor.
+        total_input_tokens = message::CycleUsage::total_input,
+        /// Output tokens that the model spent on reasoning; 0 if the vendor does not report them.
+        reasoning_tokens = |usage| usage.reasoning_tokens.unwrap_or_default(),
+        /// Input and output tokens that are audio; 0 if the vendor does not report them.
+        audio_tokens = |usage| usage.audio_tokens.unwrap_or_default(),
         /// Cost of the call in US dollars; None if it is not certain.
         cost,
     }
@@ -156,6 +162,14 @@ data_class! {
         cache_write_tokens,
         /// Tokens written to the vendor's cache for one hour; None if the vendor does not report them.
         cache_write_1h_tokens,
+        /// All input tokens, cached reads and writes included, whatever the vendor.
+        total_input_tokens = message::TokenUsage::total_input,
+        /// Output tokens that the model spent on reasoning; 0 if the vendor does not report them.
+        reasoning_tokens = |usage| usage.reasoning_tokens.unwrap_or_default(),
+        /// Input and output tokens that are audio; 0 if the vendor does not report them.
+        audio_tokens = |usage| usage.audio_tokens.unwrap_or_default(),
+        /// Model calls: 1 if this is not a sum.
+        requests = message::TokenUsage::requests,
         /// One entry per model call, if this is a sum.
         cycles,
         /// Cost in US dollars; None if the cost of any call is not certain.
@@ -165,17 +179,25 @@ data_class! {
     }
 
     #[new]
-    #[pyo3(signature = (input_tokens = 0, output_tokens = 0, total_tokens = None, cache_read_tokens = 0, cache_write_tokens = 0))]
+    #[pyo3(signature = (input_tokens = 0, output_tokens = 0, total_tokens = None, cache_read_tokens = 0, cache_write_tokens = 0,
+        *, total_input_tokens = None, reasoning_tokens = 0, audio_tokens = 0))]
+    #[expect(clippy::too_many_arguments, reason = "the keyword arguments of Python")]
     fn new(
         input_tokens: u64,
         output_tokens: u64,
         total_tokens: Option<u64>,
         cache_read_tokens: u64,
         cache_write_tokens: u64,
+        total_input_tokens: Option<u64>,
+        reasoning_tokens: u64,
+        audio_tokens: u64,
     ) -> PyClassInitializer<Self> {
         let mut usage = message::TokenUsage::of_call(input_tokens, output_tokens);
         usage.total_tokens = total_tokens.unwrap_or(usage.total_tokens);
         (usage.cache_read_tokens, usage.cache_write_tokens) = (cache_read_tokens, cache_write_tokens);
+        usage.total_input_tokens = total_input_tokens.filter(|total| *total != input_tokens);
+        usage.reasoning_tokens = Some(reasoning_tokens).filter(|tokens| *tokens > 0);
+        usage.audio_tokens = Some(audio_tokens).filter(|tokens| *tokens > 0);
         Self::holding(usage)
     }
 }
@@ -255,6 +277,13 @@ attributes! {
         /// One of ``end_turn``, ``max_tokens``, ``stop_sequence``, ``tool_use``, ``content_filter``, ``refusal``,
         /// ``pause_turn`` and ``error``.
         stop_reason = |turn: &message::Turn| turntree_upp::stop_reason::of_message(turn.response()).to_owned(),
+        /// The vendor's responses as they arrived: one for each model call, if ``ModelSettings(raw=True)`` kept them.
+        ///
+        /// A response is a dict; a stream is the list of its events. Empty without the setting.
+        raw = |turn: &message::Turn| {
+            let raw = turn.messages.iter().filter_map(|message| turntree_upp::raw_response::of_message(message));
+            raw.collect::<Vec<_>>()
+        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! Renders documents for people: detects the kind of document and writes its transcript.
 
+use crate::prelude::*;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 
 use crate::error::ToException as _;
 use turntree_agents::session::SessionSnapshot;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::content::source;
@@ -251,6 +251,17 @@ event_classes! {
         is_error,
         /// The time in milliseconds since 1970.
         timestamp,
+    }
+    /// Code that a vendor ran for the model, and its output. UPP-1.2 does not define this event.
+    CodeExecutionDelta = CodeExecution as "code_execution_delta" {
+        /// The code or command; None if the vendor does not report it.
+        code,
+        /// The language, such as `python` or `bash`; None if it is not known.
+        language,
+        /// What the code wrote, errors included; None if the vendor does not report it.
+        output,
+        /// Whether the code failed; None if it did not.
+        is_error,
     }
     /// A response starts.
     ///

@@ -4,16 +4,16 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use crate::prelude::*;
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::intern;
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use serde::{Deserialize, Serialize};
 
 use super::bridge::gil::lock;
 use super::content::content_from;
 use super::data::{Data, DataClass, extract, levels, value_of};
-use super::message::message_from;
+use super::message::{Message as PyMessage, message_from};
 use super::records::Turn;
 use super::to_python::{ToPython, attributes};
 use crate::error::wrong_type;
@@ -169,6 +169,16 @@ impl Thread {
 
     /// Append all messages of a turn and return the thread.
     fn append<'py>(slf: &Bound<'py, Self>, turn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let other = match () {
+            () if turn.is_instance_of::<PyString>() => {
+                Some("write thread.user(text), or thread.assistant(text)")
+            }
+            () if is_message(turn)? => Some("write thread.push(message)"),
+            () => None,
+        };
+        if let Some(remedy) = other {
+            return Err(PyTypeError::new_err(format!("append() takes a turn, not a message; {remedy}")));
+        }
         Self::extend(slf, extract::<Turn>(turn, "turn")?.messages.iter().cloned())
     }
 
@@ -266,4 +276,10 @@ pub(crate) fn history_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<His
     let list = value.getattr(intern!(value.py(), "messages")).unwrap_or_else(|_| value.clone());
     let items = list.try_iter().map_err(|_| wrong())?;
     items.enumerate().map(|(place, item)| message_from(&item?, &format!("{what}[{place}]"))).collect()
+}
+
+/// True for a message, or the dict of one.
+fn is_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let is_dict = || value.cast::<PyDict>().map_or(Ok(false), |dict| dict.contains("content"));
+    Ok(value.is_instance_of::<PyMessage>() || is_dict()?)
 }

@@ -1,8 +1,9 @@
 //! Converts timestamps to Python's `datetime` and back.
 
+use crate::convert::text::text_of;
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 
@@ -32,7 +33,7 @@ pub(crate) fn to_datetime(py: Python<'_>, time: Timestamp) -> PyResult<Bound<'_,
 pub(crate) fn from_python(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Timestamp> {
     let py = value.py();
     let text = if let Ok(text) = value.cast::<PyString>() {
-        text.to_str()?.to_owned()
+        text_of::<String>(text, what)?
     } else if let Ok(isoformat) = value.getattr(intern!(py, "isoformat")) {
         isoformat.call0()?.extract()?
     } else {

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from pathlib import Path
@@ -27,6 +28,7 @@ MODULES = {
     "turntree.middleware": "Agent middleware",
     "turntree.upp.middleware": "Model middleware",
     "turntree.upp.files": "Files at vendors",
+    "turntree.upp.params": "Parameters of vendors",
     "turntree.store": "Stores",
     "turntree.thread_protocol": "ThreadProtocol",
     "turntree.arrow": "Arrow tables",
@@ -57,8 +59,11 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the reference at the end of the navigation."""
+    """Put the reference at the end of the navigation. A site of one version among others has a selector."""
     assert config.nav is not None
+    if version := os.environ.get("TURNTREE_SITE_VERSION"):
+        config.site_url = f"{config.site_url or ''}{version}/"
+        config.extra["version"] = {"provider": "mike", "default": "latest"}
     config.nav.append({"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in MODULES)]})
     return config
 

@@ -103,8 +103,11 @@ def license_texts(crate: Crate) -> list[str]:
 
 
 def standard_text(crate: Crate) -> str:
-    """Return the licence text of a crate without a licence file: that of MIT, with the crate's authors."""
+    """Return the licence text of a crate without a licence file: that of MIT with the crate's authors, or of Apache."""
     if "MIT" not in crate.license:
+        # This text names nobody: it is the same for every work.
+        if crate.license == "Apache-2.0":
+            return _normalized((ROOT / "LICENSE-APACHE").read_text(encoding="utf-8"))
         raise SystemExit(f"{crate.name} {crate.version} has no licence file: add its text to {Path(__file__).name}")
     authors = ", ".join(re.sub(r"\s*<[^>]*>", "", author) for author in crate.package["authors"]) or "its authors"
     ours = (ROOT / "LICENSE-MIT").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 """Bulk conversion: throughput with one core and with two, and memory.
 
-    python benches/python/bulk.py [--documents 100000] [--large-megabytes 100]
+    python benches/python/bulk.py [--documents 100000] [--large-megabytes 100] [--only scaling|memory]
 
 Creates histories in a temporary directory. Each measurement is a separate process; the wall time, CPU time and peak
 memory of that process are reported (Linux, macOS). Two cores of a virtual machine rarely double the throughput of one:
@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+FORMATS = ("pydantic-ai", "thread-protocol", "thread-protocol-canonical", "ui-messages", "ui-stream")
 
 SENTENCE = (
     "a conversation between people agents and tools is a tree of turns that branches where somebody changes their mind"
@@ -120,10 +122,13 @@ def main() -> None:
     parser.add_argument("--large-megabytes", type=int, default=100)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", choices=["scaling", "memory"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        scaling(Path(folder), options)
-        memory(Path(folder), options)
+        if options.only != "memory":
+            scaling(Path(folder), options)
+        if options.only != "scaling":
+            memory(Path(folder), options)
 
 
 def scaling(folder: Path, options: argparse.Namespace) -> None:
@@ -156,18 +161,25 @@ def scaling(folder: Path, options: argparse.Namespace) -> None:
 
 
 def memory(folder: Path, options: argparse.Namespace) -> None:
-    """Measure the memory for a large document."""
-    small, large, out = folder / "small.jsonl", folder / "large.jsonl", folder / "out.jsonl"
-    small.write_text(history(1, 1) + "\n", encoding="utf-8")
+    """Measure the memory for a large document, for every pair of formats, as a multiple of the document."""
+    sources = {size: {FORMATS[0]: folder / f"{size}-{FORMATS[0]}.jsonl"} for size in ("small", "large")}
     rounds = options.large_megabytes * 1_000_000 // len(history(1, 1))
-    large.write_text(history(1, rounds) + "\n" + (history(2, 1) + "\n") * 5000, encoding="utf-8")
-    size = len(large.read_bytes().partition(b"\n")[0])
-    fixed = measure(small, out, "pydantic-ai", "thread-protocol", 2)["peak"]
-    peak = measure(large, out, "pydantic-ai", "thread-protocol", 2)["peak"]
-    print(
-        f"largest document {size / 1e6:.0f} MB: peak memory {peak / 1e6:.0f} MB, "
-        f"{fixed / 1e6:.0f} MB without it; {(peak - fixed) / size:.2f} x"
-    )
+    sources["small"][FORMATS[0]].write_text(history(1, 1) + "\n", encoding="utf-8")
+    sources["large"][FORMATS[0]].write_text(history(1, rounds) + "\n", encoding="utf-8")
+    for size, files in sources.items():
+        for name in FORMATS[1:]:
+            files[name] = folder / f"{size}-{name}.jsonl"
+            measure(files[FORMATS[0]], files[name], FORMATS[0], name, 1)
+    print(f"peak memory above that of a small document, in multiples of a document of {options.large_megabytes} MB")
+    out = folder / "out.jsonl"
+    for from_ in FORMATS:
+        row = []
+        for to in FORMATS:
+            if from_ != to:
+                fixed = measure(sources["small"][from_], out, from_, to, 1)["peak"]
+                peak = measure(sources["large"][from_], out, from_, to, 1)["peak"]
+                row.append(f"{to} {(peak - fixed) / sources['large'][from_].stat().st_size:.1f}")
+        print(f"  {from_} -> {', '.join(row)}")
 
 
 if __name__ == "__main__":

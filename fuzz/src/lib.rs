@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use turntree::agents::session::SessionSnapshot;
 use turntree::agents::types::Verdict;
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
+use turntree::core::event_stream::{self, EventStreamError};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::canonical::CanonicalForm;
 use turntree::core::json::{
@@ -46,6 +47,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("sse", sse),
     ("ndjson", ndjson),
+    ("event_stream", event_stream),
     ("partial_json", partial_json),
     ("message_json", message_json),
     ("thread_json", thread_json),
@@ -172,6 +174,36 @@ fn lines_of<'a>(
     }
     decoder.finish(&mut collect)?;
     Ok(lines)
+}
+
+/// The event streams of Amazon: any chunking gives the same messages, a message with the bytes as its payload is read back, and a
+/// changed byte is an error. The first byte is the size of the chunks.
+pub fn event_stream(bytes: &[u8]) {
+    let (size, bytes) = pieces(bytes);
+
+    assert_eq!(messages_of(bytes.chunks(size)), messages_of([bytes]));
+    let mut encoded = event_stream::encode(&[(":event-type", "event")], bytes);
+    let read = messages_of(encoded.chunks(size)).unwrap();
+    assert_eq!(read, [("event".to_owned(), bytes.to_vec())]);
+    let place = size.wrapping_mul(7) % encoded.len();
+    encoded[place] ^= 1 << (size % 8);
+    assert!(messages_of([&*encoded]).is_err());
+}
+
+type NamedPayload = (String, Vec<u8>);
+
+fn messages_of<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Vec<NamedPayload>, EventStreamError> {
+    let mut decoder = event_stream::Decoder::default();
+    let mut messages = Vec::new();
+    for piece in pieces {
+        decoder.push(piece, |message| {
+            messages.push((message.name().to_owned(), message.payload.to_vec()));
+            Ok::<_, EventStreamError>(())
+        })?;
+    }
+    Ok(messages)
 }
 
 /// A message.

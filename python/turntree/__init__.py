@@ -7,6 +7,7 @@ Spec: UAP-1.0.
 
 import sys as _sys
 
+import turntree._loading as _loading  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from turntree import _core as _native
 from turntree import _peer_names as _peers
 from turntree._agent import Agent, agent
@@ -99,6 +100,7 @@ _peers.explain_attributes(Agent, "Agent", _peers.AGENT)
 _peers.explain_attributes(Session, "Session", _peers.SESSION)
 _peers.explain_attributes(_native.Turn, "Turn", _peers.TURN)
 _peers.explain_attributes(_native.TokenUsage, "TokenUsage", _peers.USAGE)
+_peers.explain_attributes(_native.ThreadTree, "ThreadTree", _peers.TREE)
 
 
 def load_ipython_extension(shell: object) -> None:

@@ -14,18 +14,18 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from types import FunctionType
 from typing import Any, Generic, Literal, cast, overload
 
 from turntree import _core
 from turntree._agent_arguments import input_of
 from turntree._agent_hooks import AgentStrategy, native_hooks, strategy_of
-from turntree._agent_options import AgentOptions, CommonOptions
+from turntree._agent_options import AgentOptions, CommonOptions, middleware_of, with_strategy
 from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import AGENT, explain_arguments
 from turntree._generics import DataT, DepsT
 from turntree._options import check_model, check_name, check_system, cleanup_seconds, repairs_of, retry_count
 from turntree._output_validators import check_of, validators_of
+from turntree._recipes import portable_config
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._strategies import (
     CustomStrategy,
@@ -38,7 +38,7 @@ from turntree._strategies import (
     loop,
     native_execution,
 )
-from turntree._toolsets import Toolset, name_of, separated
+from turntree._toolsets import Toolset, in_runs, name_of, separated, wrapped, wrapped_sources
 from turntree._types import History, Input, Middleware
 from turntree._typing import Unpack
 from turntree.upp._settings import ModelSettings, OnRefusal, params_with
@@ -64,7 +64,17 @@ def agent(
 
 
 @overload
-def agent(*, deps_type: type[DepsT], structure: Any = None, **options: Unpack[CommonOptions]) -> Agent[DepsT, Any]: ...
+def agent(
+    *, deps_type: type[DepsT], structure: None = None, **options: Unpack[CommonOptions]
+) -> Agent[DepsT, None]: ...
+
+
+@overload
+def agent(*, deps_type: None = None, structure: None = None, **options: Unpack[CommonOptions]) -> Agent[None, None]: ...
+
+
+@overload
+def agent(*, deps_type: type[DepsT], structure: Any, **options: Unpack[CommonOptions]) -> Agent[DepsT, Any]: ...
 
 
 @overload
@@ -192,7 +202,7 @@ class Agent(Generic[DepsT, DataT]):
 
     @explain_arguments(AGENT, AgentOptions.__optional_keys__)
     def __init__(self, **options: Unpack[AgentOptions]) -> None:
-        options = _with_strategy(options)
+        options = with_strategy(options)
         tools, toolsets = separated(options.get("tools", ()))
         hooks = strategy_of(options.get("strategy"))
         tool_strategy = tool_strategy_of(options.get("tool_strategy"))
@@ -228,7 +238,7 @@ class Agent(Generic[DepsT, DataT]):
         given_retries = retry_count("output_retries", options.get("output_retries"))
         validators = validators_of(options.get("output_validators", ()))
         system = check_system(options.get("system"))
-        middleware = _sequence(options.get("middleware", ()))
+        middleware = middleware_of(options.get("middleware", ()))
         self._options: AgentOptions = {**options, "tools": (*tools, *toolsets), "middleware": middleware}
         if validators:
             self._options["output_validators"] = validators
@@ -241,21 +251,21 @@ class Agent(Generic[DepsT, DataT]):
             execution=native_execution(execution, 10 if limit is None else limit),
             execute=None if is_ours else StrategyRunner(self, hooks, execution),
             max_iterations=limit,
-            tools=list[Any](tools),
-            toolsets=[(name_of(toolset), toolset.tools) for toolset in toolsets],
+            tools=wrapped(tools, middleware),
+            toolsets=wrapped_sources(toolsets, middleware),
             system=None if callable(system) else system,
             structure=schema,
             structure_repair=repairs,
             output_retries=retries if given_retries is None else given_retries,
             answer=answer,
-            middleware=middleware,
+            middleware=in_runs(middleware),
             hooks={
                 **native_hooks(hooks, tool_strategy),
                 "system_prompt": system if callable(system) else None,
                 "validate_output": check_of(validators),
                 "on_approval": approver("agent", options.get("on_approval")),
             },
-            id=options.get("id"),
+            id=check_name(options.get("id"), "id"),
             name=check_name(options.get("name")),
             max_sub_agent_depth=depth,
             cleanup_timeout=cleanup_timeout,
@@ -307,7 +317,8 @@ class Agent(Generic[DepsT, DataT]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the agent by its options. Keys are not part of them: the other process reads its environment."""
-        return _restored, ({**self._options, "id": self.id},)
+        config = portable_config(self._options.get("config"))
+        return _restored, ({**self._options, "id": self.id, "config": config},)
 
     def to_tool(
         self,
@@ -333,7 +344,7 @@ class Agent(Generic[DepsT, DataT]):
 
         Spec: UAP-1.0 §8.2.
         """
-        definition = self._native.tool_definition(name, description, parameter_schema)
+        definition = self._native.tool_definition(check_name(name), description, parameter_schema)
 
         # The Rust core runs the sub-agent directly; this function serves direct calls of the tool.
         async def run(**arguments: Any) -> Any:
@@ -349,7 +360,7 @@ class Agent(Generic[DepsT, DataT]):
         """Create a copy of the agent with some options changed and a new id."""
         base: AgentOptions = {**self._options}
         base.pop("id", None)
-        changed: AgentOptions = {**base, **_with_strategy(options)}
+        changed: AgentOptions = {**base, **with_strategy(options)}
         return cast("Agent[DepsT, DataT]", Agent(**changed))
 
     @overload
@@ -466,7 +477,7 @@ class Agent(Generic[DepsT, DataT]):
         Raises:
             UPPError: As `run`; raised after the turns of the previous inputs. A note of each exception names the input.
             ValueError: `concurrency` is not positive.
-            TypeError: `inputs` is neither iterable nor async iterable.
+            TypeError: `inputs` is neither iterable nor async iterable, or `concurrency` is not an int.
         """
         from turntree._concurrency import map_in_order, observed, reporter
 
@@ -531,9 +542,11 @@ class Agent(Generic[DepsT, DataT]):
         return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events, native))  # noqa: FBT003
 
     def __repr__(self) -> str:
-        name = f"name={self.name!r}, " if self.name else ""
+        from turntree._reprs import literal, shortened
+
+        name = f"name={literal(self.name, 100)}, " if self.name else ""
         tools = ", ".join([*(tool.name for tool in self._tools), *(f"*{name_of(one)}" for one in self._toolsets)])
-        return f"Agent({name}model={self.model!r}, tools=[{tools}])"
+        return f"Agent({name}model={self.model!r}, tools=[{shortened(tools, 1_000)}])"
 
 
 class _Owner:
@@ -562,34 +575,6 @@ class _Owner:
         made._toolsets = self._toolsets
         self._agent = weakref.ref(made)
         return made
-
-
-def _with_strategy(options: AgentOptions) -> AgentOptions:
-    """Return the options with `hooks` under the name `strategy`."""
-    if "hooks" not in options:
-        return options
-    if options["hooks"] is not None and options.get("strategy") is not None:
-        message = "hooks and strategy are two names of one option; give one of them"
-        raise TypeError(message)
-    renamed: AgentOptions = {**options}
-    hooks = renamed.pop("hooks")
-    if hooks is not None or "strategy" not in renamed:
-        renamed["strategy"] = hooks
-    return renamed
-
-
-def _sequence(middleware: Any) -> tuple[Any, ...]:
-    try:
-        given = tuple(middleware)
-    except TypeError:
-        message = "middleware must be a list of middlewares; put a single one into brackets"
-        raise TypeError(message) from None
-    for place, one in enumerate(given):
-        if isinstance(one, (type, FunctionType)):
-            kind = "class" if isinstance(one, type) else "function"
-            message = f"middleware[{place}] is the {kind} {one.__name__}; write {one.__name__}() to make one of it"
-            raise TypeError(message)
-    return given
 
 
 def _restored(options: AgentOptions) -> Agent[Any, Any]:

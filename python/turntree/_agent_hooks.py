@@ -68,6 +68,9 @@ class AgentStrategy:
         on_complete: ``(turn)``.
         on_error: ``(error, state)``; if it returns a turn, that turn completes the run.
 
+    Raises:
+        TypeError: A hook is not a function.
+
     Spec: UAP-1.0 §11.
     """
 
@@ -103,6 +106,10 @@ class AgentStrategy:
         self.on_step_end: StepEndHook | None = on_step_end
         self.on_complete: TurnHook | None = on_complete
         self.on_error: ErrorHook | None = on_error
+        for name in self.__slots__:
+            if (hook := getattr(self, name)) is not None and not callable(hook):
+                message = f"{name} must be a function, not {type(hook).__name__}"
+                raise TypeError(message)
 
     def __repr__(self) -> str:
         given = [name for name in self.__slots__ if getattr(self, name) is not None]

@@ -1,7 +1,8 @@
-"""The keyword options of `agent`."""
+"""The keyword options of `agent`, and how they are read."""
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
@@ -46,7 +47,44 @@ class CommonOptions(TypedDict, total=False):
 
 
 class AgentOptions(CommonOptions, total=False):
-    """The keyword options of `agent`."""
+    """The keyword options of `agent`, and how they are read."""
 
     structure: Any
     deps_type: Any
+
+
+def with_strategy(options: AgentOptions) -> AgentOptions:
+    """Return the options with `hooks` under the name `strategy`.
+
+    Raises:
+        TypeError: Both are given.
+    """
+    if "hooks" not in options:
+        return options
+    if options["hooks"] is not None and options.get("strategy") is not None:
+        message = "hooks and strategy are two names of one option; give one of them"
+        raise TypeError(message)
+    renamed: AgentOptions = {**options}
+    hooks = renamed.pop("hooks")
+    if hooks is not None or "strategy" not in renamed:
+        renamed["strategy"] = hooks
+    return renamed
+
+
+def middleware_of(middleware: Any) -> tuple[Any, ...]:
+    """Return the middlewares of an option.
+
+    Raises:
+        TypeError: It is no list, or has a class or a function.
+    """
+    try:
+        given = tuple(middleware)
+    except TypeError:
+        message = "middleware must be a list of middlewares; put a single one into brackets"
+        raise TypeError(message) from None
+    for place, one in enumerate(given):
+        if isinstance(one, (type, FunctionType)):
+            kind = "class" if isinstance(one, type) else "function"
+            message = f"middleware[{place}] is the {kind} {one.__name__}; write {one.__name__}() to make one of it"
+            raise TypeError(message)
+    return given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic
 
 from turntree import _core
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from turntree._session import Session
+
+
+def _frame(name: str, data: str) -> bytes:
+    """Return a server-sent event. The data is JSON, which has no line breaks."""
+    return f"event: {name}\ndata: {data}\n\n".encode("utf-8", "replace")
 
 
 class AgentStream(TurnStream[_core.AgentStreamEvent], Generic[DataT]):
@@ -53,6 +58,35 @@ class AgentStream(TurnStream[_core.AgentStreamEvent], Generic[DataT]):
         run of a session waits for approvals, the stream ends normally and this raises `ApprovalRequired`.
         """
         return RepeatableAwaitable(self._outcome)
+
+    async def sse(self, *, on_error: Callable[[Exception], str] | None = None) -> AsyncGenerator[bytes]:
+        """Iterate over the events as server-sent events, for a front end of your own.
+
+        The name of an event is its type, such as ``text_delta`` or ``step_start``, and its data is the event as JSON.
+        The last event is ``turn`` with the turn, ``approval`` with the calls that wait, or ``error`` with a message.
+        Leaving the loop early, as a server does when its client disconnects, stops the run.
+
+        Args:
+            on_error: Returns the message for the client. Default: a text without details, because an exception may
+                name internals; the exception is logged to ``turntree.sse``.
+        """
+        import json
+
+        try:
+            async for event in self:
+                value = event.uap or event.upp
+                yield _frame("event" if value is None else value.type, event.to_json())
+            yield _frame("turn", (await self.turn).model_dump_json())
+        except ApprovalRequired as required:
+            calls = [json.loads(call.model_dump_json()) for call in required.calls]
+            yield _frame("approval", json.dumps({"calls": calls}))
+        except Exception as error:
+            if on_error is None:
+                import logging
+
+                logging.getLogger("turntree.sse").error("the streamed run failed", exc_info=error)
+            message = "An error occurred." if on_error is None else on_error(error)
+            yield _frame("error", json.dumps({"message": message}))
 
     def abort(self) -> None:
         """Stop the run: iteration ends, and the turn is partial, marked ``metadata["uap"]["aborted"]``.

@@ -10,14 +10,19 @@ CallableT = TypeVar("CallableT", bound=Callable[..., Any])
 
 __all__ = [
     "AGENT",
+    "BUDGET",
     "HOOKS",
     "LIMITS",
     "MODEL",
+    "PLAN",
+    "REACT",
     "RUN",
     "SESSION",
     "SESSION_RUN",
+    "SETTINGS",
     "STRATEGY",
     "TOOL",
+    "TOOL_STRATEGY",
     "explain_arguments",
     "unknown_argument",
 ]
@@ -59,6 +64,13 @@ AGENT: dict[str, str] = {
     "max_iterations": "the limit belongs to the strategy: execution=loop(max_iterations=…)",
     "max_turns": "the limit belongs to the strategy: execution=loop(max_iterations=…)",
     "verbose": "add turntree.middleware.logging() to middleware=",
+    **dict.fromkeys(
+        ("guardrails", "input_guardrails", "output_guardrails"),
+        "guardrails are middleware: middleware=[turntree.middleware.guardrails(…)]",
+    ),
+    **dict.fromkeys(
+        ("mcp_servers", "mcp"), "MCP servers are among tools=: tools=[turntree.mcp.stdio(…)] or turntree.mcp.http(…)"
+    ),
 }
 
 _OF_AGENT = "it is an option of the agent: agent.with_({name}=…) is a copy with it"
@@ -120,6 +132,15 @@ LIMITS: dict[str, str] = {
     "request_tokens_limit": "write input_tokens=",
 }
 
+SETTINGS: dict[str, str] = {
+    **dict.fromkeys(("max_output_tokens", "max_completion_tokens", "maxtokens", "max_new_tokens"), "write max_tokens="),
+    **dict.fromkeys(("stop_sequences", "stop_sequence"), "write stop="),
+    **dict.fromkeys(("reasoning_effort", "effort", "thinking", "thinking_budget"), "write reasoning="),
+    "presence_penalty": "parameters of one vendor are params=",
+    "frequency_penalty": "parameters of one vendor are params=",
+    "top_k": "parameters of one vendor are params=",
+}
+
 TOOL: dict[str, str] = {
     **dict.fromkeys(("name_override", "tool_name"), "write name="),
     **dict.fromkeys(("description_override", "desc"), "write description="),
@@ -147,6 +168,26 @@ STRATEGY: dict[str, str] = {
     "prompt": "the prompt of react() is reasoning_prompt=",
 }
 
+# The limits of plan() and react() have other names than that of loop().
+_OTHER_LIMITS = ("max_turns", "max_iterations", "steps", "recursion_limit", "max_rounds")
+PLAN: dict[str, str] = {
+    **STRATEGY,
+    **dict.fromkeys((*_OTHER_LIMITS, "max_steps"), "the limit of plan() is max_plan_steps="),
+}
+REACT: dict[str, str] = {**STRATEGY, **dict.fromkeys(_OTHER_LIMITS, "the limit of react() is max_steps=")}
+
+TOOL_STRATEGY: dict[str, str] = {
+    **dict.fromkeys(("retries", "max_retries"), "the retries of a tool are @tool(retries=…)"),
+    **dict.fromkeys(("max_turns", "max_rounds", "max_steps"), "write max_iterations="),
+}
+
+BUDGET: dict[str, str] = {
+    **dict.fromkeys(("max_cost", "usd", "dollars"), "write cost=, in US dollars"),
+    **dict.fromkeys(("max_tokens", "total_tokens"), "write tokens="),
+    **dict.fromkeys(("max_steps", "requests", "max_turns"), "write steps="),
+    **dict.fromkeys(("timeout", "max_seconds"), "write seconds="),
+}
+
 HOOKS: dict[str, str] = {
     **dict.fromkeys(("on_start", "on_agent_start", "on_llm_start", "before_model"), "write on_step_start="),
     **dict.fromkeys(("on_end", "on_agent_end", "on_finish"), "write on_complete="),
@@ -161,17 +202,17 @@ MODEL: dict[str, str] = {
         ("temperature", "max_tokens", "top_p", "stop", "seed", "max_completion_tokens", "reasoning_effort"),
         'model parameters are those of the agent: agent(model=…, params={{"{name}": …}})',
     ),
-    **dict.fromkeys(("max_retries", "num_retries"), "write retry_strategy=ExponentialBackoff(max_attempts=…)"),
+    **dict.fromkeys(("num_retries", "retries"), "write max_retries="),
     **dict.fromkeys(("api_base", "endpoint"), "write base_url="),
     **dict.fromkeys(("streaming", "stream"), "every model streams: agent.stream(input)"),
     **dict.fromkeys(("default_headers", "extra_headers"), "write headers="),
-    **dict.fromkeys(("http_client", "client"), "write transport=, or the settings of the connection"),
+    **dict.fromkeys(("http_client", "client"), "write transport=, an object with async send(request)"),
     "organization": 'write headers={{"OpenAI-Organization": …}}',
     "request_timeout": "write timeout=",
     "system": "the instructions are those of the agent: agent(model=…, system=…)",
     "tools": "the tools are those of the agent: agent(model=…, tools=[…])",
     "key": "write api_key=",
-    "token": "write api_key=",
+    "token": "write auth=",
 }
 
 SESSION: dict[str, str] = {
@@ -186,6 +227,40 @@ SESSION: dict[str, str] = {
     "session_id": "the id of a session is id=",
     "thread_id": "the id of a session is id=",
     "model": "the model belongs to the agent: turntree.session(turntree.agent(model=…))",
+}
+
+# Keywords of native classes, by class.
+_CLASSES: dict[str, dict[str, str]] = {
+    "ToolCall": {
+        **dict.fromkeys(("id", "call_id"), "write tool_call_id="),
+        "name": "write tool_name=",
+        **dict.fromkeys(("args", "input", "params"), "write arguments=, a dict"),
+    },
+    "ToolResult": {
+        **dict.fromkeys(("id", "call_id"), "write tool_call_id="),
+        **dict.fromkeys(("content", "output"), "write result="),
+    },
+    **{
+        name: {
+            "role": "the class is the role: UserMessage(content) or AssistantMessage(content)",
+            **dict.fromkeys(("text", "parts"), "write content="),
+        }
+        for name in ("UserMessage", "AssistantMessage")
+    },
+    **{
+        name: {
+            **({"url": f"write {name}.from_url(url)"} if name in ("Image", "Document") else {}),
+            "path": f"write {name}.from_path(path)",
+            **dict.fromkeys(("media_type", "type"), "write mime_type="),
+        }
+        for name in ("Image", "Document", "Audio", "Video")
+    },
+    "TokenUsage": {
+        **dict.fromkeys(("input", "prompt_tokens", "request_tokens"), "write input_tokens="),
+        **dict.fromkeys(("output", "completion_tokens", "response_tokens"), "write output_tokens="),
+        "total": "write total_tokens=",
+    },
+    "ExponentialBackoff": dict.fromkeys(("max_retries", "retries"), "write max_attempts="),
 }
 
 
@@ -248,8 +323,37 @@ def unknown_argument(
     return TypeError(f"{message}{others}")
 
 
+def refused_arguments(
+    class_name: str, parameters: list[tuple[str, bool]], more: int, unknown: Mapping[str, Any] | None
+) -> TypeError:
+    """The error of a native constructor for arguments that it does not take.
+
+    Args:
+        class_name: The name of the class.
+        parameters: The name of each parameter, and whether it is passed by keyword alone.
+        more: The number of arguments by position that are too many.
+        unknown: The unknown arguments by keyword.
+    """
+    if unknown:
+        known = [name for name, _ in parameters]
+        return TypeError(_message(class_name, next(iter(unknown)), _CLASSES.get(class_name, {}), known))
+    by_place = [name for name, by_keyword in parameters if not by_keyword]
+    by_name = [name for name, by_keyword in parameters if by_keyword]
+    others = f", the others by name, such as {by_name[0]}=" if by_name else ""
+    if not by_place:
+        return TypeError(f"{class_name}() takes its arguments by name, such as {by_name[0]}=")
+    places = f"{len(by_place)} argument{'s' * (len(by_place) > 1)} by position ({', '.join(by_place)})"
+    return TypeError(f"{class_name}() takes {places}, not {len(by_place) + more}{others}")
+
+
 def _message(function: str, name: str, hints: Mapping[str, str], known: list[str]) -> str:
+    # Loaded only for an error.
+    from difflib import get_close_matches
+
     remedy = f"the arguments are {', '.join(known)}" if known else "it is not an argument of turntree"
     if name in hints:
         remedy = hints[name].format(name=name)
+    elif near := get_close_matches(name, [*known, *hints], 1):
+        is_known = near[0] in known
+        remedy = f"{remedy}; did you mean {near[0]}=?" if is_known else hints[near[0]].format(name=near[0])
     return f"{function}() has no argument '{name}': {remedy}"

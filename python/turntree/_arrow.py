@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeVar, cast
 
+from turntree._bulk import check_jobs
 from turntree._core import DocumentIssue, Report, _convert_column
 
 __all__ = ["convert_arrow"]
@@ -59,6 +60,7 @@ def convert_arrow(
             given = pa.array(given)
         else:
             raise TypeError(f"column must be a pyarrow Array or ChunkedArray, not {type(given).__name__}")
+    check_jobs(jobs)
     options = {"from_": from_, "to": to, "jobs": jobs, "profile": profile, "on_error": _handler(on_error)}
     chunks = given.chunks if isinstance(given, pa.ChunkedArray) else [given]
     done: list[Any] = []

@@ -10,26 +10,34 @@ from typing import Any
 from turntree import _core
 from turntree._agent import Agent
 from turntree._core import Thread
-from turntree._generics import DataT
+from turntree._generics import DataT, DepsT
+from turntree._run_options import RunOptions
 from turntree._running_sessions import running_session
 from turntree._session import Session
 from turntree._types import Input
+from turntree._typing import Unpack
 
 
-async def ask(agent: Agent[Any, DataT], input: Input, thread: _core.Thread | None = None) -> _core.Turn[DataT]:
+async def ask(
+    agent: Agent[DepsT, DataT],
+    input: Input,
+    thread: _core.Thread | None = None,
+    **options: Unpack[RunOptions[DepsT]],
+) -> _core.Turn[DataT]:
     """Run an agent with a thread as its history, and append the turn to the thread.
 
     Args:
         agent: The agent.
         input: As `Agent.run` takes it.
         thread: The history; the turn is appended to it. The thread of a tree's node is accepted. Default: a new thread.
+        **options: As for `Agent.run`.
 
     Returns:
         The turn.
 
     Raises:
         UPPError: The run failed; the thread is unchanged.
-        TypeError: `thread` is not a `Thread`.
+        TypeError: `thread` is not a `Thread`, or an option is unknown.
 
     Spec: UAP-1.0 §9.1.
     """
@@ -40,12 +48,18 @@ async def ask(agent: Agent[Any, DataT], input: Input, thread: _core.Thread | Non
         remedy = "; write Thread(messages)" if isinstance(thread, list) else ""
         message = f"thread must be a Thread, not {type(thread).__name__}{remedy}"
         raise TypeError(message)
-    turn = await agent.run(thread, input)
+    turn = await agent.run(thread, input, **options)
     thread.append(turn)
     return turn
 
 
-async def query(agent: Agent, input: Input, *, session: Session | None = None) -> QueryResult:
+async def query(
+    agent: Agent[DepsT, Any],
+    input: Input,
+    *,
+    session: Session | None = None,
+    **options: Unpack[RunOptions[DepsT]],
+) -> QueryResult:
     """Run an agent in a new, separate thread that the result can continue.
 
     Inside a run of a session (in a tool or a hook), or with `session`, the thread is stored in that session: as a node
@@ -55,16 +69,21 @@ async def query(agent: Agent, input: Input, *, session: Session | None = None) -
         agent: The agent.
         input: As `Agent.run` takes it.
         session: The session that stores the thread. Default: the session whose run calls this function.
+        **options: As for `Agent.run`.
 
     Raises:
         UPPError: The run failed; nothing is stored.
+        TypeError: An argument has the wrong type. The agent does not run.
 
     Spec: UAP-1.0 §9.2.
     """
     _check_agent("query", agent)
-    thread = Thread()
-    turn = await ask(agent, input, thread)
     home = session if session is not None else running_session()
+    if home is not None and not hasattr(home, "_native"):
+        message = f"session must be a Session, not {type(home).__name__}"
+        raise TypeError(message)
+    thread = Thread()
+    turn = await ask(agent, input, thread, **options)
     if home is not None:
         node = home._native.add_thread(thread, {"kind": "query", "agentId": agent.id})
         thread = home.tree[node].thread
@@ -73,7 +92,7 @@ async def query(agent: Agent, input: Input, *, session: Session | None = None) -
 
 def _check_agent(function: str, agent: object) -> None:
     name = type(agent).__name__
-    if isinstance(agent, (str, _core.Message, _core.ModelReference)):
+    if isinstance(agent, (str, _core.Message, _core.ModelReference)) or not hasattr(agent, "run"):
         message = f"agent must be an Agent, not {name}; write {function}(agent, input)"
         raise TypeError(message)
 
@@ -106,11 +125,12 @@ class QueryResult:
         """The thread of the query, with all continuations."""
         return self._thread
 
-    async def continue_(self, input: Input) -> QueryResult:
+    async def continue_(self, input: Input, **options: Unpack[RunOptions[Any]]) -> QueryResult:
         """Run the agent again in the same thread. ``getattr(result, "continue")`` is the same method.
 
         Args:
             input: As `Agent.run` takes it.
+            **options: As for `Agent.run`. Those of the earlier run are not repeated.
 
         Returns:
             A result with the same thread. Continuing an earlier result also appends at the end of the thread.
@@ -118,7 +138,8 @@ class QueryResult:
         Raises:
             UPPError: The run failed; the thread is as before.
         """
-        return QueryResult(self._agent, await ask(self._agent, input, self._thread), self._thread)
+        turn = await ask(self._agent, input, self._thread, **options)
+        return QueryResult(self._agent, turn, self._thread)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the turn and the thread as a dict with the keys of the specification.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import io
 import os
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from typing import Any, BinaryIO, Literal, Protocol, TypeAlias, cast
 
 from turntree._core import DocumentIssue, Report, _convert_lines, _UnfinishedFile
 
+Replacement: TypeAlias = str | bytes | list[Any] | dict[str, Any] | None
 OnError: TypeAlias = (
-    Literal["raise", "skip"] | Callable[[DocumentIssue, bytes], str | bytes | list[Any] | dict[str, Any] | None]
+    Literal["raise", "skip"] | Callable[[DocumentIssue, bytes], Replacement] | Callable[[DocumentIssue], Replacement]
 )
 
 __all__ = ["BinaryReader", "BinaryWriter", "DocumentIssue", "Report", "convert_jsonl"]
@@ -62,9 +64,9 @@ def convert_jsonl(
         to: One of the same names.
         jobs: The number of threads. Default: one per core that this process may use.
         on_error: "raise" raises the error of the first document that fails; "skip" skips the document and adds the
-            error to the report; a function ``(issue, text)`` receives the error and the input. If the function returns
-            None, the document is skipped; a text or plain data is written instead of it; an exception ends the
-            conversion.
+            error to the report; a function ``(issue, text)`` or ``(issue)`` receives the error and the input. If the
+            function returns None, the document is skipped; a text or plain data is written instead of it; an exception
+            ends the conversion.
         progress: Called about 20 times per second with the `Report` so far. True shows a bar with the rate and the
             failures: of tqdm or rich if one of them is installed, else a line on a terminal.
         profile: "full" stores the data for an exact round trip, "portable" only standard data.
@@ -77,6 +79,7 @@ def convert_jsonl(
         ValueError: An argument is invalid, or the format cannot be detected.
         ImportError: The file requires zstandard, which is not installed.
     """
+    check_jobs(jobs)
     with ExitStack() as stack:
         source, name = open_source(src, stack)
         target, finish = open_target(dst, stack, overwrite=overwrite)
@@ -91,7 +94,7 @@ def convert_jsonl(
             from_=from_,
             to=to,
             jobs=jobs,
-            on_error=on_error,
+            on_error=_handler(on_error),
             progress=progress or None,
             profile=profile,
             framing="lines",
@@ -199,3 +202,34 @@ class ZstandardFile(io.RawIOBase):
         """Close the file."""
         self._file.close()
         super().close()
+
+
+def check_jobs(jobs: int | None) -> None:
+    """Raise TypeError or ValueError if this is not a number of threads."""
+    if jobs is None:
+        return
+    if not isinstance(jobs, int) or isinstance(jobs, bool):
+        raise TypeError(f"jobs must be an int, not {type(jobs).__name__}")
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, not {jobs}")
+
+
+def _handler(on_error: OnError) -> Any:
+    """Return a function of two arguments for one that takes only the issue."""
+    if not callable(on_error) or _takes(on_error, 2) or not _takes(on_error, 1):
+        return on_error
+    function = cast("Callable[[DocumentIssue], Replacement]", on_error)
+
+    def handle(issue: DocumentIssue, _: bytes) -> Replacement:
+        return function(issue)
+
+    return handle
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many positional arguments; false if it has no signature."""
+    try:
+        inspect.signature(function).bind(*(None,) * count)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from turntree import _core
 from turntree._agent import Agent
 from turntree._strategies import ExecutionContext, ExecutionStrategy
+from turntree.exceptions import ApprovalRequired
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class AgentsStrategy(ExecutionStrategy):
@@ -34,14 +38,17 @@ class SequenceStrategy(AgentsStrategy):
     async def execute(self, context: ExecutionContext) -> _core.Turn:
         """Run the agents in order; each receives the text of the one before it."""
         turns: list[_core.Turn[Any]] = []
-        history, given = context.history, context.input
+        messages, given = [context.input], context.input
         for agent in self.agents:
             context.state.step += 1
+            # The text of the agent before is the input, so it is not in the history.
+            history = [*context.history, *messages[:-1]]
             turn = await _run(context, agent, history, given)
             turns.append(turn)
-            context.state.messages = [message for one in turns for message in one.messages]
-            history, given = [*history, *turn.messages], _core.UserMessage(turn.text)
-        return _joined(turns, context.state.messages, data=turns[-1].data)
+            messages = [*messages, *turn.messages[1:]]
+            context.state.messages = messages
+            given = _core.UserMessage(turn.text)
+        return _joined(turns, messages, data=turns[-1].data)
 
 
 class ParallelStrategy(AgentsStrategy):
@@ -66,7 +73,7 @@ class ParallelStrategy(AgentsStrategy):
             for agent in self.agents
         ]
         try:
-            turns = await asyncio.gather(*tasks)
+            turns = await _all(tasks)
         finally:
             # After an error the other runs end before the strategy does.
             for task in tasks:
@@ -103,7 +110,7 @@ class RouteStrategy(AgentsStrategy):
             chosen = await chosen
         context.state.step = 1
         turn = await _run(context, self._found(chosen), context.history, context.input)
-        context.state.messages = turn.messages
+        context.state.messages = [*turn.messages]
         return turn
 
     def _found(self, chosen: Any) -> Agent[Any, Any]:
@@ -120,7 +127,8 @@ def sequence(first: Agent[Any, Any], *more: Agent[Any, Any]) -> SequenceStrategy
     """Run agents one after another: ``agent(execution=sequence(researcher, writer))``.
 
     The first agent answers the input. Each of the others receives the conversation so far, with the text of the agent
-    before it as its input. The turn has the messages of all of them; ``turn.data`` is that of the last one.
+    before it as its input. The turn has the input and the responses of all of them; ``turn.data`` is that of the last
+    one.
 
     Args:
         first: An agent.
@@ -186,6 +194,20 @@ def _checked(agents: tuple[Any, ...], what: str) -> tuple[Agent[Any, Any], ...]:
     return agents
 
 
+async def _all(tasks: Sequence[asyncio.Future[_core.Turn[Any]]]) -> list[_core.Turn[Any]]:
+    """Return the turns of runs. An error ends the wait; a run that waits for an approval ends it after the others."""
+    import asyncio
+
+    pending = set(tasks)
+    while pending:
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            error = task.exception()
+            if error is not None and not isinstance(error, ApprovalRequired):
+                raise error
+    return [task.result() for task in tasks]
+
+
 async def _run(
     context: ExecutionContext, agent: Agent[Any, Any], history: Any, given: Any, *, shows_text: bool = True
 ) -> _core.Turn[Any]:
@@ -202,21 +224,20 @@ async def _run(
 
 
 def _joined(turns: Sequence[_core.Turn[Any]], messages: Sequence[Any], *, data: Any = None) -> _core.Turn[Any]:
-    """Return one turn with these messages, and the records and the usage of all turns."""
+    """Return one turn with these messages, and the records and the usage of all turns.
+
+    The run adds the usage of each agent by name.
+    """
     parts = [turn.model_dump(mode="json") for turn in turns]
     usages = [part["usage"] for part in parts]
-    of_others: dict[str, list[Mapping[str, Any]]] = {}
     for usage in usages:
-        for name, own in usage.pop("byAgent", {}).items():
-            of_others.setdefault(name, []).append(own)
+        usage.pop("byAgent", None)
     joined: dict[str, Any] = {
         "messages": [message.model_dump(mode="json") for message in messages],
         "toolExecutions": [record for part in parts for record in part["toolExecutions"]],
         "usage": _sum(usages),
         "cycles": sum(part["cycles"] for part in parts),
     }
-    if of_others:
-        joined["usage"]["byAgent"] = {name: _sum(each) for name, each in of_others.items()}
     if data is not None:
         joined["data"] = parts[-1].get("data")
     return _core.Turn.model_validate(joined)

@@ -29,8 +29,11 @@ def map_in_order(
 
     Raises:
         ValueError: `concurrency` is not positive.
-        TypeError: `inputs` is neither iterable nor async iterable.
+        TypeError: `inputs` is neither iterable nor async iterable, or `concurrency` is not an int.
     """
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool):
+        message = f"concurrency must be an int, not {type(concurrency).__name__}"
+        raise TypeError(message)
     if concurrency < 1:
         message = f"concurrency must be at least 1, not {concurrency}"
         raise ValueError(message)

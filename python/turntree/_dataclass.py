@@ -72,7 +72,20 @@ def _new(cls: Any, **fields: Any) -> Any:
         TypeError: The class has no such attribute.
         ValidationError: A value is invalid, or a required one is missing.
     """
-    return cls.model_validate(_renamed(cls, fields))
+    from turntree.exceptions import ValidationError
+
+    try:
+        return cls.model_validate(_renamed(cls, fields))
+    except ValidationError as error:
+        names = {key: name for name, key in _aliases(cls).items()}
+        required = [names[key] for key in cls.model_json_schema().get("required", ()) if names[key] != "type"]
+        missing = [name for name in required if name not in fields]
+        if not missing:
+            raise
+        needs = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+        call = f"{cls.__name__}({', '.join(f'{name}=…' for name in required)})"
+        message = f"{cls.__name__}() needs {needs}; write {call}"
+        raise ValidationError(message, error.errors()) from None
 
 
 def _replaced(self: Any, /, **changes: Any) -> Any:
@@ -91,7 +104,10 @@ def _renamed(cls: type[Any], fields: dict[str, Any]) -> dict[str, Any]:
     aliases = _aliases(cls)
     for name in fields:
         if name not in aliases:
-            message = f"{cls.__name__} has no attribute {name!r}; its attributes are {', '.join(aliases)}"
+            from difflib import get_close_matches
+
+            near = "".join(f"; did you mean {one}=?" for one in get_close_matches(name, aliases, 1))
+            message = f"{cls.__name__} has no attribute {name!r}; its attributes are {', '.join(aliases)}{near}"
             raise TypeError(message)
     # A union of shapes, as of events, has no member for an attribute that is None.
     optional = "properties" not in cls.model_json_schema()

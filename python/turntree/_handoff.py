@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from turntree._agent import Agent
+from turntree._core import Message
 from turntree.upp._tools import Tool
+
+InputFilter = Callable[[list[Message]], list[Message]]
 
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -15,7 +18,25 @@ _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 class _Handoff(Tool[..., Any]):
     """A tool that gives the conversation to another agent."""
 
-    __slots__ = ()
+    __slots__ = ("_input_filter",)
+
+    _input_filter: InputFilter | None
+
+    def _filter_input(self, messages: list[Message]) -> list[Message]:
+        """Return the messages that the agent receives. The native core calls it when the agent takes over."""
+        import inspect
+
+        filtered: Any = cast("InputFilter", self._input_filter)(messages)
+        if inspect.isawaitable(filtered):
+            close = getattr(filtered, "close", None)
+            if close is not None:
+                close()
+            message = "input_filter must be a function without async"
+            raise TypeError(message)
+        if not isinstance(filtered, list) or not filtered:
+            message = "input_filter must return a list of messages that is not empty"
+            raise TypeError(message)
+        return cast("list[Message]", filtered)
 
     def _handoff_target(self) -> Any:
         """Return the native half of the agent. The native core calls it when the agent takes over."""
@@ -35,6 +56,7 @@ def handoff(
     *,
     name: str | None = None,
     tool_name: str | None = None,
+    input_filter: InputFilter | None = None,
 ) -> Tool[..., Any]:
     """Create a tool that gives the conversation to another agent.
 
@@ -48,13 +70,15 @@ def handoff(
         description: When to hand over, for the model. Default: a sentence with the agent's name.
         name: The agent's name. Needed for a function only.
         tool_name: Name of the tool. Default: ``transfer_to_`` and the agent's name.
+        input_filter: A function that takes the messages up to the handoff, a list, and returns those that the agent's
+            model receives instead. The turn and the session keep all of them. Default: all messages.
 
     One run is handed over at most ten times, and one response to one agent: further calls get an error result. The
     other calls of the response are executed first.
 
     Raises:
         ValueError: The agent has no name, or another one than `name`; or `agent` is a function and `name` is missing.
-        TypeError: `agent` is neither an agent nor a function.
+        TypeError: `agent` is neither an agent nor a function, or `input_filter` is not a function.
     """
     if isinstance(agent, Agent):
         target = agent.name
@@ -73,6 +97,10 @@ def handoff(
         message = f"agent must be an agent, or a function that returns one, not {type(agent).__name__}"
         raise TypeError(message)
 
+    if input_filter is not None and not callable(input_filter):
+        message = f"input_filter must be a function, not {type(input_filter).__name__}"
+        raise TypeError(message)
+
     async def run() -> str:
         return f"The conversation is handed over to {target}."
 
@@ -84,6 +112,7 @@ def handoff(
     )
     tool._handoff = target
     tool._agent = agent
+    tool._input_filter = input_filter
     if isinstance(agent, Agent):
         tool._sub_agent = agent._native
     return tool

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NONE = -1
 
 # How long after a SIGINT a cancelled task is taken to be interrupted by it, in seconds.
-RECENT = 1.0
+RECENT = 5.0
 
 
 class _WakeupPipe:
@@ -98,6 +98,8 @@ class SignalWaker:
 
     def is_interrupted(self) -> bool:
         """Whether a SIGINT has arrived just now."""
+        # The loop may resume a cancelled task before it reads the pipe.
+        self._drain()
         return self._interrupted_at is not None and time.monotonic() - self._interrupted_at < RECENT
 
     def _done(self, future: Future[Any]) -> None:

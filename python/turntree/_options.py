@@ -79,15 +79,23 @@ def check_model(model: object) -> ModelReference:
     raise TypeError(message)
 
 
-def check_name(name: Any) -> str | None:
-    """Return the name of an agent.
+def check_progress(progress: object) -> bool:
+    """Return whether a bar is shown. Raises TypeError for functions, which only some operations call."""
+    if not isinstance(progress, bool):
+        message = f"progress must be a bool, not {type(progress).__name__}"
+        raise TypeError(message)
+    return progress
+
+
+def check_name(name: Any, argument: str = "name") -> str | None:
+    """Return the name of an agent, or its id.
 
     Raises:
         TypeError: It is not a text.
     """
     if name is None or isinstance(name, str):
         return name
-    message = f"name must be a str, not {type(name).__name__}"
+    message = f"{argument} must be a str, not {type(name).__name__}"
     raise TypeError(message)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -76,6 +77,14 @@ TURN: dict[str, str] = {
     ),
     "metrics": "the tokens are turn.usage",
     "cost": "the cost is turn.usage.cost",
+    **dict.fromkeys(("json", "to_json_string"), "write turn.model_dump_json()"),
+    "dict": "write turn.model_dump()",
+}
+
+TREE: dict[str, str] = {
+    **dict.fromkeys(
+        ("messages", "thread"), "the messages are tree.history(), and each node of tree.nodes has a thread"
+    ),
 }
 
 USAGE: dict[str, str] = {
@@ -83,6 +92,7 @@ USAGE: dict[str, str] = {
     **dict.fromkeys(("completion_tokens", "response_tokens", "candidates_token_count"), "write usage.output_tokens"),
     **dict.fromkeys(("cached_tokens", "cache_read_input_tokens"), "write usage.cache_read_tokens"),
     "cache_creation_input_tokens": "write usage.cache_write_tokens",
+    "thinking_tokens": "write usage.reasoning_tokens",
     "total_cost": "write usage.cost",
 }
 
@@ -139,8 +149,11 @@ _IN_EXECUTION = [
     "ExecutionStrategy",
 ]
 _MODULES = [
+    "arrow",
     "durable",
+    "exceptions",
     "execution",
+    "harness",
     "mcp",
     "middleware",
     "models",
@@ -171,7 +184,7 @@ ROOT: dict[str, str] = {
     **dict.fromkeys(("StateGraph", "Graph", "Workflow"), "write `from turntree import uaip` for workflows with stages"),
     "SQLiteSession": 'write turntree.session(agent, id=…, persistence="sqlite:///sessions.db")',
     "UsageLimits": "write turntree.Limits(…)",
-    "ModelSettings": 'model parameters are params=, a dict such as {"max_tokens": 500}',
+    "ModelSettings": "write `from turntree.models import ModelSettings`",
     "Team": "a team is an agent with other agents among tools=",
     "Crew": "a team is an agent with other agents among tools=",
 }
@@ -187,6 +200,9 @@ UPP: dict[str, str] = {
     **dict.fromkeys(("agent", "Agent", "session", "Session"), "it is in turntree, the package above"),
     "completion": 'write await llm(model="…").generate(input)',
 }
+
+# The names of classes of models and tools in other libraries.
+MODELS: dict[str, str] = {**ROOT, **UPP}
 
 
 def explain_attributes(kind: Any, name: str, hints: Mapping[str, str]) -> None:
@@ -207,13 +223,18 @@ def explain_attributes(kind: Any, name: str, hints: Mapping[str, str]) -> None:
 
 
 def explain_names(module: str, namespace: dict[str, Any], hints: Mapping[str, str]) -> None:
-    """Let a module answer with what to write instead of a name of another library, also in ``from … import``."""
+    """Let a module answer with what to write instead of a name of another library, also in ``from … import``.
 
-    def __getattr__(name: str) -> NoReturn:
+    The public modules of the package are imported when they are asked for.
+    """
+
+    def __getattr__(name: str) -> Any:
+        if module == "turntree" and name in _MODULES:
+            return importlib.import_module(f"turntree.{name}")
         hint = hints.get(name)
         message = f"module {module!r} has no attribute {name!r}" + (f": {hint}" if hint else "")
         # The import system asks with `hasattr` before `from … import` raises an error without the remedy.
-        if hint and f"{module}.{name}" not in sys.modules and name not in _MODULES and _is_import():
+        if hint and f"{module}.{name}" not in sys.modules and _is_import():
             message = f"cannot import name {name!r} from {module!r}: {hint}"
             raise ImportError(message, name=module)
         raise AttributeError(message, name=name, obj=sys.modules[module])

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from contextlib import contextmanager
+from contextvars import copy_context
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
+from turntree._core import StoreProgress
+from turntree._typing import Self
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
 # The least time between two drawings of the line, in seconds.
 _PACE = 0.1
@@ -78,6 +84,53 @@ def of_report(what: str = "documents") -> tuple[Callable[[Any], None], Callable[
         shown.draw(report.documents, facts)
 
     return draw, shown.close
+
+
+class Watch:
+    """Draws what a native operation counts, from a thread: the operation may keep the event loop.
+
+    Args:
+        counter: What is counted.
+        what: The name of the parts.
+    """
+
+    def __init__(self, counter: StoreProgress, what: str) -> None:
+        self._counter = counter
+        self._what = what
+        self._ended = threading.Event()
+        # The context of the caller: what a kernel shows below the cell that runs.
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._follow,), name="turntree-progress", daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        began, shown = time.monotonic(), None
+        running = True
+        while running:
+            running = not self._ended.wait(_PACE)
+            done, total = self._counter.done, self._counter.total
+            if shown is None and total:
+                shown = drawing(total, self._what)
+            if shown is not None:
+                shown.draw(done, f"{done / max(time.monotonic() - began, 1e-6):,.0f}/s")
+        if shown is not None:
+            shown.close()
+
+
+@contextmanager
+def watched(what: str) -> Generator[StoreProgress]:
+    """Return a counter, and show a bar of it until the context ends."""
+    counter = StoreProgress()
+    with Watch(counter, what):
+        yield counter
 
 
 def drawing(total: int | None, what: str) -> Drawing:

@@ -7,6 +7,8 @@ import sys
 from types import GenericAlias, ModuleType
 from typing import Any
 
+from turntree._constructors import explain_missing_arguments
+
 # Names in annotations that a module imports for type checkers only: an import would be a circle.
 _LATE_NAMES = {
     "turntree._agent_hooks": {"ToolUseStrategy": "turntree.upp._tool_use"},
@@ -41,6 +43,7 @@ def set_public_module(module: str, namespace: dict[str, Any]) -> None:
         return sorted({*namespace["__all__"], *own, *(name for name in namespace if name.startswith("__"))})
 
     namespace["__dir__"] = shown
+    explain_missing_arguments(module, namespace)
 
 
 def _add_names_of_annotations(value: Any, namespace: dict[str, Any]) -> None:

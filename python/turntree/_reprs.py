@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from turntree import _core
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
 
 # Maximum number of characters of a text in a repr.
 LONGEST = 60
+# Maximum numbers of characters of a text and of entries of a list that rich shows.
+_TEXT = 600
+_ENTRIES = 100
 
 
 def short(value: Any) -> str | None:
@@ -28,6 +32,35 @@ def quoted(text: str) -> str:
     """Return the beginning of a text as a literal on one line."""
     line = " ".join(text[: 4 * LONGEST].split())
     return repr(line if len(line) <= LONGEST and len(text) <= 4 * LONGEST else line[: LONGEST - 1] + "…")
+
+
+def literal(value: Any, limit: int = 400) -> str:
+    """Return the repr of a value, cut after the limit."""
+    return shortened(repr(value), limit)
+
+
+def shortened(text: str, limit: int = 400) -> str:
+    """Return a text, cut after the limit."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def without_ends(value: Any, depth: int = 4) -> Any:
+    """Return data with the beginnings of its texts and lists, for displays that shorten nothing."""
+    kind = class_of(value)
+    if kind is str or kind is bytes:
+        end: Any = "…" if kind is str else b""
+        return value if len(value) <= _TEXT else value[: _TEXT - 1] + end
+    if kind not in (list, tuple, dict):
+        return value
+    if depth == 0:
+        return "…"
+    kept: list[Any] = list(islice(value.items() if kind is dict else value, _ENTRIES))
+    missing = f"… {len(value) - _ENTRIES:,} more" if len(value) > _ENTRIES else None
+    if kind is dict:
+        shown = {without_ends(key): without_ends(item, depth - 1) for key, item in kept}
+        return shown if missing is None else {**shown, missing: "…"}
+    cut = [without_ends(item, depth - 1) for item in kept]
+    return cut if missing is None else [*cut, missing]
 
 
 def count(number: int, noun: str) -> str:
@@ -48,7 +81,7 @@ def _message(message: _core.Message) -> list[str]:
     others: dict[str, int] = {}
     for block in message.content:
         if not isinstance(block, _core.Text):
-            name = type(block).__name__.lower() if not isinstance(block, dict) else "other block"
+            name = "other block" if isinstance(block, dict) else block.type.replace("_", " ")
             others[name] = others.get(name, 0) + 1
     return [*(texts or ([] if others else ["''"])), *(count(number, name) for name, number in others.items())]
 

@@ -137,7 +137,9 @@ class Limits:
         return _limits_from, (self.to_dict(),)
 
     def __repr__(self) -> str:
-        return f"Limits({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+        from turntree._reprs import literal
+
+        return f"Limits({', '.join(f'{name}={literal(value)}' for name, value in self.to_dict().items())})"
 
 
 _LIMITS = ("requests", "input_tokens", "output_tokens", "total_tokens", "tool_calls", "cost", "seconds")

@@ -16,11 +16,12 @@ from turntree._branch_run import branch_run
 from turntree._generics import DataT, DepsT
 from turntree._inputs import checked_input
 from turntree._inspector import Inspector, inspect
+from turntree._options import check_name
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._running_sessions import enter_run, is_running
 from turntree._session_id import check_id
 from turntree._session_state import SessionState
-from turntree._session_store import SaveInterval, call_store, save_interval_of, store_of
+from turntree._session_store import SaveInterval, call_store, given_store, load_native, save_interval_of, store_of
 from turntree._types import Input
 from turntree._typing import Self, Unpack
 from turntree.exceptions import CorruptDataError, SessionError, ValidationError
@@ -308,6 +309,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         """
         if is_running(self):
             raise SessionError(_REENTRANT.format(self.id))
+        check_name(checkpoint_id, "checkpoint_id")
         await self._native.restore(checkpoint_id)
 
     def fork(self, node_id: str) -> str:
@@ -353,7 +355,8 @@ class Session(SessionState, Generic[DepsT, DataT]):
         Call it after a `ConflictError`. Turns of this session that follow messages which another writer has continued
         too are on a branch with the name "rebased", which becomes the current node; so are all turns if two writers
         have created the session. Of `metadata`, the keys that were changed here are taken over. A run that was ended
-        here is not unfinished any more. The session is not saved; call `save`.
+        here is not unfinished any more. A run that the conflict has interrupted is: call `resume` if `is_unfinished`.
+        The session is not saved; call `save`.
 
         Raises:
             ConflictError: The session was deleted from the store.
@@ -428,6 +431,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         on_approval: OnApproval | None = None,
         checkpoints: bool = True,
         checkpoint_interval: Literal["step", "turn"] = "step",
+        progress: bool = False,
     ) -> Session[DepsT, DataT]:
         """Load a session from a store, or create it if the store does not have it.
 
@@ -442,6 +446,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             on_approval: As in `session`.
             checkpoints: As in `session`; for a new session only.
             checkpoint_interval: As in `session`; for a new session only.
+            progress: As in `load`.
 
         Raises:
             CorruptDataError: As `load`.
@@ -450,7 +455,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         """
         _check_order(store, id)
         _check_agent(agent)
-        found = await cls._find(store, id, agent, save_interval)
+        found = await cls._find(store, id, agent, save_interval, progress)
         if found is not None:
             found._on_approval = approver("the session", on_approval)
             return found
@@ -474,6 +479,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         *,
         save_interval: SaveInterval | None = None,
         on_approval: OnApproval | None = None,
+        progress: bool = False,
     ) -> Self:
         """Load a session from a store; it is saved to the same store after every run.
 
@@ -483,6 +489,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             agent: The agent that executes the runs.
             save_interval: As in `session`.
             on_approval: As in `session`.
+            progress: Whether to show a bar while the entries of a large session are read from a store of turntree.
 
         Raises:
             SessionError: The store has no session with this id.
@@ -492,7 +499,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
         """
         _check_order(adapter, id)
         _check_agent(agent)
-        found = await cls._find(adapter, id, agent, save_interval)
+        found = await cls._find(adapter, id, agent, save_interval, progress)
         if found is None:
             message = f'no session is saved under the id "{id}"'
             raise SessionError(message)
@@ -506,20 +513,22 @@ class Session(SessionState, Generic[DepsT, DataT]):
         id: str,
         agent: Agent[DepsT, DataT],
         save_interval: SaveInterval | None,
+        progress: bool,  # noqa: FBT001
     ) -> Self | None:
         """Return the session that a store has, or None."""
         check_id(id)
-        if adapter is None:  # pyright: ignore[reportUnnecessaryComparison]
-            message = "store must have the methods save, load and delete, not be None"
-            raise TypeError(message)
-        store = store_of(adapter)
+        store = given_store(adapter)
         if isinstance(store, Store):
-            native = await _core.SessionCore.load(
-                store, id, agent._native, save_interval_of(store, save_interval) or "tool"
-            )
+            native = await load_native(store, id, agent._native, save_interval, progress)
             return None if native is None else cls(native, agent, store)
         data = await call_store(store.load, key_of(id))
-        return None if data is None else cls._read(data, store, id, agent, save_interval)
+        if data is None:
+            return None
+        found = cls._read(data, store, id, agent, save_interval)
+        if hasattr(store, "compare_and_save"):
+            # Remembers the stored text, which the next save compares.
+            await found._native.reload(rebase=False)
+        return found
 
     @classmethod
     def _read(

@@ -18,6 +18,13 @@ class SessionState(SessionCalls):
         super().__init__(native)
         self._tree = native.tree
 
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled."""
+        message = (
+            "a session cannot be pickled: give its id, and write Session.open(store, id, agent) in the other process"
+        )
+        raise TypeError(message)
+
     @property
     def id(self) -> str:
         """The session's id: a UUIDv4, unless the application or the loaded document has another one."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from turntree import _core
+from turntree._options import check_progress
 from turntree.exceptions import CorruptDataError
 from turntree.store import Store, from_url, memory
 
@@ -19,6 +21,14 @@ def store_of(persistence: PersistenceAdapter | str | None) -> PersistenceAdapter
     """Return the store for the option `persistence`."""
     if persistence is None:
         return memory()
+    return given_store(persistence)
+
+
+def given_store(persistence: PersistenceAdapter | str) -> PersistenceAdapter:
+    """Return the store that an argument names; it cannot be left out."""
+    if persistence is None:  # pyright: ignore[reportUnnecessaryComparison]
+        message = "store must have the methods save, load and delete, not be None"
+        raise TypeError(message)
     if isinstance(persistence, str):
         return from_url(persistence)
     if isinstance(persistence, type) or (callable(persistence) and hasattr(persistence, "__name__")):
@@ -52,6 +62,23 @@ def save_interval_of(
 def _default_save_interval(store: PersistenceAdapter | str) -> SaveInterval:
     """Return "tool" for a store that saves only what is new, and "turn" for one that saves the whole session."""
     return "tool" if isinstance(store, (str, Store)) else "turn"
+
+
+async def load_native(
+    store: Store,
+    id: str,
+    agent: _core.AgentCore,
+    interval: SaveInterval | None,
+    progress: bool,  # noqa: FBT001
+) -> _core.SessionCore | None:
+    """Load a session from a store of turntree; `progress` shows a bar."""
+    saves = save_interval_of(store, interval) or "tool"
+    if not check_progress(progress):
+        return await _core.SessionCore.load(store, id, agent, saves, None)
+    from turntree._progress import watched
+
+    with watched("entries") as counter:
+        return await _core.SessionCore.load(store, id, agent, saves, counter)
 
 
 async def call_store(method: Callable[..., Any], key: str) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from turntree import _core
+from turntree._options import check_progress
 
 if TYPE_CHECKING:
     from turntree._import.report import ImportFormat, ImportReport
@@ -68,7 +70,7 @@ class Maintenance:
         """Like `check`, but blocks."""
         return _issues(self._native.check(blocking=True))
 
-    async def export(self, path: str | PathLike[str]) -> int:
+    async def export(self, path: str | PathLike[str], *, progress: bool = False) -> int:
         """Write all sessions to a file, in JSON Lines that do not depend on the engine.
 
         The file is complete and on disk, or unchanged: it is written under another name and renamed. An existing file
@@ -76,6 +78,8 @@ class Maintenance:
 
         Args:
             path: The file. Only its owner can read it.
+            progress: Whether to show a bar of the sessions: of tqdm or rich if one of them is installed, else a line on
+                a terminal.
 
         Returns:
             The number of sessions.
@@ -85,13 +89,15 @@ class Maintenance:
                 there are no others: then it is unchanged.
             StoreError: The file cannot be written.
         """
-        return cast("int", await self._native.export(path, blocking=False))
+        with _shown(progress, self._native, "sessions") as native:
+            return cast("int", await native.export(path, blocking=False))
 
-    def export_sync(self, path: str | PathLike[str]) -> int:
+    def export_sync(self, path: str | PathLike[str], *, progress: bool = False) -> int:
         """Like `export`, but blocks."""
-        return cast("int", self._native.export(path, blocking=True))
+        with _shown(progress, self._native, "sessions") as native:
+            return cast("int", native.export(path, blocking=True))
 
-    async def load_export(self, path: str | PathLike[str]) -> int:
+    async def load_export(self, path: str | PathLike[str], *, progress: bool = False) -> int:
         """Store all sessions of a file of `export`, or none of them. No session is overwritten.
 
         The whole file is checked first. Also a process that is killed meanwhile leaves all sessions or none. What will
@@ -99,6 +105,7 @@ class Maintenance:
 
         Args:
             path: The file.
+            progress: Whether to show a bar of the bytes that were read, as `export` does.
 
         Returns:
             The number of sessions.
@@ -108,11 +115,13 @@ class Maintenance:
             CorruptDataError: The file is damaged, cut off, or not an export; the message names the line.
             StoreError: The file cannot be read.
         """
-        return cast("int", await self._native.load_export(path, blocking=False))
+        with _shown(progress, self._native, "bytes") as native:
+            return cast("int", await native.load_export(path, blocking=False))
 
-    def load_export_sync(self, path: str | PathLike[str]) -> int:
+    def load_export_sync(self, path: str | PathLike[str], *, progress: bool = False) -> int:
         """Like `load_export`, but blocks."""
-        return cast("int", self._native.load_export(path, blocking=True))
+        with _shown(progress, self._native, "bytes") as native:
+            return cast("int", native.load_export(path, blocking=True))
 
     async def import_from(
         self,
@@ -123,6 +132,7 @@ class Maintenance:
         messages_key: str = "messages",
         dry_run: bool = False,
         on_error: Literal["raise", "skip"] = "raise",
+        progress: Callable[[int], object] | bool | None = None,
     ) -> ImportReport:
         """Store the conversations of another package as sessions, which an agent can continue. None is overwritten.
 
@@ -142,6 +152,9 @@ class Maintenance:
             dry_run: Whether to store nothing, and only to report.
             on_error: What happens with a conversation that cannot be read, or whose id the store has. "raise": an
                 error, and nothing is stored. "skip": the report names it, and the others are stored.
+            progress: Called with the number of conversations that were read, on the thread that imports. True shows a
+                bar with the rate and the failures: of tqdm or rich if one of them is installed, else a line on a
+                terminal.
 
         Returns:
             What was done with each conversation, and what has no counterpart in sessions.
@@ -151,6 +164,7 @@ class Maintenance:
             CorruptDataError: The source is damaged; the message names the file and the thread, session, line or row.
             ImportError: A package is missing that the format needs.
             OSError: The source cannot be read.
+            TypeError: `progress` is no function.
             ValueError: The source has an unknown format, or an argument is invalid.
         """
         import asyncio
@@ -158,7 +172,7 @@ class Maintenance:
 
         from turntree._import.importer import ImportOptions, import_sessions
 
-        options = ImportOptions(source, format, _agent_id(agent), messages_key, dry_run, on_error)
+        options = ImportOptions(source, format, _agent_id(agent), messages_key, dry_run, on_error, progress)
         stopped = threading.Event()
         try:
             return await asyncio.to_thread(import_sessions, cast("Store", self), options, stopped)
@@ -174,11 +188,12 @@ class Maintenance:
         messages_key: str = "messages",
         dry_run: bool = False,
         on_error: Literal["raise", "skip"] = "raise",
+        progress: Callable[[int], object] | bool | None = None,
     ) -> ImportReport:
         """Like `import_from`, but blocks."""
         from turntree._import.importer import ImportOptions, import_sessions
 
-        options = ImportOptions(source, format, _agent_id(agent), messages_key, dry_run, on_error)
+        options = ImportOptions(source, format, _agent_id(agent), messages_key, dry_run, on_error, progress)
         return import_sessions(cast("Store", self), options)
 
     async def prune(self, older_than: timedelta | datetime, keep_heads: bool = True) -> PruneResult:  # noqa: FBT001, FBT002
@@ -230,6 +245,18 @@ class _Identified(Protocol):
 
     @property
     def id(self) -> str: ...
+
+
+@contextmanager
+def _shown(progress: bool, native: _core.StoreCore, what: str) -> Generator[_core.StoreCore]:  # noqa: FBT001
+    """Return a handle of the store; its operation is shown as a bar if `progress` is true."""
+    if not check_progress(progress):
+        yield native
+        return
+    from turntree._progress import watched
+
+    with watched(what) as counter:
+        yield native.with_progress(counter)
 
 
 def _agent_id(agent: _Identified | str | None) -> str | None:

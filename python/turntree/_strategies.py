@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkabl
 
 from turntree import _core
 from turntree._agent_hooks import AgentStrategy
-from turntree._argument_errors import STRATEGY, explain_arguments
+from turntree._argument_errors import PLAN, REACT, STRATEGY, explain_arguments
 from turntree._types import History, Input
 from turntree.upp._tools import Tool
 
@@ -66,7 +66,9 @@ class ExecutionStrategy:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in self._options().items())
+        from turntree._reprs import literal
+
+        options = ", ".join(f"{name}={literal(value)}" for name, value in self._options().items())
         return f"{self.name}({options})"
 
     def __eq__(self, other: object) -> bool:
@@ -147,7 +149,7 @@ def loop(max_iterations: int = 10) -> LoopStrategy:
     return LoopStrategy(_count("max_iterations", max_iterations, 0))
 
 
-@explain_arguments(STRATEGY)
+@explain_arguments(REACT)
 def react(
     max_steps: int = 10,
     reasoning_prompt: str | None = None,
@@ -181,7 +183,7 @@ def react(
     return ReactStrategy(_count("max_steps", max_steps, 1), reasoning_prompt, observation_format)
 
 
-@explain_arguments(STRATEGY)
+@explain_arguments(PLAN)
 def plan(
     max_plan_steps: int = 10,
     allow_replan: bool = True,  # noqa: FBT001, FBT002

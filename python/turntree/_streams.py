@@ -5,6 +5,7 @@ Subclasses: `turntree.AgentStream`, `turntree.upp.StreamResult`, and the streams
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
@@ -15,6 +16,7 @@ from turntree._typing import Self
 
 EventT = TypeVar("EventT")
 ResultT = TypeVar("ResultT")
+ItemT = TypeVar("ItemT")
 
 
 class RepeatableAwaitable(Generic[ResultT]):
@@ -35,7 +37,46 @@ class RepeatableAwaitable(Generic[ResultT]):
         raise AttributeError(message)
 
 
-class TextIterator:
+class LoopIterator(Generic[ItemT]):
+    """Items of a stream. Leaving a loop over them stops the work, also while a variable holds this object.
+
+    Each loop has an iterator of its own, which only the loop holds: dropping that before the end stops the work.
+    """
+
+    __slots__ = ("_own", "_start")
+
+    def __init__(self, start: Callable[[], AsyncIterator[ItemT]]) -> None:
+        self._start = start
+        self._own: AsyncIterator[ItemT] | None = None
+
+    def __aiter__(self) -> AsyncIterator[ItemT]:
+        return self._start()
+
+    def __anext__(self) -> Awaitable[ItemT]:
+        if self._own is None:
+            self._own = self._start()
+        return self._own.__anext__()
+
+
+class SyncLoopIterator(Generic[ItemT]):
+    """`LoopIterator` without an event loop."""
+
+    __slots__ = ("_own", "_start")
+
+    def __init__(self, start: Callable[[], Iterator[ItemT]]) -> None:
+        self._start = start
+        self._own: Iterator[ItemT] | None = None
+
+    def __iter__(self) -> Iterator[ItemT]:
+        return self._start()
+
+    def __next__(self) -> ItemT:
+        if self._own is None:
+            self._own = self._start()
+        return next(self._own)
+
+
+class TextLoop:
     """The pieces of text of one loop over a stream. Dropping it before the end stops the work."""
 
     __slots__ = ("_events",)
@@ -53,8 +94,8 @@ class TextIterator:
         raise StopAsyncIteration
 
 
-class SyncTextIterator:
-    """`TextIterator` without an event loop."""
+class SyncTextLoop:
+    """`TextLoop` without an event loop."""
 
     __slots__ = ("_events",)
 
@@ -177,14 +218,15 @@ class TurnStream(BaseStream[EventT, "_core.Turn"]):
 
     def batches(self, limit: int = 256) -> AsyncIterator[list[EventT]]:
         """Iterate over lists of all events that are ready, up to `limit`. For consumers of many events."""
-        return self._native.events.batches(limit)
+        return LoopIterator(functools.partial(self._native.events.batches, limit))
 
     def text(self) -> AsyncIterator[str]:
         """Iterate over the pieces of the answer's text: ``async for text in stream.text()``.
 
         Reasoning, tools, structured output and sub-agents are left out. Leaving the loop early stops the work.
         """
-        return TextIterator(self._native.events.iterate())
+        events = self._native.events
+        return LoopIterator(lambda: TextLoop(events.iterate()))
 
     @property
     def partial(self) -> Any:
@@ -204,7 +246,8 @@ class SyncTurnStream(BaseSyncStream[EventT]):
 
     def text(self) -> Iterator[str]:
         """Iterate over the pieces of the answer's text. Leaving the loop early stops the work."""
-        return SyncTextIterator(self._native.events.iterate_sync())
+        events = self._native.events
+        return SyncLoopIterator(lambda: SyncTextLoop(events.iterate_sync()))
 
     @property
     def partial(self) -> Any:

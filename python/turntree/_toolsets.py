@@ -1,8 +1,8 @@
-"""Toolsets: objects whose tools can change between the steps of a run."""
+"""Toolsets: objects whose tools can change between the steps of a run; tools as middleware wraps them."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from turntree import _core
@@ -53,8 +53,12 @@ def separated(tools: Iterable[Any]) -> tuple[list[Tool[..., Any]], list[Toolset]
         ValueError: Two tools have one name.
     """
     if isinstance(tools, (str, bytes)) or not hasattr(tools, "__iter__"):
-        name = getattr(tools, "name", None) or getattr(tools, "__name__", None) or type(tools).__name__
-        message = f"tools must be a list; write tools=[{name}]"
+        name = getattr(tools, "name", None) or getattr(tools, "__name__", None)
+        if isinstance(tools, (str, bytes)):
+            remedy = "; give functions, not their names"
+        else:
+            remedy = f"; write tools=[{name}]" if name else f", not {type(tools).__name__}"
+        message = f"tools must be a list{remedy}"
         raise TypeError(message)
     own: list[Tool[..., Any]] = []
     toolsets: list[Toolset] = []
@@ -98,3 +102,77 @@ def tools_of(name: str, returned: Any) -> list[Tool[..., Any]]:
             message = f"tools of toolset {name!r} returned {type(item).__name__} at index {index}: {error}"
             raise TypeError(message) from error
     return tools
+
+
+# The hooks of middleware in runs.
+_HOOKS = ("before", "after", "on_error", "on_event", "on_model_request")
+
+
+def in_runs(middleware: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the middleware that has a part in runs: all but those that only wrap tools."""
+    return tuple(
+        one
+        for one in middleware
+        if getattr(one, "wrap_tool", None) is None or any(getattr(one, hook, None) is not None for hook in _HOOKS)
+    )
+
+
+def wrapped(tools: Iterable[Tool[..., Any]], middleware: Sequence[Any]) -> list[Any]:
+    """Return the tools that a run calls. The first middleware is the outermost one.
+
+    Raises:
+        TypeError: A `wrap_tool` returns something else than a tool.
+    """
+    wraps = [(one, one.wrap_tool) for one in reversed(middleware) if callable(getattr(one, "wrap_tool", None))]
+    return [_wrapped(tool, wraps) for tool in tools]
+
+
+def wrapped_sources(toolsets: Iterable[Toolset], middleware: Sequence[Any]) -> list[tuple[str, Callable[..., Any]]]:
+    """Return the names of the toolsets, and functions that return their wrapped tools."""
+    if not any(callable(getattr(one, "wrap_tool", None)) for one in middleware):
+        return [(name_of(toolset), toolset.tools) for toolset in toolsets]
+    return [(name_of(toolset), _source(toolset, middleware)) for toolset in toolsets]
+
+
+def _source(toolset: Toolset, middleware: Sequence[Any]) -> Callable[..., Any]:
+    name = name_of(toolset)
+    # A toolset that returns the same tools again gets the same wrapped ones.
+    known: dict[int, tuple[Any, Any]] = {}
+
+    def convert(returned: Any) -> list[Any]:
+        found: list[Any] = []
+        for tool in tools_of(name, returned):
+            inner, outer = known.get(id(tool), (None, None))
+            if inner is not tool:
+                outer = wrapped([tool], middleware)[0]
+            found.append((tool, outer))
+        known.clear()
+        known.update({id(tool): (tool, outer) for tool, outer in found})
+        return [outer for _, outer in found]
+
+    def source(context: Any) -> Any:
+        returned: Any = toolset.tools(context)
+        return later(returned) if hasattr(returned, "__await__") else convert(returned)
+
+    async def later(returned: Any) -> list[Any]:
+        return convert(await returned)
+
+    return source
+
+
+def _wrapped(tool: Tool[..., Any], wraps: list[tuple[Any, Callable[[Any], Any]]]) -> Any:
+    # The vendor runs its own tools.
+    if isinstance(tool, NativeTool):
+        return tool
+    found: Any = tool
+    for middleware, wrap in wraps:
+        found = wrap(found)
+        _check(found, middleware)
+    return found
+
+
+def _check(made: object, middleware: Any) -> None:
+    if not isinstance(made, Tool):
+        name = getattr(middleware, "name", type(middleware).__name__)
+        message = f"wrap_tool of middleware {name!r} must return a Tool, not {type(made).__name__}"
+        raise TypeError(message)

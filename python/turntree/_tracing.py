@@ -28,6 +28,8 @@ _DIMENSIONS = (
 
 # A child of the middleware's logger, so that each can be disabled separately.
 _logger = logging.getLogger("turntree.tracing")
+# One INFO record for each request to a model, with and without OpenTelemetry.
+_requests = logging.getLogger("turntree.requests")
 _numbers = itertools.count(1)
 
 
@@ -55,7 +57,8 @@ def recorder() -> Recorder | None:
     tracer, meters = _tracer(), _meters()
     if tracer is None and meters is None:
         # Log records replace spans only if there is no provider.
-        return Recorder(None, None, None) if _logger.isEnabledFor(logging.DEBUG) else None
+        is_logged = _logger.isEnabledFor(logging.DEBUG) or _requests.isEnabledFor(logging.INFO)
+        return Recorder(None, None, None) if is_logged else None
     from opentelemetry.context import get_current
 
     return Recorder(tracer, meters, get_current())
@@ -205,6 +208,8 @@ class Span:
         self._set(attributes)
         if self.meters is not None:
             self.meters.record(self.attributes, seconds, self.context)
+        if _requests.isEnabledFor(logging.INFO) and self.attributes.get("gen_ai.operation.name") in _MEASURED:
+            self._log_request(seconds)
         if self.span is not None:
             if failure is not None:
                 from opentelemetry.trace import Status, StatusCode
@@ -218,6 +223,23 @@ class Span:
         self.attributes.update(attributes)
         if self.span is not None:
             self.span.set_attributes(attributes)
+
+    def _log_request(self, seconds: float) -> None:
+        """Write one line about a request: provider, model, tokens, cost, time, and its end."""
+        get = self.attributes.get
+        tokens = [get(f"gen_ai.usage.{kind}_tokens") for kind in ("input", "output")]
+        cost, status = get("turntree.usage.cost"), get("error.type")
+        parts = [
+            ""
+            if tokens == [None, None]
+            else " + ".join("?" if count is None else str(count) for count in tokens) + " tokens",
+            "" if cost is None else f"${cost:.6f}",
+            f"{seconds * 1000:.0f} ms",
+            f"failed: {status}" if status else ", ".join(get("gen_ai.response.finish_reasons") or ()),
+        ]
+        model = f"{get('gen_ai.provider.name')} {get('gen_ai.request.model')}"
+        data = {"seconds": seconds, "attributes": self.attributes}
+        _requests.info("%s: %s", model, ", ".join(filter(None, parts)), extra={"turntree": data})
 
     def _log(self, seconds: float, message: str | None) -> None:
         data = {

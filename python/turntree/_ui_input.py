@@ -37,8 +37,10 @@ class UiAnswer:
         return hash((self.tool_call_id, self.approved, self.reason))
 
     def __repr__(self) -> str:
-        reason = "" if self.reason is None else f", reason={self.reason!r}"
-        return f"UiAnswer({self.tool_call_id!r}, approved={self.approved}{reason})"
+        from turntree._reprs import literal
+
+        reason = "" if self.reason is None else f", reason={literal(self.reason)}"
+        return f"UiAnswer({literal(self.tool_call_id)}, approved={self.approved}{reason})"
 
 
 class UiInput:
@@ -75,6 +77,9 @@ class UiInput:
     def stream(self, session: Session[Any, Any], **options: Any) -> AgentStream[Any]:
         """Run the session with the new message, or resume it with the answers.
 
+        To regenerate an answer, the session runs the message again on a new branch that begins before it. The branch
+        becomes the current one; the earlier answer stays in the tree.
+
         Only answers to calls in `Session.pending` count: a client can send any.
 
         Args:
@@ -85,6 +90,8 @@ class UiInput:
             SessionError: The request answers nothing that the session has asked.
         """
         if self.input is not None:
+            if self.trigger == "regenerate-message" and not session.pending:
+                _branch_before(session, self.input)
             return session.stream(self.input, **options)
         pending = {call.tool_call_id for call in session.pending}
         answers = [answer for answer in self.answers if answer.tool_call_id in pending]
@@ -105,8 +112,32 @@ class UiInput:
         return session.resume_stream(**options)
 
     def __repr__(self) -> str:
-        what = f"answers={self.answers!r}" if self.input is None else f"input={self.input!r}"
-        return f"UiInput(id={self.id!r}, {what})"
+        from turntree._reprs import literal
+
+        what = f"answers={literal(self.answers)}" if self.input is None else f"input={literal(self.input)}"
+        return f"UiInput(id={literal(self.id)}, {what})"
+
+
+def _branch_before(session: Session[Any, Any], input: Input) -> None:
+    """Check out a new branch of the session that begins before its last message of the user.
+
+    Does nothing if that is another message: the run of this one has failed, so it is not in the tree.
+    """
+    tree = session.tree
+    node, length = tree.current, len(tree.current.thread)
+    while True:
+        own = list(node.thread.messages)[:length]
+        places = [place for place, message in enumerate(own) if message.type == "user"]
+        if places:
+            if own[places[-1]].content == _core.UserMessage(cast("Any", input)).content:
+                start, after = node.id, places[-1]
+                if after == 0 and node.parent_id is not None:
+                    start, after = node.parent_id, node.branch_point or 0
+                tree.checkout(tree.branch(start, "regenerated", after=after))
+            return
+        if node.parent_id is None:
+            return
+        node, length = tree[node.parent_id], node.branch_point or 0
 
 
 def ui_input(body: Mapping[str, Any] | str | bytes | bytearray) -> UiInput:

@@ -384,7 +384,7 @@ def ui_response(
             request for each of them; clients of version 5 do not know these, and show a call without a result.
 
     Raises:
-        TypeError: `metadata` is not JSON data.
+        TypeError: `stream` is not an async iterable, or `metadata` is not JSON data.
         ValueError: `keep_alive` is not positive.
 
     UI message stream, §2 to §4.
@@ -395,6 +395,9 @@ def ui_response(
     if sdk not in (5, 6, 7):
         message = f"sdk must be 5, 6 or 7, not {sdk!r}"
         raise ValueError(message)
+    if not hasattr(stream, "__aiter__"):
+        message = f"stream must be agent.stream(input), session.stream(input) or alike, not {type(stream).__name__}"
+        raise TypeError(message)
     calls: list[str] = []
     denied: list[str] = []
     if reply_to is not None and reply_to.input is None:

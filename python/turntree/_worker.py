@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -71,6 +71,8 @@ class Worker:
         max_attempts: The number of attempts that may fail before a run is given up.
         backoff: The pause after the first failed attempt, in seconds. It doubles with each further one, up to 60 s.
         name: The name of the worker in the store. Default: the names of the machine and the process.
+        on_run: Called with the id, session, attempt and status of a run when an attempt starts and when its outcome is
+            stored. The status is "running", "done", "failed", "retry", "waiting", "released" or "lost".
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Worker:
         max_attempts: int = 3,
         backoff: float = 1.0,
         name: str | None = None,
+        on_run: Callable[[dict[str, Any]], object] | None = None,
     ) -> None:
         if concurrency < 1 or max_attempts < 1 or not lease > 0 or not backoff >= 0:
             message = (
@@ -97,6 +100,7 @@ class Worker:
         self.max_attempts = max_attempts
         self.backoff = backoff
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._on_run = on_run
         self._native = self.store._native
         self._agents = [name for name in (agent.id, agent.name) if name]
         self._stopping = asyncio.Event()
@@ -168,6 +172,7 @@ class Worker:
     async def _execute(self, run: Claimed) -> None:
         """Execute one attempt and store its outcome."""
         _log.info("run %s of session %r: attempt %d", run.id, run.session, run.attempts)
+        self._report(run, "running")
         attempt = asyncio.create_task(self._attempt(run))
         heartbeat = asyncio.create_task(self._keep_lease(run, attempt))
         try:
@@ -187,6 +192,7 @@ class Worker:
             await asyncio.gather(heartbeat, return_exceptions=True)
         if outcome is None:
             _log.warning("run %s: the lease of session %r was lost", run.id, run.session)
+            self._report(run, "lost")
             return
         await self._finish(run, outcome)
 
@@ -218,12 +224,21 @@ class Worker:
             except ConflictError:
                 # Also if an earlier attempt to store it has succeeded.
                 _log.warning("run %s: the lease of session %r was lost", run.id, run.session)
+                self._report(run, "lost")
             except StoreError as error:
                 _log.warning("the end of run %s cannot be stored: %s", run.id, error)
                 if loop.time() < limit:
                     await asyncio.sleep(IDLE_SECONDS)
                     continue
+                self._report(run, "lost")
+            else:
+                self._report(run, outcome.kind, None if outcome.kind == "done" else outcome.text)
             return
+
+    def _report(self, run: Claimed, status: str, error: str | None = None) -> None:
+        values = {"run": run.id, "session": run.session, "attempt": run.attempts, "status": status}
+        if self._on_run is not None:
+            self._on_run(values if error is None else {**values, "error": error})
 
     async def _attempt(self, run: Claimed) -> Outcome:
         if run.attempts > self.max_attempts * TAKEOVERS:
@@ -331,7 +346,7 @@ def _finished_turn(session: Session, id: str) -> _core.Turn | None:
     return None
 
 
-def _turn_of(messages: list[_core.Message]) -> _core.Turn | None:
+def _turn_of(messages: Sequence[_core.Message]) -> _core.Turn | None:
     """Return the turn with these messages, without records of tools and tokens; None if there is no answer."""
     answers = [message for message in messages if message.type == "assistant"]
     if not answers:

@@ -50,6 +50,14 @@ class TurntreeError(Exception):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
 
+    def __str__(self) -> str:
+        # Messages quote data: what they show on a terminal is limited. `args` has the whole message.
+        return _shown(super().__str__())
+
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        return text if len(text) <= _LONGEST else f"{type(self).__name__}({_shown(str(self.args[0]))!r})"
+
 
 class ValidationError(TurntreeError, ValueError):
     """Input data is invalid.
@@ -66,7 +74,25 @@ class ValidationError(TurntreeError, ValueError):
         return list(self._errors)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self._errors)
+        return type(self), (self.args[0], self._errors)
+
+
+def _argument_error(  # pyright: ignore[reportUnusedFunction]
+    message: str, errors: Sequence[ErrorDetails]
+) -> ValidationError:
+    """Return the error of the native module about an argument whose name it does not know yet.
+
+    PyO3 adds a note with the name. The first note is put into the message.
+    """
+    error = ValidationError(message, errors)
+
+    def add_note(note: str, /) -> None:
+        vars(error).pop("add_note")
+        argument = note.removeprefix("while processing '").removesuffix("'").removeprefix("r#")
+        error.args = (f"{argument}: {error.args[0]}",)
+
+    vars(error)["add_note"] = add_note
+    return error
 
 
 class SerializationError(TurntreeError):
@@ -101,7 +127,7 @@ class ApprovalRequired(TurntreeError):
         self.session: Session | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.calls, self.partial)
+        return type(self), (self.args[0], self.calls, self.partial)
 
 
 class BudgetExceeded(TurntreeError):
@@ -130,7 +156,7 @@ class BudgetExceeded(TurntreeError):
         self.partial = partial
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self),), dict(self.__dict__)
+        return type(self), (self.args[0],), dict(self.__dict__)
 
 
 class LimitExceeded(BudgetExceeded):
@@ -189,7 +215,7 @@ class GuardrailError(TurntreeError):
         self.partial = partial
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self),), dict(self.__dict__)
+        return type(self), (self.args[0],), dict(self.__dict__)
 
 
 class StoreError(TurntreeError):
@@ -235,6 +261,22 @@ class ErrorCode(str, Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+# Characters of the message of a vendor that the text of an exception shows; `message` has all.
+_LONGEST = 4_000
+
+
+def _shown(text: str) -> str:
+    """Return the beginning of a text without characters that control terminals or reorder what is read."""
+    shown = text[:_LONGEST]
+    if not shown.isprintable():
+        shown = "".join(
+            letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
+            for letter in shown
+        )
+    missing = len(text) - _LONGEST
+    return shown if missing <= 0 else f"{shown}… ({missing:,} more characters)"
 
 
 class UPPError(TurntreeError):
@@ -291,8 +333,19 @@ class UPPError(TurntreeError):
         self.partial = partial
 
     def __str__(self) -> str:
-        status = f", status: {self.status_code}" if self.status_code is not None else ""
-        return f"UPPError [{self.code}]: {self.message} (provider: {self.provider}, modality: {self.modality}{status})"
+        # Tracebacks show the name of the class before this text.
+        details = [f"provider: {_shown(self.provider)}, modality: {self.modality}"] if self.provider else []
+        if self.status_code is not None:
+            details.append(f"status: {self.status_code}")
+        text = f"[{self.code}] {_shown(self.message)}"
+        return f"{text} ({', '.join(details)})" if details else text
+
+    def __repr__(self) -> str:
+        return f"UPPError({_shown(self.message)!r}, code={self.code.value!r})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: FBT001
+        """Show the repr in IPython, which otherwise shows the whole message."""
+        printer.text("UPPError(...)" if cycle else repr(self))
 
     def to_dict(self) -> dict[str, object]:
         """Return the error as plain data.

@@ -26,8 +26,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from turntree._agent import Agent
+from turntree._argument_errors import BUDGET, explain_arguments
 from turntree._core import AgentMiddleware, MiddlewareContext
 from turntree._public_names import set_public_module as _set_public_module
+from turntree._recipes import Recipe as _Recipe
+from turntree._recipes import recipe as _recipe
+from turntree._texts import encoded
 from turntree._types import Middleware
 from turntree.upp._llm import LLM
 
@@ -92,6 +96,7 @@ def logging(
         logger=_writer(logger, with_traceback=level == "debug"),
         include_messages=include_messages,
         include_timing=include_timing,
+        recipe=_recipe(logging, level, logger, include_messages, include_timing),
     )
 
 
@@ -122,7 +127,7 @@ class GuardrailRule:
         action: ``reject`` or ``rewrite``.
     """
 
-    __slots__ = ("_check", "_schema", "action", "name")
+    __slots__ = ("_check", "_recipe", "_schema", "action", "name")
 
     def __init__(
         self, name: str, action: Literal["reject", "rewrite"], check: Callable[[str], Any] | None, schema: Any
@@ -131,12 +136,22 @@ class GuardrailRule:
         self.action: Literal["reject", "rewrite"] = action
         self._check = check
         self._schema = schema
+        self._recipe: _Recipe | None = None
+
+    def _made_by(self, recipe: _Recipe) -> GuardrailRule:
+        self._recipe = recipe
+        return self
+
+    def __reduce__(self) -> _Recipe:
+        return self._recipe or (GuardrailRule, (self.name, self.action, self._check, self._schema))
 
     def _native(self) -> tuple[str, Callable[[str], Any] | None, Any]:
         return self.name, self._check, self._schema
 
     def __repr__(self) -> str:
-        return f"GuardrailRule({self.name!r}, action={self.action!r})"
+        from turntree._reprs import literal
+
+        return f"GuardrailRule({literal(self.name, 100)}, action={self.action!r})"
 
 
 Rule: TypeAlias = str | re.Pattern[str] | Check | Mapping[str, Any] | GuardrailRule
@@ -171,6 +186,7 @@ def rule(
     if action not in ("reject", "rewrite"):
         found = f'action must be "reject" or "rewrite", not {action!r}'
         raise ValueError(found)
+    made_by = _recipe(rule, what, name=name, action=action, replacement=replacement, message=message)
     if isinstance(what, str):
         try:
             what = re.compile(what)
@@ -179,15 +195,16 @@ def rule(
             raise ValueError(found) from error
     if isinstance(what, re.Pattern):
         check = _pattern_check(what, action, replacement, message)
-        return GuardrailRule(name or what.pattern, action, check, None)
+        return GuardrailRule(name or what.pattern, action, check, None)._made_by(made_by)
     if isinstance(what, Mapping):
         if action == "rewrite":
             found = "a JSON Schema can reject, not rewrite; use a function"
             raise TypeError(found)
-        return GuardrailRule(name or "schema", action, None, what)
+        return GuardrailRule(name or "schema", action, None, what)._made_by(made_by)
     if callable(what):
         named = name or str(getattr(what, "__name__", type(what).__name__))
-        return GuardrailRule(named, action, _function_check(what, action, replacement, message), None)
+        check = _function_check(what, action, replacement, message)
+        return GuardrailRule(named, action, check, None)._made_by(made_by)
     found = f"a rule is a regular expression, a function or a JSON Schema, not {type(what).__name__}"
     raise TypeError(found)
 
@@ -266,18 +283,23 @@ def guardrails(
 
     Spec: UAP-1.0 §10.4, §16.3.
     """
+    of_input, of_output = _rules(input, "input"), _rules(output, "output")
     return AgentMiddleware.guardrails(
         name=name,
-        input=[one._native() for one in _rules(input)],  # pyright: ignore[reportPrivateUsage]
-        output=[one._native() for one in _rules(output)],  # pyright: ignore[reportPrivateUsage]
+        input=[one._native() for one in of_input],  # pyright: ignore[reportPrivateUsage]
+        output=[one._native() for one in of_output],  # pyright: ignore[reportPrivateUsage]
         hold=hold,
+        recipe=_recipe(guardrails, of_input, of_output, hold=hold, name=name),
     )
 
 
-def _rules(rules: Any) -> list[GuardrailRule]:
+def _rules(rules: Any, argument: str) -> list[GuardrailRule]:
     is_one = isinstance(rules, (str, re.Pattern, Mapping, GuardrailRule)) or callable(rules)
     given: Iterable[Any] = [rules] if is_one else cast("Any", rules)
-    return [one if isinstance(one, GuardrailRule) else rule(one) for one in given]
+    made = [one if isinstance(one, GuardrailRule) else rule(one) for one in given]
+    for one in made:
+        encoded(one.name, f"{argument}: the name of a rule")
+    return made
 
 
 _SUMMARIZE = (
@@ -324,6 +346,17 @@ def memory(
 
     Spec: UAP-1.0 §10.4.
     """
+    made_by = _recipe(
+        memory,
+        max_tokens=max_tokens,
+        max_turns=max_turns,
+        counter=counter,
+        summarize=summarize,
+        summary_tokens=summary_tokens,
+        summary_input_tokens=summary_input_tokens,
+        overflow=overflow,
+        name=name,
+    )
     reserves_summary = summarize is not None or summary_tokens is not None
     summary_tokens = 500 if summary_tokens is None else summary_tokens
     for option, value in (("max_tokens", max_tokens), ("max_turns", max_turns), ("summary_tokens", summary_tokens)):
@@ -353,6 +386,7 @@ def memory(
         summary_tokens=summary_tokens,
         summary_input_tokens=summary_input_tokens,
         sends_overflow=overflow == "send",
+        recipe=made_by,
     )
 
 
@@ -371,6 +405,7 @@ def _summarizer(summarize: Any) -> Callable[[str], Any] | None:
     return cast("Callable[[str], Any] | None", summarize)
 
 
+@explain_arguments(BUDGET)
 def budget(
     *,
     tokens: int | None = None,
@@ -424,6 +459,7 @@ def budget(
         seconds=seconds,
         by_session=per == "session",
         ignore_unpriced=unknown_cost == "ignore",
+        recipe=_recipe(budget, **limits, per=per, unknown_cost=unknown_cost, name=name),
     )
 
 

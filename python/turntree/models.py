@@ -9,6 +9,7 @@ Every name is the one of `turntree.upp`, which has the whole provider layer: mes
 
 from __future__ import annotations
 
+from turntree import _peer_names as _peers
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp import (
     ModelReference,
@@ -16,6 +17,7 @@ from turntree.upp import (
     ProviderConfig,
     anthropic,
     azure,
+    bedrock,
     cerebras,
     cohere,
     deepseek,
@@ -51,6 +53,7 @@ __all__ = [
     "ProviderConfig",
     "anthropic",
     "azure",
+    "bedrock",
     "cerebras",
     "cohere",
     "deepseek",
@@ -81,3 +84,4 @@ __all__ = [
 ]
 
 _set_public_module(__name__, globals())
+_peers.explain_names(__name__, globals(), _peers.MODELS)

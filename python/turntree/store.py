@@ -497,6 +497,9 @@ _ENGINES: dict[str, Callable[[str], Store]] = {
 
 _PREFIX = "session:"
 
+# The largest limit of a page that the engines take.
+_LARGEST_PAGE = 2**31 - 1
+
 
 def key_of(id: str) -> str:
     """Return the key of a session: ``session:`` and the id in percent-encoding."""
@@ -520,10 +523,13 @@ def _shown(url: str) -> str:
 
 
 def _positive(limit: int) -> int:
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        message = f"limit must be an int, not {type(limit).__name__}"
+        raise TypeError(message)
     if limit < 1:
         message = f"limit must be at least 1, not {limit}"
         raise ValueError(message)
-    return limit
+    return min(limit, _LARGEST_PAGE)
 
 
 def _page(answer: Any) -> SessionPage:

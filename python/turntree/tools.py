@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from turntree import ModelRetry, RunContext, ToolContext, Toolset, ToolsetContext, handoff
+from turntree import _peer_names as _peers
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.upp import Tool, ToolCall, ToolExecution, ToolResult, tool
 
@@ -32,3 +33,4 @@ __all__ = [
 ]
 
 _set_public_module(__name__, globals())
+_peers.explain_names(__name__, globals(), _peers.MODELS)

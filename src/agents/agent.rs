@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::prelude::*;
+use futures_util::future::Either;
 use pyo3::exceptions::PyTypeError;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use super::agent_core::AgentCore;
@@ -170,6 +171,10 @@ impl AgentCore {
         let (run, context) = Self::prepare(slf, RunMode::Streamed { on_loop }, None, options)?;
         let context = RunContext { sub_agent_events, ..context };
         let agent = slf.get().agent();
+        if context.strategy_runs.is_some() {
+            let stream = gil::mark_held(py, || agent.stream_in_strategy(history, input, context));
+            return AgentStream::new(py, stream, run);
+        }
         let stream =
             gil::mark_held(py, || agent.stream_with_history(history, input, context)).or_raise(py)?;
         AgentStream::new(py, stream, run)
@@ -245,8 +250,12 @@ impl AgentCore {
         let (history, input) = (earlier_messages(history)?, input_from(input)?);
         let (run, context) = Self::prepare(slf, mode, seed, options)?;
         let (py, agent) = (slf.py(), slf.get().agent());
+        if context.strategy_runs.is_some() {
+            let turn = gil::mark_held(py, || agent.run_in_strategy(history, input, context));
+            return Ok((run, Either::Left(turn)));
+        }
         let (machine, driver) = gil::mark_held(py, || agent.prepare(history, input, context)).or_raise(py)?;
-        Ok((run, driver.complete(machine)))
+        Ok((run, Either::Right(driver.complete(machine))))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString};
+use crate::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 
 use super::functions::{ASK, Function, ON_APPROVAL};
 use super::host_conversions::wrong_result;
@@ -21,9 +21,25 @@ pub(super) struct Approvers {
 }
 
 impl Approvers {
-    /// The function of a run or of its session, if there is one.
-    pub(super) fn of_run(of_run: Option<usize>) -> Self {
-        Self { of_run, ..Self::default() }
+    /// The function of a run or of its session, if there is one, and those of the runs that contain it.
+    pub(super) fn new(of_run: Option<usize>, of_callers: impl IntoIterator<Item = usize>) -> Self {
+        Self { of_run, of_callers: of_callers.into_iter().collect() }
+    }
+
+    /// The functions for runs inside this one, in the order in which they are asked: a tuple, or `None` without functions.
+    /// `of_agent`: the function of the agent.
+    pub(super) fn callables(
+        &self,
+        py: Python<'_>,
+        of_agent: Option<Function>,
+        roots: &GcRoots,
+    ) -> PyResult<Option<Py<PyTuple>>> {
+        let of_agent =
+            of_agent.filter(|_| self.of_run.is_none()).map(|function| Ok(function.into_callable()));
+        let others = self.of_run.iter().chain(self.of_callers.iter());
+        let others = others.map(|index| roots.get(py, *index).map(Bound::unbind));
+        let all = of_agent.into_iter().chain(others).collect::<PyResult<Vec<_>>>()?;
+        if all.is_empty() { Ok(None) } else { PyTuple::new(py, all).map(|all| Some(all.unbind())) }
     }
 
     /// The functions for a sub-agent of a run that has these: the run asks after the sub-agent itself.
@@ -61,7 +77,7 @@ pub(super) fn decision_from(value: &Bound<'_, PyAny>) -> PyResult<Approval> {
         return to_raw(value, "arguments").map(Approval::GrantedWith);
     }
     match value.cast::<PyString>() {
-        Ok(word) if word.to_cow()? == ASK => Ok(Approval::Ask),
+        Ok(word) if word.to_str().is_ok_and(|word| word == ASK) => Ok(Approval::Ask),
         _ => Err(wrong_result(value, ON_APPROVAL, "True, False, \"ask\" or a dict of new arguments")),
     }
 }

@@ -1,11 +1,13 @@
 //! Where a run calls the application's functions: the event loop and the context variables.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
-use super::parent_run;
+use super::parent_run::{self, Lent};
 use crate::bridge::context::CallerContext;
+use crate::bridge::gil::lock;
+use turntree_agents::host::StrategyRunsHandle;
 use turntree_agents::types::ParentRun;
 
 /// How a run is polled.
@@ -62,19 +64,51 @@ impl CallSite {
         }
     }
 
-    /// Returns the call site of tools: runs that they start become sub-runs of `run`, with its
-    /// dependencies.
-    pub(super) fn inside(
+    /// Returns the call site of tools: runs that they start become sub-runs of `run`, with what it
+    /// lends.
+    pub(super) fn inside(&self, py: Python<'_>, run: &Arc<ParentRun>, lent: Lent) -> PyResult<Self> {
+        parent_run::entered(py, &self.start, run, lent, None).map(|start| self.with_start(start))
+    }
+
+    /// Returns the call site of a strategy: as [`Self::inside`], and a session stores the runs that it starts.
+    pub(super) fn inside_strategy(
         &self,
         py: Python<'_>,
         run: &Arc<ParentRun>,
-        deps: Option<Py<PyAny>>,
+        lent: Lent,
+        runs: Option<StrategyRunsHandle>,
     ) -> PyResult<Self> {
-        parent_run::entered(py, &self.start, run, deps).map(|start| self.with_start(start))
+        parent_run::entered(py, &self.start, run, lent, runs).map(|start| self.with_start(start))
     }
 
     /// Returns a call site with other context variables.
     pub(super) const fn with_start(&self, start: CallerContext) -> Self {
         Self { mode: self.mode, start }
+    }
+}
+
+/// The call site of the tools of a run. The parts of a run that a custom strategy executes are runs of their own, so the
+/// last one is cached.
+#[derive(Default)]
+pub(super) struct SiteInside(Mutex<Option<(Arc<ParentRun>, CallSite)>>);
+
+impl SiteInside {
+    /// Returns the call site of the tools of `run`, which is called from `site`.
+    pub(super) fn get(
+        &self,
+        py: Python<'_>,
+        site: &CallSite,
+        run: &Arc<ParentRun>,
+        lent: impl FnOnce() -> PyResult<Lent>,
+    ) -> PyResult<CallSite> {
+        let cached =
+            lock(&self.0).as_ref().filter(|(of, _)| Arc::ptr_eq(of, run)).map(|(_, site)| site.clone());
+        if let Some(site) = cached {
+            return Ok(site);
+        }
+        let inside = site.inside(py, run, lent()?)?;
+        let replaced = lock(&self.0).replace((Arc::clone(run), inside.clone()));
+        drop(replaced);
+        Ok(inside)
     }
 }

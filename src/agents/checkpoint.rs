@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::convert::json::json_to_python;

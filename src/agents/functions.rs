@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyString, PyTuple};
 
@@ -47,7 +47,7 @@ impl Approver {
 
     fn new(approval: &Bound<'_, PyAny>) -> PyResult<Self> {
         match approval.cast::<PyString>() {
-            Ok(word) if word.to_cow()? == ASK => Ok(Self::Person),
+            Ok(word) if word.to_str().is_ok_and(|word| word == ASK) => Ok(Self::Person),
             _ => Ok(Self::Function(Function::new(approval, "approval")?)),
         }
     }

@@ -4,22 +4,25 @@
 //! alive and shares its functions. All code here runs where the run is polled: on the caller's event loop, or on the thread
 //! of `run_sync`.
 
+mod other_agents;
+
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::agent_core::AgentCore;
 use super::approvers::{Approvers, decision_from};
-use super::call_site::CallSite;
+use super::call_site::{CallSite, SiteInside};
 use super::functions::{Approver, EXECUTE, Function, Functions, ON_APPROVAL, ToolFunction};
 use super::host_conversions::{
     after_call_from, approval_from, before_call_from, exception_of, host_error, is_cancellation,
-    optional_turn_from, system_prompt_from, turn_to_python, value_of, with_python,
+    optional_turn_from, system_prompt_from, turn_to_python, value_of, violations_from, with_python,
 };
+use super::parent_run::Lent;
 use super::run_context::RunContext;
 use super::run_metadata::RunMetadata;
 use super::state::PyExecutionState;
@@ -44,20 +47,17 @@ use turntree_agents::types::{ExecutionState, RunView, StrategyOutcome};
 use turntree_agents::{Tool as CoreTool, Violation};
 use turntree_core::ids::{DerivedIds, IdSource, RandomIds};
 use turntree_core::json::{RawJson, RawObject};
-use turntree_core::message::{ToolCall, ToolResult, Turn};
+use turntree_core::message::{Message, ToolCall, ToolResult, Turn};
 use turntree_core::telemetry::{Span, Tracer};
 use turntree_core::time::{Clock, SystemClock};
 use turntree_upp::{System, UppError};
-
-/// The violations that a Python type reports: pointer, rule and message of each.
-type Violations = Vec<(String, String, String)>;
 
 /// The host of one run.
 pub(crate) struct PyHost {
     functions: Arc<Mutex<Functions>>,
     call_site: CallSite,
     /// The call site of tools, created for the first tool call.
-    inside: OnceLock<CallSite>,
+    inside: SiteInside,
     hooks: HookSet,
     metadata: RunMetadata,
     /// The tracer of the run, set when the run begins.
@@ -87,7 +87,7 @@ impl PyHost {
         Self {
             functions: Arc::clone(functions),
             call_site,
-            inside: OnceLock::new(),
+            inside: SiteInside::default(),
             hooks,
             metadata,
             tracer: OnceLock::new(),
@@ -151,52 +151,38 @@ impl PyHost {
 
     /// Returns the context that a tool is called in.
     fn inside(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<CallerContext> {
-        let caller = match (&invocation.parent_run, self.inside.get()) {
-            (None, _) => self.call_site.caller(py)?,
-            (Some(_), Some(site)) => site.caller(py)?,
-            (Some(run), None) => {
-                let site = self.call_site.inside(py, run, self.deps(py))?;
-                self.inside.get_or_init(|| site).caller(py)?
-            }
+        let site = match &invocation.parent_run {
+            Some(run) => self.inside.get(py, &self.call_site, run, || self.lent(py))?,
+            None => self.call_site.clone(),
         };
+        let caller = site.caller(py)?;
         Ok(self.within(py, invocation.span.as_ref(), caller))
     }
 
-    /// Creates the host of a sub-agent. It shares the call site and has its own functions and metadata.
-    fn host_of(
-        &self,
-        py: Python<'_>,
-        invocation: &ToolInvocation,
-        metadata: &Arc<RawObject>,
-    ) -> PyResult<Self> {
-        let agent = self.tool_function(py, invocation)?.agent.ok_or_else(no_function)?;
-        let metadata = RunMetadata::new(py, self.metadata.roots(), Arc::clone(metadata))?;
-        let start = self.within(py, invocation.span.as_ref(), self.call_site.start().clone());
-        let exceptions = ToolExceptions::new(metadata.roots());
-        let host = Self::new(agent.get().functions(), self.call_site.with_start(start), metadata, exceptions);
-        // The sub-agent shares the roots.
-        let approvers = self.approvers.of_sub_agent(self.on_approval(py), self.roots());
-        Ok(host.with_ids(self.ids_of(invocation)).with_deps(self.deps).with_approvers(approvers))
+    /// Returns what the run lends to the runs inside it.
+    fn lent(&self, py: Python<'_>) -> PyResult<Lent> {
+        let approvers = self.approvers.callables(py, self.on_approval(py), self.roots())?;
+        Ok(Lent { deps: self.deps(py), approvers })
     }
 
-    /// Returns the agent of the handoff at an index of the agent's tools.
-    fn handoff_target(&self, py: Python<'_>, index: usize) -> PyResult<Py<AgentCore>> {
-        let tool = self.look(|functions| functions.tools.get(index).map(|tool| tool.clone_ref(py)))?;
-        if let Some(agent) = tool.agent {
-            return Ok(agent);
-        }
-        let agent = tool.tool.bind(py).call_method0(intern!(py, "_handoff_target"))?;
-        Ok(agent.cast_into::<AgentCore>()?.unbind())
-    }
-
-    /// Creates the host of an agent that takes over the conversation: that of the same run, with the agent's functions.
-    fn successor(&self, py: Python<'_>, tool: usize, metadata: &Arc<RawObject>) -> PyResult<Self> {
-        let agent = self.handoff_target(py, tool)?;
-        let metadata = RunMetadata::new(py, self.metadata.roots(), Arc::clone(metadata))?;
-        let exceptions = ToolExceptions::new(metadata.roots());
-        let host = Self::new(agent.get().functions(), self.call_site.clone(), metadata, exceptions);
-        let ids = self.ids.as_ref().map(|ids| ids.nested(&format!("handoff/{tool}")));
-        Ok(host.with_ids(ids).with_deps(self.deps).with_approvers(self.approvers.clone()))
+    /// Starts the strategy that is written in Python. Runs of agents that it starts are sub-runs.
+    fn start_strategy(&self, lease: Lease, scope: &dyn StrategyScope) -> PyResult<Call> {
+        gil::require_held(|py| {
+            let execute =
+                self.look(|functions| functions.hooks.get(EXECUTE).map(|hook| hook.clone_ref(py)))?;
+            let agent = self.metadata.roots().get(py, 0)?.cast_into::<AgentCore>()?.unbind();
+            let context = StrategyContext::new(lease, agent, self.metadata.dict(py)?, self.deps(py));
+            let arguments = (Py::new(py, context)?,).into_pyobject(py)?;
+            let site = match scope.parent_run() {
+                Some(run) => {
+                    let runs = scope.strategy_runs().cloned();
+                    self.call_site.inside_strategy(py, run, self.lent(py)?, runs)?
+                }
+                None => self.call_site.clone(),
+            };
+            let caller = self.within(py, None, site.caller(py)?);
+            Ok(execute.call(arguments, &caller).named(EXECUTE))
+        })
     }
 
     /// Returns where the functions of the run are called.
@@ -417,13 +403,10 @@ impl Host for PyHost {
         _: &dyn CustomStrategy,
         context: Arc<dyn StrategyScope>,
     ) -> HostFuture<'_, StrategyOutcome> {
-        let lease = Lease::new(context);
+        let lease = Lease::new(Arc::clone(&context));
         let guard = lease.guard();
-        let started = self.start_hook(EXECUTE, |py| {
-            let agent = self.metadata.roots().get(py, 0)?.cast_into::<AgentCore>()?.unbind();
-            let context = StrategyContext::new(lease, agent, self.metadata.dict(py)?, self.deps(py));
-            (Py::new(py, context)?,).into_pyobject(py)
-        });
+        let started = self.start_strategy(lease, &*context);
+        drop(context);
         Box::pin(async move {
             let outcome = value_of(started, strategy_outcome_from).await;
             drop(guard);
@@ -451,6 +434,14 @@ impl Host for PyHost {
         metadata: &Arc<RawObject>,
     ) -> Result<Arc<dyn Host>, HostError> {
         Ok(Arc::new(with_python(|py| self.successor(py, tool, metadata))?))
+    }
+
+    fn handoff_input(
+        &self,
+        tool: usize,
+        messages: &[Arc<Message>],
+    ) -> Result<Option<Vec<Arc<Message>>>, HostError> {
+        with_python(|py| self.filtered_input(py, tool, messages))
     }
 
     fn sub_agent_failure(&self, error: UppError) -> HostError {
@@ -548,13 +539,9 @@ impl Host for PyHost {
     fn check_answer(&self, answer: RawJson) -> HostFuture<'_, Vec<Violation>> {
         let checked = with_python(|py| {
             let kind = self.look(|functions| functions.answer.as_ref().map(|kind| kind.clone_ref(py)))?;
-            let violations = kind.call_method1(py, intern!(py, "check"), (answer.get(),))?;
-            violations.extract::<Violations>(py)
+            violations_from(kind.call_method1(py, intern!(py, "check"), (answer.get(),))?.bind(py))
         });
-        let violation =
-            |(pointer, rule, message): (String, String, String)| Violation::new(pointer, rule, &message);
-        let violations = checked.map(|violations| violations.into_iter().map(violation).collect());
-        Box::pin(std::future::ready(violations))
+        Box::pin(std::future::ready(checked))
     }
 
     fn validate_output(&self, run: Arc<RunView>, output: RawJson) -> HostFuture<'_, Option<String>> {

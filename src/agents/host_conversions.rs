@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyBaseException, PyException, PyRuntimeError, PyTypeError};
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use super::functions::{ASK, Functions};
@@ -13,11 +13,13 @@ use crate::bridge::call::Call;
 use crate::bridge::gil::{self, lock};
 use crate::bridge::imports::cancelled_error;
 use crate::convert::json::to_raw;
+use crate::convert::text::text_of;
 use crate::data::extract;
 use crate::error::class;
 use crate::python_exception::Raised;
 use crate::records::Turn as PyTurn;
 use crate::upp::request::system_from;
+use turntree_agents::Violation;
 use turntree_agents::host::{Approval, BeforeCall, HostError, HostErrorKind};
 use turntree_core::json::RawJson;
 use turntree_core::message::Turn;
@@ -95,7 +97,7 @@ pub(super) fn approval_from(value: &Bound<'_, PyAny>) -> PyResult<Approval> {
     let Ok(word) = value.cast::<PyString>() else {
         return Ok(if value.is_truthy()? { Approval::Granted } else { Approval::Denied });
     };
-    let word = word.to_cow()?;
+    let word: String = text_of(word, "the result of approval")?;
     if word == ASK {
         return Ok(Approval::Ask);
     }
@@ -143,6 +145,14 @@ pub(super) fn before_call_from(value: &Bound<'_, PyAny>) -> PyResult<BeforeCall>
 pub(super) fn after_call_from(value: &Bound<'_, PyAny>) -> PyResult<Option<RawJson>> {
     let Ok(dict) = value.cast::<PyDict>() else { return Ok(None) };
     dict.get_item("result")?.map(|result| to_raw(&result, "result")).transpose()
+}
+
+/// Converts the violations that a Python type reports: pointer, rule and message of each.
+pub(super) fn violations_from(value: &Bound<'_, PyAny>) -> PyResult<Vec<Violation>> {
+    let violations = value.extract::<Vec<(String, String, String)>>()?;
+    let violation =
+        |(pointer, rule, message): (String, String, String)| Violation::new(pointer, rule, &message);
+    Ok(violations.into_iter().map(violation).collect())
 }
 
 /// Returns the Python exception of an error.

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyDateTime, PyDict, PyList, PyString, PyTuple};
 
 use super::functions::ToolFunction;
 use crate::bridge::gil;
 use crate::content::{block_from, content_from};
 use crate::convert::json::{to_raw, to_raw_object};
+use crate::convert::text::text_of;
 use crate::error::ToException as _;
 use crate::message::{Message, check_not_foreign, message_from};
 use crate::thread::history_from;
@@ -28,8 +29,8 @@ use turntree_upp::llm::Input;
 /// # Errors
 /// `TypeError` with the path of the value; `turntree.ValidationError` for a dict that is not a message.
 pub(crate) fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
-    if let Ok(text) = input.cast::<PyString>() {
-        return Ok(Input::Text(text.to_str()?.to_owned()));
+    if input.is_instance_of::<PyString>() {
+        return Ok(Input::Text(text_of(input, "input")?));
     }
     let is_message = input.is_instance_of::<Message>()
         || input.cast::<PyDict>().is_ok_and(|dict| dict.contains("timestamp").unwrap_or(false));
@@ -66,8 +67,8 @@ pub(super) fn core_tool(tool: &Bound<'_, PyAny>, function: &ToolFunction) -> PyR
     }
     let metadata = tool.getattr("metadata")?;
     let definition = ToolDefinition {
-        name: tool.getattr("name")?.extract()?,
-        description: tool.getattr("description")?.extract()?,
+        name: text_of(&tool.getattr("name")?, "the name of a tool")?,
+        description: text_of(&tool.getattr("description")?, "the description of a tool")?,
         parameters,
         metadata: if metadata.is_none() { None } else { Some(to_raw_object(&metadata, "metadata")?) },
         extra: Extra::new(),
@@ -186,7 +187,7 @@ fn looks_like_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
     let is_dated = match dict.get_item("timestamp")? {
         Some(time) if time.is_instance_of::<PyString>() => {
-            time.extract::<String>()?.parse::<Timestamp>().is_ok()
+            time.extract::<String>().is_ok_and(|time| time.parse::<Timestamp>().is_ok())
         }
         Some(time) => time.is_instance_of::<PyDateTime>(),
         None => false,
@@ -203,8 +204,8 @@ fn looks_like_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// Converts a message, a text or a block.
 fn call_input_from(input: &Bound<'_, PyAny>, what: &str) -> PyResult<Input> {
-    if let Ok(text) = input.cast::<PyString>() {
-        return Ok(Input::Text(text.to_str()?.to_owned()));
+    if input.is_instance_of::<PyString>() {
+        return Ok(Input::Text(text_of(input, what)?));
     }
     let is_message = input.is_instance_of::<Message>()
         || match input.cast::<PyDict>() {

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::agent_core::AgentCore;

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
-use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use super::call_site::{CallSite, RunMode};
@@ -14,7 +14,7 @@ use super::host_conversions::wrong_result;
 use crate::bridge::call::{Arguments, Call, CallMode, call};
 use crate::bridge::gc::GcRoots;
 use crate::bridge::gil;
-use crate::convert::json::document_str;
+use crate::convert::text::document_str;
 use crate::error::{class, named};
 use crate::python_exception::Raised;
 use crate::store::store::StoreCore;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 use super::approvers::Approvers;
 use super::call_site::CallSite;
@@ -93,11 +93,15 @@ impl PreparedRun {
         metadata: Arc<RawObject>,
     ) -> PyResult<RunContext> {
         let parent = parent_run::current(py)?;
-        let of_parent = parent.as_ref().and_then(|parent| parent.deps.as_ref());
+        let lent = parent.as_ref().map(|parent| &parent.lent);
+        let of_parent = lent.and_then(|lent| lent.deps.as_ref());
         let deps = self.deps.as_ref().or(of_parent).map(|deps| self.roots.add(deps.clone_ref(py)));
         let approver = self.on_approval.as_ref().map(|function| self.roots.add(function.clone_ref(py)));
         let host = self.host(py, site, &metadata)?.with_deps(deps);
-        let host = host.with_approvers(Approvers::of_run(approver));
+        let of_callers = lent.and_then(|lent| lent.approvers.as_ref()).into_iter();
+        let of_callers = of_callers.flat_map(|functions| functions.bind(py).iter());
+        let of_callers = of_callers.map(|function| self.roots.add(function.unbind()));
+        let host = host.with_approvers(Approvers::new(approver, of_callers));
         let context = parent_run::run_context(Arc::new(host), parent, !site.is_on_loop());
         Ok(RunContext { metadata, ..context })
     }
@@ -151,8 +155,9 @@ impl PreparedRun {
         if cleanup.is_settled() {
             return outcome;
         }
-        // A signal handler has raised an exception, which dropped the run. A second one ends this wait.
-        let settled = cleanup.settled(Waits::AllCalls);
+        // A signal handler has raised an exception, which dropped the run. A second one ends this wait. Functions in
+        // threads cannot be interrupted, and the user waits.
+        let settled = cleanup.settled(Waits::Tasks);
         let waited = sync::run_sync(py, async move {
             settled.await;
             Ok(())

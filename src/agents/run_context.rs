@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use tokio_util::sync::CancellationToken;
 

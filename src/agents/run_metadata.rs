@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::bridge::gc::GcRoots;

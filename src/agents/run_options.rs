@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::PyDict;
 
 use super::usage_meter::UsageMeter;

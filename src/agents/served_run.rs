@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 use super::agent_core::AgentCore;
 use super::call_site::CallSite;

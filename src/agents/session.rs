@@ -4,8 +4,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyReferenceError, PyTypeError};
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
@@ -22,11 +22,14 @@ use crate::bridge::cleanup::{CleanupScope, DEFAULT_TIMEOUT};
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{Collect, GcRoots, garbage_collected};
 use crate::bridge::gil::{self, lock};
-use crate::convert::json::{document_text, limits, to_raw, to_raw_object};
+use crate::convert::error::of_plain;
+use crate::convert::json::{document_text, is_plain, limits, to_raw, to_raw_object};
+use crate::convert::text::text_of;
 use crate::data::DataClass;
 use crate::error::OrRaise as _;
 use crate::python_exception::Raised;
 use crate::records::ToolCall;
+use crate::store::progress::StoreProgress;
 use crate::thread::Thread;
 use crate::to_python::{ToPython, attributes};
 use turntree_agents::host::{HostError, RunContext};
@@ -250,6 +253,7 @@ impl SessionCore {
             let snapshot = SessionSnapshot::from_json(&text, &limits())?;
             if strict { snapshot.check_ids().map(|()| snapshot) } else { Ok(snapshot) }
         });
+        let read = if is_plain(data) { read.map_err(of_plain) } else { read };
         let snapshot = read.or_raise_in(py, &text)?;
         let metadata = snapshot.metadata.to_python(py)?.cast_into::<PyDict>()?;
         let core = agent.get().agent().clone();
@@ -260,6 +264,8 @@ impl SessionCore {
 
     /// Load a session from a store of turntree. Returns a coroutine that returns the session, or None.
     ///
+    /// `progress` counts the entries that are read.
+    ///
     /// Raises:
     ///     CorruptDataError: The stored session is invalid.
     ///     StoreError: The store cannot be read.
@@ -269,9 +275,14 @@ impl SessionCore {
         id: String,
         agent: &Bound<'_, AgentCore>,
         saves: String,
+        progress: Option<&Bound<'_, StoreProgress>>,
     ) -> PyResult<Coroutine> {
         let wrong = || PyTypeError::new_err("store must be a store of turntree");
-        let sessions = native_store(store)?.ok_or_else(wrong)?.get().session_store();
+        let native = native_store(store)?.ok_or_else(wrong)?;
+        let sessions = match progress {
+            Some(progress) => native.get().counting(progress.get()),
+            None => native.get().session_store(),
+        };
         let roots = GcRoots::new([store.clone().unbind(), agent.clone().into_any().unbind()]);
         let objects = roots.clone();
         let loaded = async move {
@@ -368,7 +379,7 @@ impl SessionCore {
     fn resolve(&self, py: Python<'_>, call_id: &str, kind: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let resolution = match kind {
             "result" => Resolution::Result(to_raw(value, "result")?),
-            "error" => Resolution::Error(value.extract()?),
+            "error" => Resolution::Error(text_of(value, "error")?),
             _ => Resolution::Retry,
         };
         self.session.resolve(call_id, resolution).or_raise(py)

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::bridge::gc::garbage_collected;

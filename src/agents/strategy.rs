@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::prelude::*;
 use futures_util::future::{BoxFuture, ready};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
-use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +20,7 @@ use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::lock;
 use crate::convert::json::to_raw;
+use crate::convert::text::text_of;
 use crate::data::extract;
 use crate::error::OrRaise as _;
 use crate::records::Turn as PyTurn;
@@ -45,15 +46,19 @@ pub(super) fn strategy_from(options: &Bound<'_, PyDict>) -> PyResult<Strategy> {
         let missing = || PyTypeError::new_err(format!("the execution strategy lacks {name}"));
         options.get_item(name)?.ok_or_else(missing)
     };
-    let name: String = option("name")?.extract()?;
+    let name: String = text_of(&option("name")?, "name")?;
     Ok(match name.as_str() {
         "loop" => Strategy::Loop(LoopOptions { max_iterations: option("max_iterations")?.extract()? }),
         "react" => {
-            let format: String = option("observation_format")?.extract()?;
+            let format: String = text_of(&option("observation_format")?, "observation_format")?;
             let known = ObservationFormat::ALL.into_iter().find(|known| known.as_str() == format);
             Strategy::React(ReactOptions {
                 max_steps: option("max_steps")?.extract()?,
-                reasoning_prompt: option("reasoning_prompt")?.extract::<Option<String>>()?.map(Into::into),
+                reasoning_prompt: text_of::<Option<String>>(
+                    &option("reasoning_prompt")?,
+                    "reasoning_prompt",
+                )?
+                .map(Into::into),
                 observation_format: known
                     .ok_or_else(|| PyValueError::new_err("unknown observation_format"))?,
             })
@@ -70,7 +75,9 @@ pub(super) fn strategy_from(options: &Bound<'_, PyDict>) -> PyResult<Strategy> {
                 max_iterations: option("max_iterations")?.extract()?,
             })
         }
-        _ => Strategy::custom(Arc::new(PyStrategy { name: option("custom_name")?.extract()? })),
+        _ => Strategy::custom(Arc::new(PyStrategy {
+            name: text_of(&option("custom_name")?, "the name of the strategy")?,
+        })),
     })
 }
 

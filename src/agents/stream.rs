@@ -7,11 +7,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use crate::prelude::*;
 use futures_util::{Stream, ready};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::PyString;
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::functions::Functions;
@@ -23,7 +24,8 @@ use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::lock;
 use crate::bridge::stream::{BlockingEvents, Leaving, PyEventStream};
 use crate::bridge::sync;
-use crate::convert::json::json_to_python;
+use crate::convert::json::{document_text, json_to_python, limits};
+use crate::convert::text::quoted;
 use crate::data::DataClass as _;
 use crate::error::OrRaise;
 use crate::stream_events::StreamEvent as PyStreamEvent;
@@ -350,7 +352,8 @@ attributes! { SubAgentRun(slf) {
 impl SubAgentRun {
     fn __repr__(&self) -> String {
         let CoreSubAgentRun { tool_name, tool_call_id, depth, .. } = &*self.0;
-        format!("SubAgentRun(tool_name={tool_name:?}, tool_call_id={tool_call_id:?}, depth={depth})")
+        let (tool_name, tool_call_id) = (quoted(tool_name), quoted(tool_call_id));
+        format!("SubAgentRun(tool_name={tool_name}, tool_call_id={tool_call_id}, depth={depth})")
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -406,14 +409,22 @@ impl UapEvent {
     }
 }
 
-/// Defines the methods that return an event as JSON.
+/// A value of the crate from JSON text or plain data.
+///
+/// # Errors
+/// `turntree.ValidationError`.
+fn from_json<T: DeserializeOwned>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<T> {
+    turntree_core::json::parse(&document_text(value, what)?, &limits()).or_raise(value.py())
+}
+
+/// Defines the methods that convert to JSON and from it.
 macro_rules! json_methods {
     ($($class:ident),*) => { $(
         #[pymethods]
         impl $class {
-            /// Return the event as a dict of plain JSON data, with the keys of the specification.
+            /// Return the object as a dict of plain JSON data, with the keys of the specification.
             ///
-            /// Both modes return the same: the data of an event has no types of Python.
+            /// Both modes return the same: the data have no types of Python.
             #[pyo3(signature = (*, mode = "python"))]
             fn model_dump(&self, py: Python<'_>, mode: &str) -> PyResult<Py<PyAny>> {
                 if !matches!(mode, "python" | "json") {
@@ -423,7 +434,7 @@ macro_rules! json_methods {
                 self.to_dict(py)
             }
 
-            /// Return the event as JSON text.
+            /// Return the object as JSON text.
             #[pyo3(signature = (*, indent = None))]
             fn model_dump_json(&self, py: Python<'_>, indent: Option<usize>) -> PyResult<String> {
                 let text = self.to_json(py)?;
@@ -433,17 +444,46 @@ macro_rules! json_methods {
                 })
             }
 
-            /// Return the event as a dict of plain JSON data, with the keys of the specification.
+            /// Return the object as a dict of plain JSON data, with the keys of the specification.
             fn to_dict(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
                 json_to_python(py, &self.to_json(py)?)
             }
 
-            /// Return the event as JSON text.
+            /// Return the object as JSON text.
             fn to_json(&self, py: Python<'_>) -> PyResult<String> {
                 serde_json::to_string(&self.0).or_raise(py)
+            }
+
+            /// Create the object from JSON data with the keys of the specification: a dict, or JSON text.
+            #[staticmethod]
+            fn model_validate(obj: &Bound<'_, PyAny>) -> PyResult<Self> {
+                match obj.cast::<Self>() {
+                    Ok(object) => Ok(Self(object.get().0.clone())),
+                    Err(_) => from_json(obj, "obj").map(Self),
+                }
+            }
+
+            /// Create the object from JSON text.
+            #[staticmethod]
+            fn model_validate_json(json_data: &Bound<'_, PyAny>) -> PyResult<Self> {
+                from_json(json_data, "json_data").map(Self)
+            }
+
+            fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+                let restore = slf.get_type().getattr(intern!(slf.py(), "model_validate_json"))?;
+                Ok((restore, (slf.get().to_json(slf.py())?,)))
+            }
+
+            const fn __copy__(slf: Py<Self>) -> Py<Self> {
+                slf
+            }
+
+            #[pyo3(signature = (_memo = None))]
+            fn __deepcopy__(slf: Py<Self>, _memo: Option<&Bound<'_, PyAny>>) -> Py<Self> {
+                slf
             }
         }
     )* };
 }
 
-json_methods!(AgentStreamEvent, UapEvent);
+json_methods!(AgentStreamEvent, UapEvent, SubAgentRun);

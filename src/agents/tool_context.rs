@@ -5,11 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use crate::bridge::gc::garbage_collected;
 use crate::convert::json::{json_to_python, to_raw};
+use crate::convert::text::quoted;
 use crate::error::value_error;
 use crate::to_python::{attributes, generic_alias};
 use turntree_agents::host::ToolInvocation;
@@ -188,7 +189,7 @@ impl ToolContext {
 
     fn __repr__(&self) -> String {
         let id = self.read(|run| run.call.tool_call_id.clone(), |task| task.call_id.to_string());
-        format!("ToolContext(tool_call_id={id:?})")
+        format!("ToolContext(tool_call_id={})", quoted(&id))
     }
 }
 

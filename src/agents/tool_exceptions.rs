@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyKeyError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::host_conversions::exception_of;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::functions::ToolFunction;
@@ -16,6 +16,7 @@ use super::inputs::core_tool;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::{GcRoots, WeakGcRoots};
 use crate::bridge::gil;
+use crate::convert::text::text_of;
 use turntree_agents::Tool as CoreTool;
 use turntree_agents::host::{
     HostError, HostErrorKind, ToolBinding, ToolInvocation, Toolset, ToolsetContext as CoreContext,
@@ -28,7 +29,7 @@ pub(super) fn toolsets_from(
 ) -> PyResult<Vec<Arc<dyn Toolset>>> {
     let mut list: Vec<Arc<dyn Toolset>> = Vec::with_capacity(toolsets.len());
     for pair in toolsets {
-        let (name, function): (String, Bound<'_, PyAny>) = pair.extract()?;
+        let (name, function): (String, Bound<'_, PyAny>) = text_of(&pair, "toolsets")?;
         let tools = PyCallback::new(&function)?;
         callbacks.functions.push(Arc::clone(&tools));
         list.push(Arc::new(PyToolset { name, tools }));

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList};
 
@@ -15,8 +15,8 @@ use turntree_core::telemetry::{
     AttributeValue, Attributes, Exception, Operation, Outcome, Span, SpanKind, Tracer,
 };
 
-/// The log level of span records.
-const DEBUG: u8 = 10;
+/// The loggers whose records replace spans without OpenTelemetry, with their levels: DEBUG for spans, INFO for requests.
+const LOGGERS: [(&str, u8); 2] = [("turntree.tracing", 10), ("turntree.requests", 20)];
 
 /// Traces one run through a `turntree._tracing.Recorder`.
 pub(crate) struct PyTracer {
@@ -167,7 +167,7 @@ fn report_error<T>(py: Python<'_>, outcome: PyResult<T>) -> Option<T> {
 
 fn may_trace(py: Python<'_>) -> PyResult<bool> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-    static IS_ENABLED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static IS_ENABLED: PyOnceLock<Vec<(Py<PyAny>, u8)>> = PyOnceLock::new();
     let modules = MODULES.get_or_try_init(py, || {
         Ok::<_, PyErr>(py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind())
     })?;
@@ -186,11 +186,20 @@ fn may_trace(py: Python<'_>) -> PyResult<bool> {
     if !modules.contains(intern!(py, "logging"))? {
         return Ok(false);
     }
-    let is_enabled = IS_ENABLED.get_or_try_init(py, || {
-        let logger = py.import("logging")?.call_method1("getLogger", ("turntree.tracing",))?;
-        Ok::<_, PyErr>(logger.getattr("isEnabledFor")?.unbind())
+    let loggers = IS_ENABLED.get_or_try_init(py, || {
+        let get_logger = py.import("logging")?.getattr("getLogger")?;
+        let mut loggers = Vec::with_capacity(LOGGERS.len());
+        for (name, level) in LOGGERS {
+            loggers.push((get_logger.call1((name,))?.getattr("isEnabledFor")?.unbind(), level));
+        }
+        Ok::<_, PyErr>(loggers)
     })?;
-    is_enabled.bind(py).call1((DEBUG,))?.is_truthy()
+    for (is_enabled, level) in loggers {
+        if is_enabled.bind(py).call1((level,))?.is_truthy()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn dict<'py>(py: Python<'py>, attributes: Attributes<'_>) -> PyResult<Bound<'py, PyDict>> {

@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyKeyError, PyValueError};
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::convert::json::to_raw_object;
+use crate::convert::text::quoted;
 use crate::data::{Data, DataClass, extract, levels, value_of};
 use crate::records::Turn;
 use crate::thread::{NodeThread, SharedThread, Thread, history_from};
@@ -107,7 +108,9 @@ impl NodeThread for NodeHandle {
 pub(crate) fn raised(error: &TreeError) -> PyErr {
     match error {
         TreeError::UnknownNode { .. } => PyKeyError::new_err(error.to_string()),
-        TreeError::InUse { .. } | TreeError::Reserved { .. } => PyValueError::new_err(error.to_string()),
+        TreeError::InUse { .. } | TreeError::TooFew { .. } | TreeError::Reserved { .. } => {
+            PyValueError::new_err(error.to_string())
+        }
     }
 }
 
@@ -241,6 +244,8 @@ impl ThreadTree {
     /// Args:
     ///     from_id: The node to branch from.
     ///     name: A name for display; shown in drawings.
+    ///     after: The number of the node's own messages that belong to the branch, to begin before a message again.
+    ///         Default: all of them.
     ///
     /// Returns:
     ///     The new node's id. Its history is the parent's history up to now; later messages of the parent do not
@@ -248,11 +253,21 @@ impl ThreadTree {
     ///
     /// Raises:
     ///     KeyError: No node has this id.
+    ///     ValueError: The node has fewer messages than `after`.
     ///
     /// Spec: UAP-1.0 §7.1.
-    #[pyo3(signature = (from_id, name = None))]
-    fn branch(slf: &Bound<'_, Self>, from_id: &str, name: Option<String>) -> PyResult<String> {
-        let branch = Self::of(slf)?.lock().branch(from_id, name, &RandomIds, &SystemClock);
+    #[pyo3(signature = (from_id, name = None, *, after = None))]
+    fn branch(
+        slf: &Bound<'_, Self>,
+        from_id: &str,
+        name: Option<String>,
+        after: Option<usize>,
+    ) -> PyResult<String> {
+        let mut tree = Self::of(slf)?.lock();
+        let branch = match after {
+            Some(after) => tree.branch_after(from_id, after, name, &RandomIds, &SystemClock),
+            None => tree.branch(from_id, name, &RandomIds, &SystemClock),
+        };
         done(branch).map(|id| id.to_string())
     }
 
@@ -419,8 +434,9 @@ impl ThreadNode {
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let node = Self::node(slf)?;
-        let name = node.name.as_ref().map_or_else(String::new, |name| format!(", name={name:?}"));
+        let name = node.name.as_ref().map_or_else(String::new, |name| format!(", name={}", quoted(name)));
         let (messages, children) = (node.thread.messages.len(), node.children.len());
-        Ok(format!("ThreadNode(id={:?}{name}, messages={messages}, children={children})", node.id.as_str()))
+        let id = quoted(node.id.as_str());
+        Ok(format!("ThreadNode(id={id}{name}, messages={messages}, children={children})"))
     }
 }

@@ -1,6 +1,6 @@
 //! `turntree._core.UsageMeter`: counts what runs use, and compares it with limits.
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 use turntree_agents::types::{Limits, UsageMeter as CoreMeter};
 

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::imports;

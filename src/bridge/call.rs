@@ -16,9 +16,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::context::CallerContext;

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 
 use super::gil::{self, lock};
 use super::loop_waker::LoopWaker;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyValueError};
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::{BoundObject, IntoPyObject};
 

@@ -5,8 +5,8 @@
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyReferenceError;
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use super::gil::lock;

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::prelude::*;
 
 /// Protects this thread's frames from the exit of the process; see [`super::thread_exit`].
 ///

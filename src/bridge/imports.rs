@@ -1,7 +1,7 @@
 //! Python functions that the bridge calls. Each is imported at first use: importing turntree must not import asyncio
 //! (40 ms).
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 macro_rules! imported {

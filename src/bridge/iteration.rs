@@ -3,7 +3,7 @@
 //! Only the loop holds its iteration, and a task that awaits an event the awaitable. A `break`, an exception or a cancellation drops both, which stops the source of the
 //! stream although the application still holds the stream.
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 use super::gc::garbage_collected;
 use super::stream::{NextEvents, PyEventStream, leave};

@@ -4,9 +4,9 @@
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
+use crate::prelude::*;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use pyo3::intern;
-use pyo3::prelude::*;
 use turntree_core::runtime::PerProcess;
 
 use super::gil;

@@ -42,7 +42,7 @@ mod thread_exit;
 mod thread_pool;
 mod waker_thread;
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 /// Installs what the bridge needs in a process: the handlers of its exit and of forks, and the logger of the crates.
 ///

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Poll, Waker};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::call::{CallMode, Invocation};

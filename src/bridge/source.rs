@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::prelude::*;
 use futures_util::Stream;
 use pyo3::exceptions::{PyBaseException, PyRuntimeError};
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyList;
 

@@ -15,9 +15,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crate::prelude::*;
 use futures_util::Stream;
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration};
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyTuple;
 use tokio_util::sync::CancellationToken;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use super::gil::lock;

@@ -7,8 +7,8 @@
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard};
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::gil::lock;

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 use turntree_core::runtime::PerProcess;
 
 use super::gil;

@@ -2,7 +2,7 @@
 //!
 //! Only for values without raw JSON in them (a schema is one); those go through [`super::json`].
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 use crate::error::value_error;
 

@@ -2,14 +2,14 @@
 
 use std::io::ErrorKind;
 
+use crate::prelude::*;
 use pyo3::exceptions::{
     PyFileNotFoundError, PyIsADirectoryError, PyOSError, PyPermissionError, PyValueError,
 };
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::error::{ToException, build, class, named};
-use turntree_core::json::{ParseError, PathSegment};
+use turntree_core::json::{ParseError, PathSegment, without_position};
 use turntree_core::message::files::MediaError;
 
 /// `turntree.ValidationError` for a document; `input` is the document, for the excerpt in the error.
@@ -17,15 +17,43 @@ pub(crate) fn validation(py: Python<'_>, error: &ParseError, input: Option<&str>
     build(validation_exception(py, error, None, input))
 }
 
-/// As [`validation`], for an argument of a call: the message names it.
-pub(crate) fn argument(py: Python<'_>, error: &ParseError, what: &str, input: &str) -> PyErr {
-    build(validation_exception(py, error, Some(what), Some(input)))
+/// The same error without line and column, for data that is not JSON text.
+pub(crate) fn of_plain(error: ParseError) -> ParseError {
+    ParseError { message: without_position(&error.message), ..error }
+}
+
+/// As [`validation`], for an argument of a call that is plain data: the message names it, and has no line and column.
+pub(crate) fn argument(py: Python<'_>, error: ParseError, what: &str, input: &str) -> PyErr {
+    build(validation_exception(py, &of_plain(error), Some(what), Some(input)))
+}
+
+/// As [`argument`], for a text that was not read. Without `what`, the exception waits for the note in which PyO3 names
+/// the argument.
+pub(crate) fn refused_argument(py: Python<'_>, error: &ParseError, what: Option<&str>) -> PyErr {
+    match what {
+        Some(what) => build(validation_exception(py, error, Some(what), None)),
+        None => build(exception_of(py, "_argument_error", error, error.to_string(), None)),
+    }
 }
 
 fn validation_exception<'py>(
     py: Python<'py>,
     error: &ParseError,
     argument: Option<&str>,
+    input: Option<&str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let message = match argument {
+        Some(argument) => format!("{argument}{}: {}", error.pointer(), error.message),
+        None => error.to_string(),
+    };
+    exception_of(py, "ValidationError", error, message, input)
+}
+
+fn exception_of<'py>(
+    py: Python<'py>,
+    name: &str,
+    error: &ParseError,
+    message: String,
     input: Option<&str>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let location = PyList::empty(py);
@@ -41,11 +69,7 @@ fn validation_exception<'py>(
     detail.set_item("type", error.kind.name())?;
     detail.set_item("msg", &error.message)?;
     detail.set_item("input", input.map(|text| text.chars().take(200).collect::<String>()))?;
-    let message = match argument {
-        Some(argument) => format!("{argument}{}: {}", error.pointer(), error.message),
-        None => error.to_string(),
-    };
-    class(py, "ValidationError")?.call1((message, PyList::new(py, [detail])?))
+    class(py, name)?.call1((message, PyList::new(py, [detail])?))
 }
 
 /// The error of a class of which only one kind of value is a member.

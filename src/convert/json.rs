@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::iter::{BoundDictIterator, BoundListIterator, BoundTupleIterator};
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet,
@@ -16,9 +16,10 @@ use pyo3::types::{
 use serde::de::DeserializeOwned;
 
 use crate::bridge::gil;
-use crate::convert::error::argument;
+use crate::convert::error::{argument, refused_argument};
+use crate::convert::text::{document_str, lossy_text, refused_text};
 use crate::data::Data;
-use crate::error::{OrRaise as _, ToException as _, value_error, wrong_type};
+use crate::error::{OrRaise as _, value_error, wrong_type};
 use turntree_core::json::{ParseError, PathSegment, RawJson, RawObject, Reader, Token, check_utf8, pointer};
 use turntree_core::limits::{LimitError, Limits};
 use turntree_core::message::media::Binary;
@@ -157,7 +158,7 @@ impl Writer<'_> {
             } else if value.is_exact_instance_of::<PyInt>() {
                 self.text.push_str(value.str()?.to_str()?);
             } else if value.is_exact_instance_of::<PyFloat>() {
-                self.float(value.extract()?)?;
+                self.float(value.py(), value.extract()?)?;
             } else if let Ok(dict) = value.cast::<PyDict>() {
                 return self.open('{', Items::Object(dict.iter()));
             } else if let Ok(list) = value.cast::<PyList>() {
@@ -179,21 +180,17 @@ impl Writer<'_> {
         let text = match text.to_str() {
             Ok(text) => Cow::Borrowed(text),
             Err(_) if self.lossy => lossy_text(text)?,
-            Err(_) => {
-                let message = format!("{}: the text holds a {LONE_SURROGATE}", self.location());
-                return Err(PyValueError::new_err(message));
-            }
+            Err(error) => return Err(refused_text(text.py(), error, &self.path, Some(self.what))),
         };
         self.text.push_str(&serde_json::to_string(&text).map_err(value_error)?);
         Ok(())
     }
 
-    fn float(&mut self, number: f64) -> PyResult<()> {
+    fn float(&mut self, py: Python<'_>, number: f64) -> PyResult<()> {
         if !number.is_finite() {
-            return Err(PyValueError::new_err(format!(
-                "{}: {number} is not JSON; use None",
-                self.location()
-            )));
+            let message = format!("{number} is not JSON; use None");
+            let error = ParseError::shape(self.path.clone(), message);
+            return Err(refused_argument(py, &error, Some(self.what)));
         }
         // serde_json writes the shortest digits that read back as the same number.
         self.text.push_str(&serde_json::to_string(&number).map_err(value_error)?);
@@ -211,7 +208,7 @@ impl Writer<'_> {
             return value.call_method0(intern!(py, "isoformat")).map(Some);
         }
         if value.is_instance_of::<PyFloat>() {
-            return self.float(value.extract()?).map(|()| None);
+            return self.float(py, value.extract()?).map(|()| None);
         }
         if value.is_instance_of::<PyInt>() {
             let number = py.get_type::<PyInt>().call1((value,))?;
@@ -236,7 +233,7 @@ impl Writer<'_> {
 
     fn no_json_form(&self, value: &Bound<'_, PyAny>) -> PyResult<PyErr> {
         let found = value.get_type().fully_qualified_name()?;
-        let message = format!("{}: a {found} has no JSON form; give plain data", self.location());
+        let message = format!("{}: values of {found} have no JSON form; give plain data", self.location());
         Ok(PyTypeError::new_err(message))
     }
 }
@@ -272,20 +269,6 @@ impl<'py> Items<'py> {
     const fn closing(&self) -> char {
         if matches!(self, Self::Object(_)) { '}' } else { ']' }
     }
-}
-
-/// A text of Python as UTF-8: a pair of surrogates becomes its character, an unpaired one U+FFFD.
-pub(crate) fn lossy_text<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
-    if let Ok(text) = text.to_str() {
-        return Ok(Cow::Borrowed(text));
-    }
-    let py = text.py();
-    let bytes =
-        text.call_method1(intern!(py, "encode"), (intern!(py, "utf-16-le"), intern!(py, "surrogatepass")))?;
-    let pairs = bytes.cast::<PyBytes>()?.as_bytes().chunks_exact(2);
-    let units: Vec<u16> =
-        pairs.map(|pair| pair.iter().rev().fold(0, |unit, byte| unit << 8 | u16::from(*byte))).collect();
-    Ok(Cow::Owned(String::from_utf16_lossy(&units)))
 }
 
 /// The Python value of a JSON text that is known to be valid.
@@ -419,23 +402,6 @@ impl<'py, R: BuildRules<'py>> Builder<'py, R> {
     }
 }
 
-/// The rule that a `str` breaks which cannot be written as UTF-8, and what to do.
-const LONE_SURROGATE: &str = "lone surrogate; JSON is UTF-8: decode the source with errors=\"replace\"";
-
-/// A document that is given as `str`.
-///
-/// # Errors
-/// `turntree.ValidationError` for a text with unpaired surrogates, as for bytes that are not UTF-8. It names the index of
-/// the first one.
-pub(crate) fn document_str<'a>(text: &'a Bound<'_, PyString>) -> PyResult<&'a str> {
-    text.to_str().map_err(|error| {
-        let py = text.py();
-        // An exception of another class is not about the text.
-        let Ok(index) = error.value(py).getattr(intern!(py, "start")) else { return error };
-        ParseError::encoding(format!("the character at index {index} is a {LONE_SURROGATE}")).to_exception(py)
-    })
-}
-
 /// The bytes of a `str` in UTF-8, of `bytes` or of a `bytearray`; `None` for a value of another type.
 ///
 /// # Errors
@@ -472,6 +438,11 @@ pub(crate) fn document_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<St
     }
 }
 
+/// True for plain data, which is not JSON text.
+pub(crate) fn is_plain(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyDict>() || value.is_instance_of::<PyList>()
+}
+
 /// A value of a crate from plain data, `outer` levels below the root of a document.
 ///
 /// # Errors
@@ -483,7 +454,7 @@ pub(crate) fn read_argument<T: DeserializeOwned>(
 ) -> PyResult<T> {
     let raw = document_raw(value, what)?;
     turntree_core::json::parse(raw.get(), &Limits::of_part(outer))
-        .map_err(|error| argument(value.py(), &error, what, raw.get()))
+        .map_err(|error| argument(value.py(), error, what, raw.get()))
 }
 
 /// Limits of documents that Python callers get.

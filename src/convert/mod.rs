@@ -4,3 +4,4 @@ pub(super) mod any;
 pub(super) mod error;
 pub(super) mod json;
 pub(super) mod pydantic_ai;
+pub(super) mod text;

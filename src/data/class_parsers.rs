@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
-use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use super::handle::{Data, DataClass};
 use crate::bridge::gil;
-use crate::convert::error::argument;
+use crate::convert::error::{argument, of_plain};
 use crate::convert::json::document_raw;
 use crate::error::OrRaise as _;
 use turntree_core::json::ParseError;
@@ -23,6 +23,11 @@ use turntree_core::limits::Limits;
 pub(crate) fn parse<C: DataClass>(py: Python<'_>, text: &str) -> PyResult<C::Value> {
     gil::protect_thread();
     parse_checked::<C>(text).or_raise_in(py, text)
+}
+
+/// As [`parse`], for plain data that was converted to JSON text: errors have no line and column.
+fn parse_plain<C: DataClass>(py: Python<'_>, text: &str) -> PyResult<C::Value> {
+    parse_checked::<C>(text).map_err(of_plain).or_raise_in(py, text)
 }
 
 fn parse_checked<C: DataClass>(text: &str) -> Result<C::Value, ParseError> {
@@ -43,12 +48,14 @@ pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyR
     }
     let raw = document_raw(value, what)?;
     let read = parse_checked::<C>(raw.get());
-    read.map(Arc::new).map_err(|error| argument(value.py(), &error, what, raw.get()))
+    read.map(Arc::new).map_err(|error| argument(value.py(), error, what, raw.get()))
 }
 
 /// The functions and properties of one data class.
 pub(super) struct ClassEntry {
     pub(super) parse: fn(Python<'_>, &str) -> PyResult<Py<PyAny>>,
+    /// Parses plain data that was converted to JSON text.
+    pub(super) parse_plain: fn(Python<'_>, &str) -> PyResult<Py<PyAny>>,
     pub(super) schema: fn() -> serde_json::Value,
     pub(super) frozen: bool,
 }
@@ -64,6 +71,7 @@ impl ClassRegistry {
     pub(crate) fn add<C: DataClass>(&mut self, py: Python<'_>) {
         let entry = ClassEntry {
             parse: |py, text| C::wrap(py, Arc::new(parse::<C>(py, text)?)),
+            parse_plain: |py, text| C::wrap(py, Arc::new(parse_plain::<C>(py, text)?)),
             schema: C::json_schema,
             frozen: C::FROZEN,
         };

@@ -1,6 +1,6 @@
 //! The dicts of `model_dump`: with Python's types, with Python's names, without `None`.
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use serde_json::{Map, Value};
 

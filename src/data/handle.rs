@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::PyClass;
 use pyo3::exceptions::PyTypeError;
-use pyo3::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

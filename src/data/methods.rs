@@ -2,16 +2,16 @@
 
 use std::hash::{DefaultHasher, Hasher as _};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::class_parsers::entry_of;
 use super::dump::Dump;
 use super::handle::Data;
 use crate::convert::any::tree_to_python;
-use crate::convert::json::{document_raw, document_text, json_to_python};
+use crate::convert::json::{document_raw, document_text, is_plain, json_to_python};
 use turntree_core::json::canonical::{CanonicalForm, canonical};
 use turntree_core::json::indented;
 use turntree_core::render::ObjectSummary;
@@ -70,7 +70,7 @@ impl Data {
         }
         let entry = entry_of(class)?;
         let text = document_raw(obj, "obj")?;
-        let error = match (entry.parse)(class.py(), text.get()) {
+        let error = match (entry.parse_plain)(class.py(), text.get()) {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
@@ -83,7 +83,7 @@ impl Data {
         if renamed == text {
             return Err(error);
         }
-        (entry.parse)(class.py(), renamed.get())
+        (entry.parse_plain)(class.py(), renamed.get())
     }
 
     /// Create a value from JSON text.
@@ -117,7 +117,9 @@ impl Data {
     /// Create a value from JSON text or from a dict.
     #[classmethod]
     fn from_json(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        (entry_of(class)?.parse)(class.py(), &document_text(data, "data")?)
+        let entry = entry_of(class)?;
+        let parse = if is_plain(data) { entry.parse_plain } else { entry.parse };
+        parse(class.py(), &document_text(data, "data")?)
     }
 
     /// Return the core schema of the class, for pydantic.

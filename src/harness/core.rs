@@ -1,19 +1,27 @@
 //! A project: its gate, its coordination, its worktrees.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use pyo3::prelude::*;
+use crate::prelude::*;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::convert::json::{document_text, json_to_python};
 use crate::error::{OrRaise as _, value_error};
+use turntree_harness::config::Config;
 use turntree_harness::coordination::Coordination;
 use turntree_harness::coordination::claims::{Lease, Mode};
+use turntree_harness::coordination::liveness::AgentLock;
 use turntree_harness::coordination::slots::Slot;
 use turntree_harness::coordination::worktrees::Worktree;
 use turntree_harness::hooks;
-use turntree_harness::policy::{audit, overrides};
-use turntree_harness::{Action, Gate, HarnessError, Project};
+use turntree_harness::policy::decision::{Decision, Finding, Level, Matched, Outcome};
+use turntree_harness::policy::policies::Policies;
+use turntree_harness::policy::user::Examples;
+use turntree_harness::policy::{audit, commit, overrides, replay};
+use turntree_harness::{Action, Gate, HarnessError, Project, explain};
 
 /// The native half of a project of `turntree.harness`. Operations return dicts.
 #[pyclass(frozen, module = "turntree._core")]
@@ -21,6 +29,64 @@ use turntree_harness::{Action, Gate, HarnessError, Project};
 pub(crate) struct HarnessCore {
     gate: Gate,
     work: Coordination,
+    /// The locks of agents that are this process.
+    locks: Mutex<BTreeMap<String, AgentLock>>,
+}
+
+/// A finding of a rule of the caller.
+#[derive(Debug, Deserialize)]
+struct Found {
+    id: String,
+    level: Level,
+    outcome: Outcome,
+    reason: String,
+    remedy: String,
+}
+
+impl Found {
+    fn matched(self) -> Matched {
+        let Self { id, level, outcome, reason, remedy } = self;
+        let finding = Finding { rule: id.into(), outcome, reason, remedy };
+        Matched { outcome: level.outcome(outcome), finding, level }
+    }
+}
+
+fn decision_json(decision: &Decision) -> Value {
+    let mut value = decision.to_json();
+    if let Some(object) = value.as_object_mut() {
+        object.insert("message".to_owned(), decision.message().into());
+    }
+    value
+}
+
+/// The examples of a rule, and those that have another outcome.
+fn tested(gate: &Gate, id: &str, examples: &Examples) -> Value {
+    let groups = [
+        (Outcome::Allow, &examples.allow),
+        (Outcome::Warn, &examples.warn),
+        (Outcome::Ask, &examples.ask),
+        (Outcome::Deny, &examples.deny),
+    ];
+    let cwd = gate.project().worktree.to_string_lossy();
+    let (mut count, mut wrong) = (0_u64, Vec::new());
+    for (wanted, text) in
+        groups.into_iter().flat_map(|(wanted, texts)| texts.iter().map(move |text| (wanted, text)))
+    {
+        count += 1;
+        let action = match serde_json::from_str::<Value>(text) {
+            Ok(json) if json.is_object() => Action::from_json(&json, &cwd, gate.home()),
+            _ => Ok(Action::shell(text, &cwd, gate.home())),
+        };
+        let got = action.map(|action| {
+            gate.find(id, &action).iter().map(|finding| finding.outcome).max().unwrap_or_default()
+        });
+        match got {
+            Ok(got) if got == wanted => {}
+            Ok(got) => wrong.push(json!({"example": text, "wanted": wanted, "got": got})),
+            Err(error) => wrong.push(json!({"example": text, "wanted": wanted, "got": error.to_string()})),
+        }
+    }
+    json!({"id": id, "count": count, "wrong": wrong})
 }
 
 /// Runs an operation without the GIL and returns its JSON as Python objects.
@@ -59,7 +125,7 @@ impl HarnessCore {
             let project = Project::find(&path)?;
             let gate = Gate::load(&project)?;
             let work = Coordination::new(&project, gate.state().clone());
-            Ok::<_, HarnessError>(Self { gate, work })
+            Ok::<_, HarnessError>(Self { gate, work, locks: Mutex::default() })
         })
         .or_raise(py)
     }
@@ -78,18 +144,98 @@ impl HarnessCore {
         json_to_python(py, &info.to_string())
     }
 
-    /// Decide about an action and record the decision.
-    fn check(&self, py: Python<'_>, action: &Bound<'_, PyAny>, cwd: &str) -> PyResult<Py<PyAny>> {
+    /// Decide about an action, with findings of the caller's rules. It is recorded unless `record` is false.
+    #[pyo3(signature = (action, cwd, more=None, record=true))]
+    fn check(
+        &self,
+        py: Python<'_>,
+        action: &Bound<'_, PyAny>,
+        cwd: &str,
+        more: Option<&Bound<'_, PyAny>>,
+        record: bool,
+    ) -> PyResult<Py<PyAny>> {
         let text = document_text(action, "action")?;
         let action: Value = serde_json::from_str(&text).map_err(value_error)?;
+        let more = more.map_or(Ok("[]".to_owned()), |more| document_text(more, "more"))?;
+        let more: Vec<Found> = serde_json::from_str(&more).map_err(value_error)?;
         answer(py, || {
             let action = Action::from_json(&action, cwd, self.gate.home())?;
-            let decision = self.gate.check(&action)?;
-            let mut value = decision.to_json();
-            if let Some(object) = value.as_object_mut() {
-                object.insert("message".to_owned(), decision.message().into());
+            let more = more.into_iter().map(Found::matched).collect();
+            let decision = if record {
+                self.gate.check_with(&action, more)?
+            } else {
+                self.gate.preview_with(&action, more)?
+            };
+            Ok(decision_json(&decision))
+        })
+    }
+
+    /// Decide about what is about to be committed or pushed, and record the decision.
+    fn check_commit(&self, py: Python<'_>, hook: &str, folder: &str) -> PyResult<Py<PyAny>> {
+        answer(py, || {
+            Ok(decision_json(&commit::check(&self.gate, commit::GitHook::named(hook)?, Path::new(folder))?))
+        })
+    }
+
+    /// Run the examples of the user's rules; return the rules with what is wrong.
+    #[pyo3(signature = (folder=None))]
+    fn test_policies(&self, py: Python<'_>, folder: Option<PathBuf>) -> PyResult<Py<PyAny>> {
+        answer(py, move || {
+            let gate = match &folder {
+                Some(folder) => self.gate.clone().with(self.gate.project(), Policies::load(folder)?),
+                None => self.gate.clone(),
+            };
+            let examples = gate.policies().examples().into_iter();
+            Ok(examples.map(|(id, examples)| tested(&gate, id, examples)).collect())
+        })
+    }
+
+    /// Decide about recorded actions again; return what would change.
+    #[pyo3(signature = (entries=None, limit=1000, config=None, folder=None))]
+    fn replay(
+        &self,
+        py: Python<'_>,
+        entries: Option<&Bound<'_, PyAny>>,
+        limit: u32,
+        config: Option<PathBuf>,
+        folder: Option<PathBuf>,
+    ) -> PyResult<Py<PyAny>> {
+        let entries = entries.map(|entries| document_text(entries, "entries")).transpose()?;
+        let entries: Option<Vec<audit::Entry>> =
+            entries.map(|text| serde_json::from_str(&text).map_err(value_error)).transpose()?;
+        answer(py, move || {
+            let mut project = self.gate.project().clone();
+            if let Some(file) = &config {
+                project.config = Config::load(file)?.into();
             }
-            Ok(value)
+            let rules = match &folder {
+                Some(folder) => Policies::load(folder)?,
+                None => Policies::load(&project.root.join(&project.config.policy.folder))?,
+            };
+            let entries = entries.map_or_else(|| audit::entries(self.gate.state(), limit), Ok)?;
+            let found = replay::replay(&self.gate.clone().with(&project, rules), &entries);
+            let change = |change: &replay::Change| {
+                json!({
+                    "number": change.number, "subject": change.subject, "before": change.before, "after": change.after,
+                    "rules": change.rules,
+                })
+            };
+            let changes: Vec<Value> = found.changes.iter().map(change).collect();
+            Ok(json!({"count": found.count, "skipped": found.skipped, "changes": changes}))
+        })
+    }
+
+    /// Say where the values of the configuration come from.
+    fn explain(&self, py: Python<'_>, prefix: &str) -> PyResult<Py<PyAny>> {
+        answer(py, || {
+            let keys = explain::explain(self.gate.project(), prefix)?.into_iter();
+            let key = |key: explain::Explained| {
+                json!({
+                    "key": key.key, "value": key.value, "default": key.default, "origin": key.origin,
+                    "description": key.description,
+                })
+            };
+            Ok(keys.map(key).collect())
         })
     }
 
@@ -100,9 +246,7 @@ impl HarnessCore {
             .rules()
             .into_iter()
             .map(|(rule, setting)| {
-                let level = setting
-                    .map_or(rule.level.as_str().to_owned(), |setting| format!("{setting:?}").to_lowercase());
-                json!({"id": rule.id, "level": level, "stage": rule.stage.as_str(), "summary": rule.summary})
+                json!({"id": rule.id, "level": setting, "stage": rule.stage.as_str(), "summary": rule.summary})
             })
             .collect();
         json_to_python(py, &Value::from(rules).to_string())
@@ -112,14 +256,7 @@ impl HarnessCore {
     fn audit(&self, py: Python<'_>, limit: u32) -> PyResult<Py<PyAny>> {
         answer(py, || {
             let entries = audit::entries(self.gate.state(), limit)?;
-            let entry = |entry: audit::Entry| {
-                json!({
-                    "number": entry.number, "at": entry.at, "session": entry.session, "agent": entry.agent,
-                    "harness": entry.harness, "tool": entry.tool, "facts": entry.facts, "outcome": entry.outcome,
-                    "rules": entry.rules, "hash": entry.hash,
-                })
-            };
-            Ok(entries.into_iter().map(entry).collect())
+            Ok(json!(entries))
         })
     }
 
@@ -180,14 +317,35 @@ impl HarnessCore {
         answer(py, || Ok(self.work.claims()?.iter().map(lease_json).collect()))
     }
 
-    /// Register an agent.
-    fn register(&self, py: Python<'_>, agent: &str, harness: &str) -> PyResult<()> {
-        py.detach(|| self.work.register(agent, harness, "")).or_raise(py)
+    /// Register an agent. One that is this process has a lock as long as the process runs.
+    fn register(&self, py: Python<'_>, agent: &str, harness: &str, own: bool) -> PyResult<()> {
+        py.detach(|| {
+            if !own {
+                AgentLock::forget(&self.gate.project().state_folder(), agent);
+                return self.work.register(agent, harness, "");
+            }
+            self.work.register_own(agent, harness)?;
+            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            if !locks.contains_key(agent)
+                && let Some(lock) = AgentLock::take(&self.gate.project().state_folder(), agent)?
+            {
+                locks.insert(agent.to_owned(), lock);
+            }
+            Ok::<_, HarnessError>(())
+        })
+        .or_raise(py)
     }
 
     /// End an agent.
     fn leave(&self, py: Python<'_>, agent: &str) -> PyResult<()> {
-        py.detach(|| self.work.leave(agent)).or_raise(py)
+        py.detach(|| {
+            let lock = self.locks.lock().unwrap_or_else(PoisonError::into_inner).remove(agent);
+            if let Some(lock) = lock {
+                lock.remove();
+            }
+            self.work.leave(agent)
+        })
+        .or_raise(py)
     }
 
     /// List the agents.
@@ -302,10 +460,33 @@ impl HarnessCore {
         py.detach(|| self.work.remove_worktree(name, force)).or_raise(py)
     }
 
+    /// Return which branches of working trees would conflict, and an order in which to merge them.
+    fn forecast_all(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        answer(py, || {
+            let found = self.work.forecast_all()?;
+            let pairs: Vec<Value> = found
+                .conflicts
+                .iter()
+                .map(|conflict| json!({"ours": conflict.ours, "theirs": conflict.theirs, "files": conflict.files}))
+                .collect();
+            Ok(json!({"conflicts": pairs, "order": found.order}))
+        })
+    }
+
     /// Return the files in which two branches would conflict.
     fn forecast(&self, py: Python<'_>, ours: &str, theirs: &str) -> PyResult<Vec<String>> {
         py.detach(|| self.work.forecast(ours, theirs)).or_raise(py)
     }
+}
+
+/// Return the JSON Schemas of `turntree.toml` and of policy files, and the schema of Cedar policies.
+#[pyfunction]
+pub(crate) fn harness_schemas(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let schemas = json!({
+        "turntree.toml": turntree_harness::config::schema(), "policy": turntree_harness::config::policy_schema(),
+        "cedar": turntree_harness::config::cedar_schema(),
+    });
+    json_to_python(py, &schemas.to_string())
 }
 
 /// Handle one event of a harness; return exit status, output and error output.

@@ -6,8 +6,8 @@
 
 pub(crate) mod core;
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 
 use crate::convert::json::json_to_python;
 use crate::error::{ToException, build};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
-use pyo3::prelude::*;
 use serde_json::Value;
 
 use crate::bridge::callbacks::{Callbacks, PyCallback};

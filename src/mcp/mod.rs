@@ -8,8 +8,8 @@
 pub(crate) mod client;
 pub(crate) mod server;
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 
 use crate::convert::json::json_to_python;
 use crate::error::{ToException, build};

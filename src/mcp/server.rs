@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
-use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;

@@ -7,6 +7,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, select};
 use futures_util::{StreamExt as _, stream};
@@ -14,7 +15,6 @@ use http::StatusCode;
 use http::header::CONTENT_LENGTH;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use tokio::sync::mpsc;
 

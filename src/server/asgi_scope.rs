@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use turntree_server::{Connection, ServerError};

@@ -2,9 +2,9 @@
 
 use std::pin::pin;
 
+use crate::prelude::*;
 use futures_util::future::{Either, select};
 use pyo3::intern;
-use pyo3::prelude::*;
 use tokio::sync::{mpsc, oneshot};
 
 use super::asgi::{Channel, Event};

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use super::access_log;
@@ -14,6 +14,7 @@ use super::jwt::PyJwtAuthenticator;
 use crate::bridge::callbacks::PyCallback;
 use crate::bridge::gil;
 use crate::convert::json::to_raw;
+use crate::convert::text::text_of;
 use crate::error::wrong_type;
 use turntree_server::{Authenticator, JwtAuthenticator, Principal, ServerError};
 
@@ -111,8 +112,8 @@ fn principal_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Principal>> {
     if value.is_none() {
         return Ok(None);
     }
-    if let Ok(id) = value.cast::<PyString>() {
-        return Ok(Some(Principal::new(id.to_cow()?.as_ref())));
+    if value.is_instance_of::<PyString>() {
+        return Ok(Some(Principal::new(text_of::<String>(value, "the result of auth()")?)));
     }
     let expected = "None, the principal's id as text, or a dict with the member \"id\" or \"sub\"";
     let wrong = || wrong_type(value, "the result of auth()", expected);
@@ -122,7 +123,7 @@ fn principal_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Principal>> {
         Some(id) => id,
         None => dict.get_item(intern!(py, "sub"))?.ok_or_else(wrong)?,
     };
-    let id = id.cast::<PyString>().map_err(|_| wrong())?.to_cow()?.into_owned();
+    let id: String = text_of(id.cast::<PyString>().map_err(|_| wrong())?, "the id in the result of auth()")?;
     let claims = to_raw(value, "the result of auth()")?;
     let claims = serde_json::from_str(claims.get()).map_err(crate::error::value_error)?;
     Ok(Some(Principal::new(id).with_claims(claims)))

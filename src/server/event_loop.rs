@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use crate::prelude::*;
 use futures_util::future::{AbortHandle, Abortable};
-use pyo3::prelude::*;
 use tokio::sync::oneshot;
 
 use crate::bridge::context::CallerContext;

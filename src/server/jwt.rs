@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
+use pyo3::types::PyString;
 use serde_json::Value;
 
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::GcRoots;
 use crate::bridge::gil;
 use crate::convert::json::json_to_python;
+use crate::convert::text::text_of;
 use crate::error::{OrRaise as _, value_error};
 use turntree_server::{Authenticator as _, JwtAlgorithm, JwtAuthenticator, JwtConfig};
 
@@ -45,15 +47,6 @@ impl PyJwtAuthenticator {
     }
 }
 
-/// One name of this server, or several.
-#[derive(FromPyObject)]
-enum Audience {
-    #[pyo3(transparent, annotation = "str")]
-    One(String),
-    #[pyo3(transparent, annotation = "list[str]")]
-    Several(Vec<String>),
-}
-
 #[pymethods]
 impl PyJwtAuthenticator {
     #[new]
@@ -61,15 +54,16 @@ impl PyJwtAuthenticator {
     fn new(
         jwks_url: String,
         issuer: String,
-        audience: Audience,
+        audience: &Bound<'_, PyAny>,
         algorithms: Option<Vec<String>>,
         leeway: f64,
         max_age: f64,
     ) -> PyResult<Self> {
         let mut config = JwtConfig::new(jwks_url, issuer, "");
-        config.audiences = match audience {
-            Audience::One(name) => vec![name],
-            Audience::Several(names) => names,
+        config.audiences = if audience.is_instance_of::<PyString>() {
+            vec![text_of(audience, "audience")?]
+        } else {
+            text_of(audience, "audience")?
         };
         if let Some(names) = algorithms {
             config.algorithms = names.iter().map(|name| algorithm(name)).collect::<PyResult<_>>()?;

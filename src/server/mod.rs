@@ -21,8 +21,8 @@ pub(crate) mod native;
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
-use pyo3::prelude::*;
 
 use crate::error::ToException;
 use turntree_server::{Application, ServerError};

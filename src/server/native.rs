@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::prelude::*;
 
 use super::ApplicationFactory;
 use super::access_log::PyAccessLog;

@@ -1,7 +1,7 @@
 //! Errors of stores as exceptions.
 
+use crate::prelude::*;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 
 use crate::error::{ToException, named};
 use turntree_store::StoreError;

@@ -2,12 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use super::store::{StoreCore, answer};
-use crate::convert::json::document_str;
+use crate::convert::text::document_str;
 use crate::error::OrRaise as _;
 use turntree_agents::session::SessionSnapshot;
 use turntree_core::limits::Limits;

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::bridge::coroutine::{Coroutine, into_any};
 use crate::bridge::gc::GcRoots;
 use crate::bridge::{gil, sync};
-use crate::convert::json::document_str;
+use crate::convert::text::document_str;
 use crate::error::OrRaise as _;
 use crate::time::{from_python, to_datetime};
 use turntree_agents::session::{SessionSnapshot, SessionStore};
@@ -61,6 +61,11 @@ impl StoreCore {
     /// The engine.
     pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
         self.store.engine()
+    }
+
+    /// Another handle of the same store.
+    pub(super) fn handle(&self, store: JournalStore) -> Self {
+        Self { store, encryption: self.encryption.clone() }
     }
 
     /// The store as the port of sessions.
@@ -237,7 +242,7 @@ impl StoreCore {
 
     /// Return a handle of the same store whose saves fail if a newer lease of the session was issued.
     fn with_fence(&self, token: u64) -> Self {
-        Self { store: self.store.with_fence(token), encryption: self.encryption.clone() }
+        self.handle(self.store.with_fence(token))
     }
 
     /// Add a run, or resume the session if there is no input; return the run's id.

@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use super::content::{Attachment, content_from};
 use super::options::owned;
+use crate::convert::error::of_plain;
 use crate::convert::json::{document_raw, to_raw, to_raw_object};
+use crate::convert::text::text_of;
 use crate::data::{Data, DataClass, levels, value_of};
 use crate::error::{OrRaise as _, wrong_type};
 use crate::time::from_python;
@@ -64,7 +66,10 @@ pub(super) fn action_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<
         dict.set_item("timestamp", now())?;
     }
     let raw = document_raw(&dict, what)?;
-    json::parse(raw.get(), &Limits::of_part(levels::ACTION)).map(Arc::new).or_raise_in(value.py(), raw.get())
+    json::parse(raw.get(), &Limits::of_part(levels::ACTION))
+        .map(Arc::new)
+        .map_err(of_plain)
+        .or_raise_in(value.py(), raw.get())
 }
 
 /// The current time as a timestamp.
@@ -77,10 +82,10 @@ pub(super) fn now() -> String {
 /// # Errors
 /// `TypeError` for anything else.
 pub(super) fn timestamp_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
-    match value.cast::<PyString>() {
-        Ok(text) => Ok(text.to_str()?.to_owned()),
-        Err(_) => Ok(from_python(value, what)?.to_string()),
+    if value.is_instance_of::<PyString>() {
+        return text_of(value, what);
     }
+    Ok(from_python(value, what)?.to_string())
 }
 
 /// As [`timestamp_from`]; the current time if there is no value.

@@ -1,11 +1,12 @@
 //! The agents of a document as Python classes and dicts.
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
-use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use super::actions::timestamp_or_now;
 use super::options::owned;
+use crate::convert::text::text_of;
 use crate::to_python::{ToPython, data_class};
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::Extra;
@@ -65,9 +66,10 @@ pub(super) fn agents_from(value: &Bound<'_, PyAny>) -> PyResult<AgentRegistry> {
     let mut registry = AgentRegistry::default();
     if let Ok(dict) = value.cast::<PyDict>() {
         for (key, agent) in dict.iter() {
-            let Ok(key) = key.extract::<String>() else {
+            if !key.is_instance_of::<PyString>() {
                 return Err(PyTypeError::new_err("agents: the keys are ids, which are strings"));
-            };
+            }
+            let key: String = text_of(&key, "a key of agents")?;
             let agent = owned::<AgentConfig>(&agent, &format!("agents[\"{key}\"]"))?;
             registry.insert(key, agent);
         }

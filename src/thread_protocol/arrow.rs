@@ -8,8 +8,8 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::bulk::{Arguments, Callbacks, released};

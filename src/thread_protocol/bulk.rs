@@ -4,8 +4,8 @@ use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyFileExistsError, PyOSError, PyTypeError, PyValueError};
-use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use super::bulk_files::{Sink, Source};
@@ -13,6 +13,7 @@ use super::error::detail;
 use super::options::choose;
 use crate::bridge::gil;
 use crate::convert::json::{document_raw, text_or_bytes};
+use crate::convert::text::text_of;
 use crate::error::{OrRaise as _, ToException, build, class, value_error};
 use crate::python_exception::Raised;
 use crate::to_python::{ToPython, data_class};
@@ -121,7 +122,7 @@ impl Callbacks {
     /// `ValueError` or `TypeError` naming the argument.
     pub(super) fn new(on_error: &Bound<'_, PyAny>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let on_error = if let Ok(name) = on_error.cast::<PyString>() {
-            OnError::Always(choose("on_error", name.to_str()?)?)
+            OnError::Always(choose("on_error", text_of(name, "on_error")?)?)
         } else if on_error.is_callable() {
             OnError::Call(on_error.clone().unbind())
         } else {

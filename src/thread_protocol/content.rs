@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 
-use pyo3::prelude::*;
+use crate::convert::text::text_of;
+use crate::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
+use crate::convert::error::of_plain;
 use crate::convert::json::{document_raw, json_to_python};
 use crate::data::{Data, levels};
 use crate::error::{OrRaise as _, wrong_type};
@@ -152,8 +154,8 @@ data_class! {
 
 /// Base64 text as it is, or the base64 of bytes.
 fn base64_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
-    if let Ok(text) = value.cast::<PyString>() {
-        return Ok(text.to_str()?.to_owned());
+    if value.is_instance_of::<PyString>() {
+        return text_of(value, what);
     }
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(Binary::new(bytes.as_bytes().to_vec()).to_base64());
@@ -190,8 +192,8 @@ impl ToPython for MessageContent {
 /// # Errors
 /// `TypeError` naming the argument and the place; `turntree.ValidationError` for a dict that is not a part.
 pub(super) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<MessageContent> {
-    if let Ok(text) = value.cast::<PyString>() {
-        return Ok(MessageContent::Text(text.to_str()?.to_owned()));
+    if value.is_instance_of::<PyString>() {
+        return text_of(value, what).map(MessageContent::Text);
     }
     let items = super::lists::items_of(value, what)
         .map_err(|_| wrong_type(value, what, "a str or a list of content parts"))?;
@@ -200,8 +202,8 @@ pub(super) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Mes
 }
 
 fn part_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentPart> {
-    if let Ok(text) = value.cast::<PyString>() {
-        return Ok(ContentPart::text(text.to_str()?));
+    if value.is_instance_of::<PyString>() {
+        return Ok(ContentPart::text(text_of::<&str>(value, what)?));
     }
     let refuse = || wrong_type(value, what, "a content part, a str or a dict");
     if let Ok(data) = value.cast::<Data>() {
@@ -217,5 +219,7 @@ fn part_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentPart> {
         return Err(refuse());
     }
     let raw = document_raw(value, what)?;
-    json::parse(raw.get(), &Limits::of_part(levels::CONTENT)).or_raise_in(value.py(), raw.get())
+    json::parse(raw.get(), &Limits::of_part(levels::CONTENT))
+        .map_err(of_plain)
+        .or_raise_in(value.py(), raw.get())
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
-use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString};
 
 use super::actions::{action_from, now, timestamp_from, timestamp_or_now, wrap as wrap_action};

@@ -1,6 +1,6 @@
 //! Errors of `turntree-thread-protocol` as Python exceptions.
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::error::{ToException, build, class};

@@ -1,6 +1,6 @@
 //! The issues that validation of a document finds, as a Python class.
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 use crate::to_python::data_class;
 use turntree_thread_protocol::IssueRecord;

@@ -1,6 +1,6 @@
 //! Lists of values from Python arguments.
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyString};
 
 use super::options::owned;

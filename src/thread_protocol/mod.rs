@@ -1,6 +1,6 @@
 //! ThreadProtocol as Python classes: documents, actions, content, and conversions from and to Pydantic AI and the AI SDK.
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::PyModule;
 
 use super::data::ClassRegistry;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 
 use super::actions::timestamp_from;
 use super::agents::AgentConfig;

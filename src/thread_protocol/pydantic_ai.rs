@@ -1,9 +1,9 @@
 //! Conversions from and to histories of Pydantic AI: Python objects, or their JSON.
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
-use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use super::agents::AgentConfig;
 use super::document::Thread;
@@ -11,6 +11,7 @@ use super::error::excerpt;
 use super::options::{choose, owned};
 use crate::convert::json::text_or_bytes;
 use crate::convert::pydantic_ai as convert;
+use crate::convert::text::text_of;
 use crate::error::OrRaise as _;
 use turntree_thread_protocol::convert::pydantic_ai::{
     AgentSource, ImportOptions, from_message_stream, from_pydantic_ai_json,
@@ -62,9 +63,10 @@ fn agents_from(agent: &Bound<'_, PyAny>) -> PyResult<AgentSource> {
         return owned::<AgentConfig>(agent, "agent").map(AgentSource::One);
     };
     let one = |(run, agent): (Bound<'_, PyAny>, Bound<'_, PyAny>)| -> PyResult<_> {
-        let Ok(run) = run.extract::<String>() else {
+        if !run.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("agent: the keys are run ids, which are strings"));
-        };
+        }
+        let run: String = text_of(&run, "a key of agent")?;
         let agent = owned::<AgentConfig>(&agent, &format!("agent[\"{run}\"]"))?;
         Ok((run, agent))
     };

@@ -1,6 +1,6 @@
 //! Conversion from the messages of the provider layer.
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 use super::document::Thread;
 use super::options::{agent_from, choose};

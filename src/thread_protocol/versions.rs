@@ -1,6 +1,6 @@
 //! Versions of Pydantic AI: which one a history is from, and histories for an older one.
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::document::Thread;

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use futures_util::stream;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::PyList;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;

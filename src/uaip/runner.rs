@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::prelude::*;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::Value;
 

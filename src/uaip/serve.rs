@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::runner::PyTaskRunner;
 use super::workflow::{Functions, WorkflowCore};
 use crate::bridge::callbacks::Callbacks;
 use crate::convert::json::json_to_python;
-use crate::error::{OrRaise as _, value_error};
+use crate::error::value_error;
 use crate::server::ApplicationFactory;
 use crate::server::asgi::AsgiCore;
 use crate::server::event_loop::ServerLoop;
@@ -94,7 +94,8 @@ impl Served {
 
     /// Makes the service whose functions are called on a loop.
     pub(super) fn service(&self, server_loop: &ServerLoop) -> PyResult<WorkflowService> {
-        let store = SessionStore::new(Arc::clone(&self.engine)).or_raise_held()?;
+        // An engine without records is the only error.
+        let store = SessionStore::new(Arc::clone(&self.engine)).map_err(value_error)?;
         let runner = Arc::new(PyTaskRunner::new(self.functions.clone(), server_loop.clone()));
         let (clock, ids) = (Arc::new(SystemClock), Arc::new(RandomIds));
         WorkflowService::new(self.workflows.clone(), runner, store, self.options, clock, ids)

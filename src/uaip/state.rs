@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyDictMethods, PyMapping};
 use serde_json::Value;
 
 use crate::bridge::gil::lock;
 use crate::convert::json::{json_to_python, to_raw};
+use crate::convert::text::{beginning, text_of};
 use crate::error::value_error;
 use turntree_uaip::WorkingState;
 use turntree_uaip::state::{MAX_KEY, State as Store};
@@ -158,7 +159,7 @@ impl PyState {
         let more = more.map(PyDictMethods::as_mapping);
         for mapping in values.into_iter().chain(more) {
             for item in mapping.items()? {
-                let (key, value): (String, Bound<'_, PyAny>) = item.extract()?;
+                let (key, value): (String, Bound<'_, PyAny>) = text_of(&item, "a key of values")?;
                 entries.push(self.value_of(&key, &value)?);
             }
         }
@@ -211,7 +212,7 @@ impl PyState {
 
     fn __repr__(&self) -> String {
         match self.keys() {
-            Ok(keys) => format!("<State: {}>", keys.join(", ")),
+            Ok(keys) => format!("<State: {}>", beginning(&keys.join(", "), 1000)),
             Err(_) => "<State of a call that is over>".to_owned(),
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::bridge::callbacks::PyCallback;
@@ -12,6 +12,7 @@ use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil::lock;
 use crate::bridge::sync;
 use crate::convert::json::{json_to_python, to_raw};
+use crate::convert::text::text_of;
 use crate::error::{OrRaise as _, ToException, value_error};
 use serde_json::Value;
 use turntree_core::time::{Clock as _, SystemClock};
@@ -94,7 +95,7 @@ impl WorkflowCore {
         let workflow = Workflow::new(definition).map_err(value_error)?;
         let mut by_key = HashMap::with_capacity(functions.len());
         for (key, function) in functions {
-            by_key.insert(key.extract()?, PyCallback::patient(&function)?);
+            by_key.insert(text_of(&key, "functions")?, PyCallback::patient(&function)?);
         }
         let functions = Functions { by_key: Arc::new(by_key) };
         Ok(Self { workflow: Arc::new(workflow), functions, engines: Mutex::default() })

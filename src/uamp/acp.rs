@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::prelude::*;
 use pyo3::types::PyList;
 use tokio_util::sync::CancellationToken;
 

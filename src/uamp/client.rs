@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::prelude::*;
 use futures_util::stream;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use serde_json::Value;
 
 use crate::bridge::gc::GcRoots;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::serve::{Served, Settings};

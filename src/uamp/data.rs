@@ -5,13 +5,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyAttributeError;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyString};
 use serde_json::Value;
 
 use crate::data::{ClassRegistry, Data, DataClass, extract};
-use crate::error::OrRaise as _;
+use crate::error::{OrRaise as _, required};
 use crate::to_python::{ToPython as _, data_class};
 use turntree_core::json::{RawJson, RawObject, parse};
 use turntree_core::limits::Limits;
@@ -194,9 +194,18 @@ tagged_class! {
     ContentItem as "ContentItem" over types::ContentItem {}
 }
 
+/// Requires a member of the arguments of a constructor.
+///
+/// # Errors
+/// `TypeError` with the call to write.
+fn require(members: Option<&Bound<'_, PyDict>>, class: &str, name: &str) -> PyResult<()> {
+    let has_it = members.map(|members| members.contains(name)).transpose()?;
+    required(has_it.filter(|has_it| *has_it).map(|_| ()), class, name, &format!("{class}({name}=…)"))
+}
+
 /// Defines a class whose values have no type.
 macro_rules! record_class {
-    ($(#[doc = $doc:literal])* $class:ident as $name:literal over $value:ty) => {
+    ($(#[doc = $doc:literal])* $class:ident as $name:literal over $value:ty $(, with $required:literal)?) => {
         protocol_class! {
             $(#[doc = $doc])*
             $class as $name over $value {
@@ -206,6 +215,7 @@ macro_rules! record_class {
                     py: Python<'_>,
                     members: Option<&Bound<'_, PyDict>>,
                 ) -> PyResult<PyClassInitializer<Self>> {
+                    $(require(members, $name, $required)?;)?
                     let value = value_with::<Self>(py, None, members)?;
                     Ok(PyClassInitializer::from(Data::new(value)).add_subclass(Self))
                 }
@@ -220,7 +230,7 @@ record_class! {
     /// ``content`` is its text; ``content_items`` has its media as well.
     ///
     /// Spec: UAMP-1.0 §8.5.
-    Message as "Message" over types::Message
+    Message as "Message" over types::Message, with "role"
 }
 
 record_class! {
@@ -234,7 +244,7 @@ record_class! {
     /// What a model, a client or an agent can do. Members that are required and missing are False.
     ///
     /// Spec: UAMP-1.0 §9.
-    Capabilities as "Capabilities" over types::Capabilities
+    Capabilities as "Capabilities" over types::Capabilities, with "id"
 }
 
 record_class! {

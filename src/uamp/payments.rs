@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use serde::Deserialize;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::host::PyAgentHost;
@@ -48,6 +48,12 @@ impl Settings {
         let key = self.signing_key.as_deref().map(SigningKey::parse).transpose();
         let key = key.map_err(|error| PyValueError::new_err(format!("signing_key: {error}")))?;
         Ok(key.map(Arc::new))
+    }
+
+    /// The name by which clients know the server.
+    fn public_host(&self) -> Option<String> {
+        let url: http::Uri = self.public_url.as_deref()?.parse().ok()?;
+        url.host().map(|host| host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase())
     }
 
     fn options(self) -> PyResult<ServiceOptions> {
@@ -156,7 +162,8 @@ pub(crate) fn uamp_server(
     auth: Option<&Bound<'_, PyAny>>,
     drain: Option<f64>,
 ) -> PyResult<ServerCore> {
-    let options = ServeOptions::new(host, port, auth, None, drain)?;
+    let mut options = ServeOptions::new(host, port, auth, None, drain)?;
+    options.config.public_host = settings.public_host();
     let served = Served::new(agents, store, settings, options.auth.clone())?;
     // The errors of names are raised here, not when the server starts.
     served.registry(&ServerLoop::Running).map_err(value_error)?;

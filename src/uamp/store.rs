@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
-use pyo3::prelude::*;
 
 use crate::agents::persistence::{PyPersistence, native_store};
 use crate::bridge::gc::GcRoots;

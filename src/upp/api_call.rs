@@ -1,7 +1,7 @@
 //! Calls of a vendor's other APIs: counts of tokens, files, batches.
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
-use pyo3::prelude::*;
 
 use super::model::ModelReference;
 use super::recorded::write_response;
@@ -45,6 +45,12 @@ impl VendorApi {
                 Ok(pyo3::types::PyBytes::new(py, &body).into_any().unbind())
             })
         }))
+    }
+
+    /// Path of the model's calls under the base URL.
+    #[getter]
+    fn path(&self) -> String {
+        self.0.path()
     }
 
     /// Return the body that the model sends for a request, as JSON text.

@@ -9,25 +9,28 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
 use pyo3::intern;
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyMapping, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyMapping, PyString};
 
 use super::keys::keys_from;
 use super::replay::Replay;
 use super::retry::{seconds, strategy_from};
+use super::transport::{signer_from, transport_from};
 use crate::bridge::callbacks::Callbacks;
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil::lock;
+use crate::convert::text::text_of;
 use crate::error::wrong_type;
-use turntree_core::http::{CaCertificates, Proxy};
+use turntree_core::http::{CaCertificates, Http2, Proxy};
 use turntree_core::secret::Secret;
 use turntree_upp::ProviderConfig as CoreConfig;
 
 /// Names of all options in Python.
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 19] = [
     "api_key",
+    "auth",
     "base_url",
     "timeout",
     "connect_timeout",
@@ -35,9 +38,12 @@ const OPTIONS: [&str; 15] = [
     "total_timeout",
     "headers",
     "api_version",
+    "max_retries",
     "retry_strategy",
     "retry_after_max",
     "max_concurrency",
+    "max_connections",
+    "http2",
     "proxy",
     "ca_certificates",
     "strict_schemas",
@@ -124,23 +130,57 @@ fn set(config: &mut CoreConfig, held: &mut Callbacks, name: &str, value: &Bound<
         "ca_certificates" | "caCertificates" => config.ca_certificates = Some(authorities(value)?),
         "headers" => set_headers(config, value)?,
         "total_timeout" | "totalTimeout" => config.total_timeout = Some(time(value, "total_timeout")?),
-        "max_concurrency" | "maxConcurrency" => config.max_concurrency = Some(count(value)?),
+        "max_concurrency" | "maxConcurrency" => {
+            config.max_concurrency = Some(count(value, "max_concurrency", "requests")?)
+        }
+        "max_connections" | "maxConnections" => {
+            config.max_connections = Some(count(value, "max_connections", "connections")?);
+        }
+        "http2" => config.http2 = Some(versions(value)?),
         "strict_schemas" | "strictSchemas" => {
             let strict = value.extract();
             config.strict_schemas = Some(strict.map_err(|_| wrong_type(value, "strict_schemas", "a bool"))?);
         }
         "proxy" => config.proxy = Some(proxy(value)?),
-        "transport" => {
-            let replay = value.cast::<Replay>().map_err(|_| {
-                let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-                PyTypeError::new_err(format!("transport must be a replay(\"…\"), not {found}"))
-            })?;
-            held.objects.push(value.clone().unbind());
-            config.transport = Some(Arc::new(replay.get().core().clone()));
-        }
+        "transport" => set_transport(config, held, value)?,
+        "auth" => set_auth(config, held, value)?,
+        "max_retries" | "maxRetries" => config.max_retries = Some(retries(value)?),
         other => return Err(unknown(value.py(), other)?),
     }
     Ok(())
+}
+
+/// Reads a recording, or a transport of the application.
+fn set_transport(config: &mut CoreConfig, held: &mut Callbacks, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    if let Ok(replay) = value.cast::<Replay>() {
+        held.objects.push(value.clone().unbind());
+        config.transport = Some(Arc::new(replay.get().core().clone()));
+        return Ok(());
+    }
+    let (transport, function) = transport_from(value)?;
+    held.functions.push(function);
+    config.transport = Some(Arc::new(transport));
+    Ok(())
+}
+
+/// Reads a token, a function that returns one, or a signer.
+fn set_auth(config: &mut CoreConfig, held: &mut Callbacks, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let signs = value.getattr_opt("sign")?.is_some_and(|sign| sign.is_callable());
+    if signs && !value.is_instance_of::<PyString>() {
+        let (signer, function) = signer_from(value)?;
+        held.functions.push(function);
+        config.signer = Some(Arc::new(signer));
+        return Ok(());
+    }
+    let source = value.py().import("turntree.upp._auth")?.getattr("token_source")?.call1((value,))?;
+    config.auth = Some(keys_from(&source, held)?);
+    Ok(())
+}
+
+/// Reads a number of retries from 0.
+fn retries(value: &Bound<'_, PyAny>) -> PyResult<u32> {
+    let number: Option<u32> = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+    number.ok_or_else(|| PyTypeError::new_err("max_retries must be a whole number of retries from 0"))
 }
 
 /// Pairs of a mapping, in its order.
@@ -157,13 +197,26 @@ fn unknown(py: Python<'_>, name: &str) -> PyResult<PyErr> {
     Ok(PyTypeError::new_err(format!("unknown option \"{name}\"{hint} Known are {known}")))
 }
 
-/// Reads a positive number of requests.
-fn count(value: &Bound<'_, PyAny>) -> PyResult<NonZeroUsize> {
-    let number: usize = value
-        .extract()
-        .map_err(|_| PyTypeError::new_err("max_concurrency must be a whole number of requests from 1"))?;
+/// Reads a positive number.
+fn count(value: &Bound<'_, PyAny>, name: &str, unit: &str) -> PyResult<NonZeroUsize> {
+    // True and false are integers in Python.
+    let number: Option<usize> = value.extract().ok().filter(|_| !value.is_instance_of::<PyBool>());
+    let number = number
+        .ok_or_else(|| PyTypeError::new_err(format!("{name} must be a whole number of {unit} from 1")))?;
     NonZeroUsize::new(number)
-        .ok_or_else(|| PyValueError::new_err("max_concurrency must be 1 at least, not 0"))
+        .ok_or_else(|| PyValueError::new_err(format!("{name} must be 1 at least, not 0")))
+}
+
+/// Reads which versions of HTTP are used: `True`, `False` or "only".
+fn versions(value: &Bound<'_, PyAny>) -> PyResult<Http2> {
+    if let Ok(negotiated) = value.cast::<PyBool>() {
+        return Ok(if negotiated.is_true() { Http2::Negotiated } else { Http2::Disabled });
+    }
+    match value.cast::<PyString>() {
+        Ok(name) if name.to_str()? == "only" => Ok(Http2::PriorKnowledge),
+        Ok(_) => Err(PyValueError::new_err("http2 must be True, False or \"only\"")),
+        Err(_) => Err(wrong_type(value, "http2", "True, False or \"only\"")),
+    }
 }
 
 /// Reads the URL of a proxy, or "direct" for no proxy.
@@ -230,7 +283,7 @@ fn set_headers(config: &mut CoreConfig, value: &Bound<'_, PyAny>) -> PyResult<()
 /// `TypeError` that names the argument.
 pub(crate) fn text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     let text = value.cast::<PyString>().map_err(|_| wrong_type(value, what, "a str"))?;
-    Ok(text.to_str()?.to_owned())
+    text_of(text, what)
 }
 
 fn url(value: &Bound<'_, PyAny>) -> PyResult<String> {

@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
 use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyTimeoutError, PyTypeError};
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::embedding::EmbeddingResult as PyEmbeddingResult;
@@ -21,6 +21,7 @@ use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil;
 use crate::content::image_from;
 use crate::convert::json::{to_raw, to_raw_object};
+use crate::convert::text::text_of;
 use crate::data::extract;
 use crate::error::choose;
 use crate::message::content_and_calls;
@@ -178,7 +179,7 @@ fn response_from(value: &Bound<'_, PyAny>) -> PyResult<CustomResponse> {
     type Object<'py> = Option<Bound<'py, PyAny>>;
     type Members<'py> =
         (Option<Bound<'py, PyList>>, Object<'py>, Option<String>, Object<'py>, Object<'py>, Option<String>);
-    let (items, usage, stop_reason, data, metadata, id): Members<'_> = value.extract()?;
+    let (items, usage, stop_reason, data, metadata, id): Members<'_> = text_of(value, "response")?;
     let usage = usage.map(|usage| extract::<PyTokenUsage>(&usage, "usage")).transpose()?;
     let reason = |name: String| choose("stop_reason", &name, &StopReason::ALL, StopReason::as_str);
     let metadata = metadata.map(|metadata| to_raw_object(&metadata, "metadata")).transpose()?;

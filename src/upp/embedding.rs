@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
 use crate::content::block_from;
+use crate::convert::text::text_of;
 use crate::data::{Data, DataClass as _};
 use crate::error::{choose, wrong_type};
 use crate::to_python::{ToPython, data_class};
@@ -160,8 +161,8 @@ pub(super) fn inputs_from(value: &Bound<'_, PyAny>) -> PyResult<Vec<EmbeddingInp
 }
 
 fn input_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<EmbeddingInput> {
-    if let Ok(text) = value.cast::<PyString>() {
-        return Ok(text.to_str()?.into());
+    if value.is_instance_of::<PyString>() {
+        return Ok(text_of::<&str>(value, what)?.into());
     }
     match block_from(value, what)? {
         ContentBlock::Text(block) => Ok(block.text.into()),

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{IntoPyDict as _, PyDict};
 
@@ -119,8 +119,7 @@ pub(crate) fn upp_error<'py>(
         None => options.set_item("cause", cause.map(ToString::to_string))?,
     }
     options.set_item("partial", partial)?;
-    let exception =
-        class(py, "UPPError")?.call((error.message.as_str(), error.code.as_str()), Some(&options))?;
+    let exception = class(py, "UPPError")?.call((&error.message, error.code.as_str()), Some(&options))?;
     if let Some(raised) = raised {
         exception.setattr(intern!(py, "__cause__"), raised)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! Spec: UPP-1.2 §16.
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::to_python::{ToPython, data_class};

@@ -5,13 +5,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
+use crate::convert::text::text_of;
 use crate::error::wrong_type;
 use crate::upp::error::to_host_failure;
 use turntree_core::http::{self, KeyError, KeyFuture};
@@ -140,7 +141,7 @@ impl http::KeyStrategy for KeyFunction {
                     .bind(py)
                     .cast::<PyString>()
                     .map_err(|_| PyTypeError::new_err("the function must return the key as str"))?;
-                Ok(Secret::from(key.to_str()?))
+                Ok(Secret::from(text_of::<&str>(key, "the key that the function returned")?))
             });
             key.map_err(|error| KeyError::Raised(to_host_failure(error)))
         })
@@ -156,7 +157,7 @@ pub(crate) fn keys_from(
     held: &mut Callbacks,
 ) -> PyResult<Arc<dyn http::KeyStrategy>> {
     if let Ok(key) = value.cast::<PyString>() {
-        return Ok(Arc::new(http::StaticKey(Secret::from(key.to_str()?))));
+        return Ok(Arc::new(http::StaticKey(Secret::from(text_of::<&str>(key, "api_key")?))));
     }
     if let Ok(strategy) = value.cast::<KeyStrategy>() {
         held.objects.push(value.clone().unbind());

@@ -5,9 +5,9 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::PyClass;
 use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 

@@ -22,4 +22,5 @@ pub(crate) mod result_stream;
 pub(crate) mod retry;
 pub(crate) mod routing;
 pub(crate) mod scripted;
+pub(crate) mod transport;
 pub(crate) mod unsupported_settings;

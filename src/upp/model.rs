@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::config::{config_from, text, warn_of_plain_http};
@@ -18,8 +18,10 @@ use super::routing::Routing;
 use super::scripted::script_from;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
+use crate::convert::text::{quoted, text_of};
 use crate::error::value_error;
 use turntree_core::http::EnvironmentKey;
+use turntree_core::secret::Secret;
 use turntree_upp::dialect::Dialect;
 use turntree_upp::embedding::{EmbeddingModel, HttpEmbeddingModel};
 use turntree_upp::http_model::HttpModel;
@@ -27,7 +29,7 @@ use turntree_upp::image::{HttpImageModel, ImageModel};
 use turntree_upp::pricing::{Price, Prices};
 use turntree_upp::providers::factory::{DialectFactory, FactoryOptions, dialect_factory};
 use turntree_upp::providers::{self, scripted::Scripted};
-use turntree_upp::{Capabilities, Modality, Model, ProviderConfig, UppError};
+use turntree_upp::{AwsCredentials, Capabilities, Modality, Model, ProviderConfig, UppError};
 
 /// Implementation of a model.
 pub(crate) enum Source {
@@ -79,6 +81,11 @@ impl ModelReference {
             held: callbacks,
             recipe: None,
         }
+    }
+
+    /// The reference with the function and its arguments that create it in another process.
+    pub(super) fn with_recipe(self, recipe: Option<Py<PyAny>>) -> Self {
+        Self { recipe, ..self }
     }
 
     /// The configuration of an HTTP model: the reference's, overridden by that of an agent or a bound model.
@@ -185,9 +192,22 @@ fn factory_from(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<Dialect
     let py = options.py();
     let option = |name: &str| options.get_item(name)?.map(|value| text(&value, name)).transpose();
     let (api, base_url) = (option("api")?, option("base_url")?.or(option("host")?));
-    let betas: Option<Vec<String>> = options.get_item("betas")?.map(|betas| betas.extract()).transpose()?;
+    let betas: Option<Vec<String>> =
+        options.get_item("betas")?.map(|betas| text_of(&betas, "betas")).transpose()?;
     let betas = &betas.unwrap_or_default();
-    let options = FactoryOptions { api: api.as_deref(), betas, base_url: base_url.as_deref() };
+    let region = option("region")?;
+    let keys = match (option("access_key_id")?, option("secret_access_key")?) {
+        (Some(id), Some(secret)) => Some((id, secret.into(), option("session_token")?.map(Secret::from))),
+        _ => None,
+    };
+    let aws = AwsCredentials { profile: option("profile")?, role: option("role")?, keys };
+    let options = FactoryOptions {
+        api: api.as_deref(),
+        betas,
+        base_url: base_url.as_deref(),
+        region: region.as_deref(),
+        aws: Some(&aws),
+    };
     let factory = dialect_factory(provider, options).map_err(value_error)?;
     if let Some(url) = &base_url {
         warn_of_plain_http(py, url)?;
@@ -283,7 +303,7 @@ impl ModelReference {
         let (name, reason) = match &self.source {
             Source::Http { .. } => (
                 "this",
-                "its settings hold a secret or an object of this process (config=, transport=, headers)",
+                "its settings may hold a secret or an object of this process (config=, transport=, headers)",
             ),
             Source::Scripted(_) => {
                 ("a scripted", "its replies and requests are in the memory of this process")
@@ -298,7 +318,8 @@ impl ModelReference {
     }
 
     fn __repr__(&self) -> String {
-        format!("ModelReference(provider={:?}, model_id={:?})", self.provider_name(), self.model_id)
+        let (provider, model_id) = (quoted(self.provider_name()), quoted(&self.model_id));
+        format!("ModelReference(provider={provider}, model_id={model_id})")
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {

@@ -1,7 +1,7 @@
 //! Logs the parts that requests omit, to Python's logger `turntree.upp` at level DEBUG.
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _};
-use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::custom::error_of;

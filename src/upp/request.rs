@@ -1,10 +1,12 @@
 //! Requests to models as the application's functions see them.
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
-use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use crate::convert::error::serialization;
 use crate::convert::json::to_raw;
+use crate::convert::text::text_of;
 use crate::to_python::ToPython;
 use turntree_core::json::RawJson;
 use turntree_upp::{ModelRequest as CoreRequest, System};
@@ -61,8 +63,8 @@ impl ModelRequest {
 /// # Errors
 /// `TypeError` for anything else.
 pub(crate) fn system_from(value: &Bound<'_, PyAny>) -> PyResult<System> {
-    if let Ok(text) = value.extract::<String>() {
-        return Ok(System::Text(text));
+    if value.is_instance_of::<PyString>() {
+        return text_of(value, "system").map(System::Text);
     }
     let raw = to_raw(value, "system")?;
     if raw.is_array() {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 use crate::bridge::gil::lock;
 use turntree_core::http::{

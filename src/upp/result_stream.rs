@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use crate::prelude::*;
 use futures_util::Stream;
-use pyo3::prelude::*;
 use tokio_util::sync::CancellationToken;
 
 use crate::bridge::coroutine::Coroutine;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyConnectionError, PyTimeoutError};
-use pyo3::prelude::*;
 
 use super::custom::error_of;
 use super::error::{is_upp_error, raised_by_host};
@@ -138,10 +138,12 @@ fn choose_function(choose: Arc<PyCallback>, config: ProviderConfig) -> ChooseFun
 
 /// Return a model that calls these models in order until one answers. Used by `fallback`.
 #[pyfunction]
+#[pyo3(signature = (models, codes, function, recipe = None))]
 pub(crate) fn fallback_model(
     models: Vec<Py<ModelReference>>,
     codes: Option<Vec<String>>,
     function: Option<&Bound<'_, PyAny>>,
+    recipe: Option<Py<PyAny>>,
     py: Python<'_>,
 ) -> PyResult<ModelReference> {
     let mut held = Callbacks {
@@ -160,13 +162,15 @@ pub(crate) fn fallback_model(
         }
         (None, None) => When::Default,
     };
-    Ok(ModelReference::with_source(Source::Routed(Routing::Fallback { models, when }), held))
+    let model = ModelReference::with_source(Source::Routed(Routing::Fallback { models, when }), held);
+    Ok(model.with_recipe(recipe))
 }
 
 /// Return a model that calls the model which a function chooses for each request. Used by `router`.
 #[pyfunction]
-pub(crate) fn router_model(choose: &Bound<'_, PyAny>) -> PyResult<ModelReference> {
+#[pyo3(signature = (choose, recipe = None))]
+pub(crate) fn router_model(choose: &Bound<'_, PyAny>, recipe: Option<Py<PyAny>>) -> PyResult<ModelReference> {
     let choose = PyCallback::new(choose)?;
     let held = Callbacks { functions: vec![Arc::clone(&choose)], ..Callbacks::default() };
-    Ok(ModelReference::with_source(Source::Routed(Routing::Router(choose)), held))
+    Ok(ModelReference::with_source(Source::Routed(Routing::Router(choose)), held).with_recipe(recipe))
 }

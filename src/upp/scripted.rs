@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyBaseException, PyTypeError};
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::request::ModelRequest;
@@ -11,6 +11,7 @@ use super::retry::seconds;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
+use crate::convert::text::beginning;
 use crate::data::extract;
 use crate::message::content_and_calls;
 use crate::stream_events::StreamEvent;
@@ -55,7 +56,8 @@ impl PyReply {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("Reply({}, delay={}, pace={})", self.says.bind(py).repr()?, self.delay, self.pace))
+        let says = self.says.bind(py).repr()?.to_string_lossy().into_owned();
+        Ok(format!("Reply({}, delay={}, pace={})", beginning(&says, 400), self.delay, self.pace))
     }
 }
 

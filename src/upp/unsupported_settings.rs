@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 
 use crate::bridge::gil;
 use turntree_upp::settings::{SettingObserver, UnsupportedSetting, set_setting_observer};

@@ -3,8 +3,9 @@
 import asyncio
 import gc
 import importlib.util
+import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Tests count requests: retries are those that a test configures. `test_default_retries.py` removes the variable.
+os.environ["TURNTREE_MAX_RETRIES"] = "0"
+
+
 def pytest_report_header() -> str:
     """Print the path of the tested turntree: it must be the installed wheel."""
     spec = importlib.util.find_spec("turntree")
@@ -30,6 +35,14 @@ def pytest_collection_finish() -> None:
     """Leave what collection has made out of garbage collection: many tests collect, and each would walk all tests."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, Any]:
+    """Escape lone surrogates in captured output: pytest-xdist sends reports as UTF-8."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ use crate::driver::agent_layer::AgentMiddlewareLayer;
 use crate::driver::driver::{Driver, DriverConfig, DriverPorts};
 use crate::driver::stream::AgentStream;
 use crate::driver::tools_in_force::Toolsets;
-use crate::handoff::{AgentHandoffs, has_handoffs};
+use crate::handoff::{AgentHandoffs, filtered_input, has_handoffs};
 use crate::host::run_context::RunContext;
 use crate::host::strategy::Strategy;
 use crate::host::tool::Tool;
@@ -213,6 +213,7 @@ impl Agent {
         spec.check_tool_names(model.model.provider())?;
         capability_check::check_features(&*model.model, options.structure.is_some(), spec.has_tools())?;
         let makes_plans = state.makes_plans();
+        let filtered = filtered_input(context.handed_by.as_ref(), spec.label(), &history, state.messages())?;
         let mut setup = spec.setup(&model, history, makes_plans)?;
         setup.agent = (context.names_agent || has_handoffs(self)).then(|| spec.label().into());
         // Middleware may still change the messages; then its layer checks the media.
@@ -221,9 +222,12 @@ impl Agent {
             capability_check::check_media(&*model.model, messages.map(AsRef::as_ref))?;
         }
         let provider = Arc::clone(&setup.provider);
-        let machine = Machine::new(setup, state).map_err(|error: StateError| {
+        let mut machine = Machine::new(setup, state).map_err(|error: StateError| {
             UppError::invalid_request(&*provider, error.to_string()).with_cause(error)
         })?;
+        if let Some((count, messages)) = filtered {
+            machine.replace_first(count, messages);
+        }
         Ok((machine, self.driver(model, context, makes_plans)))
     }
 

@@ -14,10 +14,11 @@ use std::sync::Arc;
 use crate::agent::Agent;
 use crate::driver::driver::{Driver, Handoffs};
 use crate::host::error::HostError;
+use crate::host::host::Host;
 use crate::host::run_context::RunContext;
 use crate::host::strategy::Strategy;
 use crate::host::tool::Tool;
-use crate::machine::handoff::agent_of;
+use crate::machine::handoff::{agent_of, handoff_of};
 use crate::machine::machine::Machine;
 use crate::sub_agent::SubAgent;
 use crate::types::parent_run::InheritedModel;
@@ -209,5 +210,28 @@ fn follow(
         return Err(UppError::invalid_request(provider, message));
     }
     let host = context.host.handoff_host(next.tools(), index, &context.metadata).map_err(failed)?;
-    Ok((next.clone(), RunContext { host, names_agent: true, ..context }))
+    let handed_by = Some((Arc::clone(&context.host), index));
+    Ok((next.clone(), RunContext { host, handed_by, names_agent: true, ..context }))
+}
+
+/// The messages that the model receives instead of the history and the run up to the handoff to `agent`, and how many
+/// messages they replace. `None` if it receives all messages.
+///
+/// # Errors
+/// The filter of the handoff failed.
+pub(crate) fn filtered_input(
+    handed_by: Option<&(Arc<dyn Host>, usize)>,
+    agent: &str,
+    history: &History,
+    run: &History,
+) -> Result<Option<(usize, History)>, UppError> {
+    let Some((host, tool)) = handed_by else { return Ok(None) };
+    let messages: Vec<_> = history.iter().chain(run).cloned().collect();
+    let is_handoff = |message: &Arc<Message>| handoff_of(message).is_some_and(|name| name == agent);
+    let Some(last) = messages.iter().rposition(is_handoff) else { return Ok(None) };
+    let count = last.saturating_add(1);
+    let before = messages.get(..count).unwrap_or_default();
+    let filtered = host.handoff_input(*tool, before);
+    let filtered = filtered.map_err(|error| error.into_error("input_filter of the handoff", ""))?;
+    Ok(filtered.map(|filtered| (count, filtered.into_iter().collect())))
 }

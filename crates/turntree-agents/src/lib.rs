@@ -11,7 +11,7 @@
 //! | [`middleware`] | hooks around the runs of an agent: budget, guardrails, logging, memory |
 //! | [`spec`] | [`AgentSpec`], the definition of an agent |
 //! | [`driver`] | the async code that drives a machine |
-//! | [`agent`], [`sub_agent`], [`handoff`], [`llm`] | the handles: [`Agent`], an agent as a tool, an agent that takes over, a model with tools |
+//! | [`agent`], [`sub_agent`], [`strategy_run`], [`handoff`], [`llm`] | the handles: [`Agent`], an agent as a tool, an agent inside a strategy, an agent that takes over, a model with tools |
 //! | [`session`] | an agent with a thread tree, checkpoints and runs that can be resumed |
 //!
 //! Spec: UAP-1.0; UPP-1.2 §10 for [`llm`]
@@ -26,6 +26,7 @@ pub mod middleware;
 pub mod options;
 pub mod session;
 pub mod spec;
+pub mod strategy_run;
 pub mod sub_agent;
 pub mod tree;
 pub mod types;

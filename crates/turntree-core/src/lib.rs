@@ -2,6 +2,7 @@
 //! message vocabulary of UPP-1.2 ([`message`]). Does not depend on providers or agents.
 
 pub mod computation;
+pub mod event_stream;
 pub mod http;
 pub mod ids;
 pub mod intern;

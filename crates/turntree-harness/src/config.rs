@@ -5,13 +5,15 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::error::HarnessError;
 use crate::policy::decision::Level;
+use crate::toml_file;
 
 /// What `turntree.toml` says of the harness layer. Unknown keys are an error: a misspelled rule must not be silent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Policies.
@@ -21,11 +23,13 @@ pub struct Config {
 }
 
 /// The table `[policy]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyConfig {
     /// Levels of rules, by their id: `"worktree.required" = "recommended"`.
     pub levels: BTreeMap<String, Setting>,
+    /// The folder of the files `*.policy.toml` and `*.cedar`, below the main working tree.
+    pub folder: String,
     /// Branches that agents do not commit or push to.
     pub protected_branches: Vec<String>,
     /// Patterns of paths in the main working tree that may be edited.
@@ -39,7 +43,7 @@ pub struct PolicyConfig {
 }
 
 /// How a rule acts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Setting {
     /// It decides as it is made.
@@ -66,11 +70,22 @@ impl Setting {
     }
 }
 
+impl From<Level> for Setting {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Required => Self::Required,
+            Level::Recommended => Self::Recommended,
+            Level::Optional => Self::Optional,
+        }
+    }
+}
+
 impl Default for PolicyConfig {
     fn default() -> Self {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         Self {
             levels: BTreeMap::new(),
+            folder: "policies".to_owned(),
             protected_branches: owned(&["main", "master"]),
             main_checkout_allowed: owned(&[
                 "**/node_modules/**",
@@ -88,16 +103,29 @@ impl Default for PolicyConfig {
 }
 
 /// The table `[coordination]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CoordinationConfig {
-    /// Seconds without a sign of life after which an agent counts as gone.
+    /// Seconds without a sign of life after which an agent counts as gone, if neither a lock nor its process tells.
     pub stale_after: u32,
+    /// What counts as the same work: the whole `file`, or only lines of it that touch, for agents in different worktrees.
+    pub overlap: Overlap,
+}
+
+/// What counts as the same work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Overlap {
+    /// The same file.
+    #[default]
+    File,
+    /// The same lines of a file.
+    Hunk,
 }
 
 impl Default for CoordinationConfig {
     fn default() -> Self {
-        Self { stale_after: 120 }
+        Self { stale_after: 120, overlap: Overlap::File }
     }
 }
 
@@ -112,10 +140,10 @@ impl Config {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(HarnessError::system(path.display(), error)),
         };
-        let config: Self = toml::from_str(&text).map_err(|error| {
-            HarnessError::Invalid(format!("{}: {}", path.display(), error.to_string().trim()))
-        })?;
-        let unknown = config.policy.levels.keys().find(|id| !crate::policy::rules::is_rule(id));
+        let config: Self = toml_file::parse(path, &text)?;
+        let is_known =
+            |id: &str| crate::policy::rules::is_rule(id) || id.starts_with(crate::policy::user::PREFIX);
+        let unknown = config.policy.levels.keys().find(|id| !is_known(id));
         if let Some(id) = unknown {
             return Err(HarnessError::Invalid(format!(
                 "{}: policy.levels: no rule has the id \"{id}\"; `turntree policy list` shows them",
@@ -124,4 +152,27 @@ impl Config {
         }
         Ok(config)
     }
+}
+
+/// The JSON Schema of `turntree.toml`.
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(Config).to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("title".to_owned(), "turntree.toml".into());
+    }
+    schema
+}
+
+/// The JSON Schema of files `*.policy.toml`.
+pub fn policy_schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(crate::policy::user::PolicyFile).to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("title".to_owned(), "*.policy.toml".into());
+    }
+    schema
+}
+
+/// The schema of files `*.cedar`, in Cedar's syntax.
+pub fn cedar_schema() -> &'static str {
+    turntree_cedar::SCHEMA
 }

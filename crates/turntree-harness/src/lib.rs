@@ -9,7 +9,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`project`], [`config`], [`state`] | which project, what `turntree.toml` says, the shared state file |
+//! | [`project`], [`config`], [`explain`], [`state`] | which project, what `turntree.toml` says, the shared state file |
 //! | [`shell`] | what a shell command would run |
 //! | [`derive`] | what follows from it: files that are written, what git does |
 //! | [`hooks`] | events of harnesses and replies to them |
@@ -22,6 +22,7 @@ pub mod config;
 pub mod coordination;
 pub mod derive;
 pub mod error;
+pub mod explain;
 pub mod git;
 pub mod hooks;
 pub mod path;
@@ -29,6 +30,7 @@ pub mod policy;
 pub mod project;
 pub mod shell;
 pub mod state;
+mod toml_file;
 
 pub use error::HarnessError;
 pub use policy::action::Action;

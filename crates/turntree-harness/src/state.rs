@@ -24,9 +24,11 @@ static SCHEMA: Schema = Schema {
     name: "state file",
     // The bytes `ttha`.
     application_id: 0x7474_6861,
-    migrations: &[include_str!("state.sql")],
+    migrations: &[include_str!("state.sql"), include_str!("state-2.sql"), include_str!("state-3.sql")],
     page_size: 4096,
-    checkpoint_pages: 256,
+    // A hook that finds a long log reads it first, and one that finds it full flushes the disk: one of about sixty.
+    checkpoint_pages: 512,
+    keeps_log: true,
 };
 
 /// The state of a project. Opened at the first operation; safe to use from several threads and processes.

@@ -25,6 +25,15 @@ pub enum ServerError {
         /// What happened. The client does not see it.
         reason: String,
     },
+    /// A web page of another site uses a server without an authenticator.
+    #[error(
+        "a server without authentication does not answer {what}: web pages of other sites could use it from a browser of \
+         its machine; pass `auth`, or for agents behind a proxy `public_url`"
+    )]
+    ForeignPage {
+        /// What the request names.
+        what: String,
+    },
     /// The head of the request cannot be read.
     #[error("the head of the request cannot be read: {reason}")]
     InvalidHead {
@@ -111,6 +120,7 @@ impl ServerError {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::MissingToken | Self::InvalidToken => StatusCode::UNAUTHORIZED,
+            Self::ForeignPage { .. } => StatusCode::FORBIDDEN,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UrlTooLong { .. } => StatusCode::URI_TOO_LONG,
             Self::NoWebSocket => StatusCode::NOT_FOUND,
@@ -133,6 +143,7 @@ impl ServerError {
         match self {
             Self::MissingToken | Self::InvalidToken => "unauthorized",
             Self::Authenticator { .. } => "authentication_unavailable",
+            Self::ForeignPage { .. } => "forbidden",
             Self::InvalidHead { .. } => "invalid_head",
             Self::UrlTooLong { .. } => "url_too_long",
             Self::NoWebSocket => "not_found",

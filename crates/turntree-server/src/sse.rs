@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt as _};
+use memchr::memchr2;
 use turntree_core::runtime;
 
 use crate::error::ServerError;
@@ -93,29 +94,26 @@ impl SseEvent {
     }
 }
 
-/// Writes each line of a value as a line of its own.
+/// Writes each line of a value as a line of its own. Nearly all values are one line, and JSON of streams always is.
 fn write_lines(text: &mut String, name: &str, value: &str) {
     let mut rest = value;
-    loop {
-        let (line, next) = match rest.find(['\r', '\n']) {
-            Some(at) => {
-                let (line, tail) = rest.split_at(at);
-                (line, Some(tail.strip_prefix("\r\n").or_else(|| tail.get(1..)).unwrap_or_default()))
-            }
-            None => (rest, None),
-        };
-        write_line(text, name, line);
-        match next {
-            Some(tail) => rest = tail,
-            None => return,
-        }
+    while let Some(at) = memchr2(b'\r', b'\n', rest.as_bytes()) {
+        let (line, tail) = rest.split_at(at);
+        push_line(text, name, line);
+        rest = tail.strip_prefix("\r\n").or_else(|| tail.get(1..)).unwrap_or_default();
     }
+    push_line(text, name, rest);
 }
 
+/// Writes a value that has to be one line, without its ends of lines.
 fn write_line(text: &mut String, name: &str, value: &str) {
+    push_line(text, name, &value.replace(['\r', '\n'], ""));
+}
+
+fn push_line(text: &mut String, name: &str, line: &str) {
     text.push_str(name);
     text.push(' ');
-    text.extend(value.chars().filter(|c| !matches!(c, '\r' | '\n')));
+    text.push_str(line);
     text.push('\n');
 }
 

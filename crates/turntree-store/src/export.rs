@@ -75,8 +75,16 @@ impl JournalStore {
         let target = path.to_owned();
         let mut output = blocking(path, move || Output::create(target)).await?;
         let mut counts = Counts::default();
+        // Reading a session counts its entries; here sessions are counted.
+        let reader = self.without_progress();
+        if let Some(progress) = self.progress() {
+            progress.begin(sessions.len() as u64);
+        }
         for info in sessions {
-            let read = self.info_and_entries(&info.id).await;
+            let read = reader.info_and_entries(&info.id).await;
+            if let Some(progress) = self.progress() {
+                progress.add(1);
+            }
             if !matches!(read, Ok(None)) {
                 // What the engine's check has found is named below, or is no hindrance.
                 damaged.retain(|issue| issue.session.as_ref() != Some(&info.id));

@@ -16,6 +16,7 @@ use crate::engine::{Entry, Replace};
 use crate::error::StoreError;
 use crate::export::{Counts, FORMAT, FirstLine, LastLine, SessionLine, VERSION, blocking};
 use crate::journal_store::{JournalStore, info_of};
+use crate::progress::Progress;
 use crate::record;
 use turntree_agents::session::id::is_session_id;
 use turntree_agents::session::journal::Journal;
@@ -36,8 +37,8 @@ impl JournalStore {
     /// [`StoreError::Exists`] if the store has one of the sessions; [`StoreError::ExportLine`] if the file is damaged, cut
     /// off, or something else; [`StoreError::ExportFile`] if it or the temporary file cannot be used; those of the engine.
     pub async fn load_export(&self, path: &Path) -> Result<u64, StoreError> {
-        let name = path.to_owned();
-        let mut input = blocking(path, move || Input::open(&name)).await?;
+        let (name, progress) = (path.to_owned(), self.progress().cloned());
+        let mut input = blocking(path, move || Input::open(&name, progress)).await?;
         let mut known: HashSet<Arc<str>> = HashSet::new();
         let mut spool = Spool::new()?;
         loop {
@@ -99,15 +100,26 @@ struct Input {
     /// The number of the line, from 1.
     number: u64,
     counts: Counts,
+    progress: Option<Arc<Progress>>,
 }
 
 impl Input {
-    fn open(path: &Path) -> io::Result<Self> {
+    fn open(path: &Path, progress: Option<Arc<Progress>>) -> io::Result<Self> {
         let file = File::open(path)?;
-        if file.metadata()?.is_dir() {
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
             return Err(io::Error::other("it is a folder"));
         }
-        Ok(Self { file: BufReader::new(file), line: Vec::new(), number: 0, counts: Counts::default() })
+        if let Some(progress) = &progress {
+            progress.begin(metadata.len());
+        }
+        Ok(Self {
+            file: BufReader::new(file),
+            line: Vec::new(),
+            number: 0,
+            counts: Counts::default(),
+            progress,
+        })
     }
 
     fn error(&self, path: &Path, reason: String) -> StoreError {
@@ -119,6 +131,9 @@ impl Input {
         self.line.clear();
         self.number += 1;
         self.file.read_until(b'\n', &mut self.line)?;
+        if let Some(progress) = &self.progress {
+            progress.add(self.line.len() as u64);
+        }
         if self.line.pop() != Some(b'\n') {
             let reason = "the file is cut off: the line with \"end\" is missing; export it again";
             return Err(reason.to_owned().into());

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use crate::digest::Digest;
 use crate::engine::{Append, Engine, Entry, Head, Log, Replace, SessionInfo, SessionStatus};
 use crate::error::StoreError;
+use crate::progress::Progress;
 use crate::record;
 use turntree_agents::session::journal::{Journal, PreparedEntry};
 use turntree_agents::session::{LoadedSession, SavedState, SessionSnapshot, SessionStore};
@@ -21,10 +22,15 @@ pub struct JournalStore {
     engine: Arc<dyn Engine>,
     /// The fencing token of the lease under which this handle writes.
     fence: Option<u64>,
+    /// What counts how far a long operation is.
+    progress: Option<Arc<Progress>>,
 }
 
 /// The runner of computations did not run one, which is a bug.
 pub(crate) const NOT_RUN: &str = "a computation was not run; please report this";
+
+/// How often a log is read that other writers replace at the same time.
+const MAX_READS: usize = 20;
 
 /// What the store remembers of a session.
 #[derive(Debug, Default)]
@@ -60,13 +66,27 @@ pub struct ReadLog {
 impl JournalStore {
     /// Stores sessions in this engine.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, fence: None }
+        Self { engine, fence: None, progress: None }
     }
 
     /// Returns a handle whose saves fail if a newer fencing token was issued for the session.
     #[must_use]
     pub fn with_fence(&self, fence: u64) -> Self {
-        Self { engine: Arc::clone(&self.engine), fence: Some(fence) }
+        Self { fence: Some(fence), ..self.clone() }
+    }
+
+    /// Returns a handle that counts how far its reads, exports and imports are.
+    #[must_use]
+    pub fn with_progress(&self, progress: Arc<Progress>) -> Self {
+        Self { progress: Some(progress), ..self.clone() }
+    }
+
+    pub(crate) fn without_progress(&self) -> Self {
+        Self { progress: None, ..self.clone() }
+    }
+
+    pub(crate) const fn progress(&self) -> Option<&Arc<Progress>> {
+        self.progress.as_ref()
     }
 
     /// Returns the engine.
@@ -79,14 +99,16 @@ impl JournalStore {
     /// # Errors
     /// [`StoreError::Corrupt`] if an entry was changed, moved or lost; those of the engine.
     pub async fn read_log(&self, id: &str) -> Result<Option<ReadLog>, StoreError> {
-        let Some(log) = self.engine.read(id).await? else { return Ok(None) };
+        let Some((log, head, texts)) = self.read_texts(id).await? else { return Ok(None) };
         let corrupt =
             |reason: String| StoreError::Corrupt { store: self.engine.name(), session: id.into(), reason };
-        let head =
-            computed(|| verify(id, &log)).unwrap_or_else(|| Err(NOT_RUN.to_owned())).map_err(corrupt)?;
-        let texts = record::decode_all(&*self.engine, id, &log.entries).await?;
-        let read =
-            computed(|| Journal::read(texts.iter().map(String::as_str)).map_err(|error| error.to_string()));
+        let progress = self.progress.as_deref();
+        let counted = texts.iter().map(String::as_str).inspect(|_| {
+            if let Some(progress) = progress {
+                progress.add(1);
+            }
+        });
+        let read = computed(|| Journal::read(counted).map_err(|error| error.to_string()));
         let journal = read.unwrap_or_else(|| Err(NOT_RUN.to_owned())).map_err(corrupt)?;
         match journal.snapshot() {
             Some(snapshot) if *snapshot.id == *id => {
@@ -110,11 +132,29 @@ impl JournalStore {
         &self,
         id: &str,
     ) -> Result<Option<(SessionInfo, Vec<String>)>, StoreError> {
-        let Some(log) = self.engine.read(id).await? else { return Ok(None) };
-        let store = self.engine.name();
-        verify(id, &log).map_err(|reason| StoreError::Corrupt { store, session: id.into(), reason })?;
-        let entries = record::decode_all(&*self.engine, id, &log.entries).await?;
-        Ok(Some((log.info, entries)))
+        Ok(self.read_texts(id).await?.map(|(log, _, entries)| (log.info, entries)))
+    }
+
+    /// Reads and verifies a log with its head and the texts of its entries. The blobs are read after the log: if it was
+    /// replaced in between, by pruning or with another key, both are read again.
+    async fn read_texts(&self, id: &str) -> Result<Option<(Log, Head, Vec<String>)>, StoreError> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let Some(log) = self.engine.read(id).await? else { return Ok(None) };
+            if let Some(progress) = &self.progress {
+                progress.begin(log.entries.len() as u64);
+            }
+            let verified = computed(|| verify(id, &log)).unwrap_or_else(|| Err(NOT_RUN.to_owned()));
+            let store = self.engine.name();
+            let head =
+                verified.map_err(|reason| StoreError::Corrupt { store, session: id.into(), reason })?;
+            match record::decode_all(&*self.engine, id, &log.entries).await {
+                Err(StoreError::Corrupt { .. })
+                    if attempts < MAX_READS && self.engine.head(id).await? != Some(head) => {}
+                decoded => return Ok(Some((log, head, decoded?))),
+            }
+        }
     }
 
     /// Replaces the log of a session by one entry with its whole state.

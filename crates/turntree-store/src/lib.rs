@@ -18,6 +18,7 @@
 //! | [`batch`], [`importer`] | sessions that are created together, all or none |
 //! | [`queue`] | the port of queues: runs for workers, and leases of sessions |
 //! | [`records`] | the port of records: documents of protocol servers |
+//! | [`progress`] | how far a long operation is |
 //! | [`preconditions`], [`page`] | what engines share: checks before a write; pages of a list of sessions |
 //!
 //! Spec: UAP-1.0 §14.2.
@@ -34,6 +35,7 @@ pub mod importer;
 pub mod journal_store;
 pub mod page;
 pub mod preconditions;
+pub mod progress;
 pub mod prune;
 pub mod queue;
 mod record;

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::action::Action;
-use super::document::{Actions, Thread};
+use super::document::Thread;
 use super::roundtrip_metadata::is_private_action;
 use turntree_core::json::{RawJson, RawObject};
 
@@ -14,24 +13,32 @@ impl Thread {
     /// renumbered.
     #[must_use]
     pub fn core(&self) -> Self {
-        let mut core = self.clone();
-        core.metadata = None;
-        for agent in core.agents.values_mut() {
+        // The actions are shared until one changes.
+        self.clone().into_core()
+    }
+
+    /// As [`Self::core`], without a copy of the thread.
+    #[must_use]
+    pub fn into_core(mut self) -> Self {
+        self.metadata = None;
+        for agent in self.agents.values_mut() {
             // The reference pointed into the removed metadata.
             agent.config_ref =
                 agent.config_ref.take().filter(|reference| !reference.starts_with("#/metadata/"));
         }
-        let retained = self.actions.iter().filter(|action| !is_private_action(action));
-        core.actions = retained
+        let retained = self.actions.0.into_iter().filter(|action| !is_private_action(action));
+        self.actions.0 = retained
             .zip(1_u64..)
-            .map(|(action, sequence)| {
-                let mut action = Action::clone(action);
-                action.set_sequence(sequence);
-                *action.metadata_mut() = None;
+            .map(|(mut action, sequence)| {
+                if action.sequence() != sequence || action.metadata().is_some() {
+                    let own = Arc::make_mut(&mut action);
+                    own.set_sequence(sequence);
+                    *own.metadata_mut() = None;
+                }
                 action
             })
-            .collect::<Actions>();
-        core
+            .collect();
+        self
     }
 
     /// The thread with the metadata of its actions moved to `metadata.<namespace>.actions["<sequence>"]`, for readers

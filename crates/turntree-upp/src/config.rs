@@ -8,12 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turntree_core::http::{
-    CaCertificates, HttpConfig, KeyStrategy, Proxy, RetryPolicy, RetryStrategy, StaticKey, TransportLayer,
+    CaCertificates, Http2, HttpConfig, KeyStrategy, Proxy, RetryPolicy, RetryStrategy, StandardRetry,
+    StaticKey, TransportLayer,
 };
+use turntree_core::runtime::environment;
 use turntree_core::secret::Secret;
 
 /// The default timeout for the response's headers.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The default number of retries.
+const DEFAULT_RETRIES: u32 = 2;
+
+/// The environment variable with another default number of retries.
+const RETRIES_VARIABLE: &str = "TURNTREE_MAX_RETRIES";
 
 /// How to reach a provider: everything but the model's own parameters. Fields that are `None` use the default.
 ///
@@ -46,7 +54,13 @@ pub struct ProviderConfig {
     pub headers: Vec<(String, Option<Secret>)>,
     /// The version of the vendor's API, if it has versions.
     pub api_version: Option<String>,
-    /// Retry strategy for failed requests. Default: no retries.
+    /// The source of a token that is sent as `Authorization: Bearer` instead of the API key.
+    pub auth: Option<Arc<dyn KeyStrategy>>,
+    /// Signs each request, instead of the API key.
+    pub signer: Option<Arc<dyn TransportLayer>>,
+    /// Retries after connection errors and the statuses 408, 409, 429 and 5xx. Default: 2, or `TURNTREE_MAX_RETRIES`.
+    pub max_retries: Option<u32>,
+    /// Retry strategy for failed requests, instead of `max_retries`.
     pub retry_strategy: Option<Arc<dyn RetryStrategy>>,
     /// The longest `Retry-After` that a retry waits for. Default: one hour.
     pub retry_after_max: Option<Duration>,
@@ -56,6 +70,11 @@ pub struct ProviderConfig {
     pub total_timeout: Option<Duration>,
     /// Maximum concurrent requests to one host, streams included; further requests wait. Default: no limit.
     pub max_concurrency: Option<NonZeroUsize>,
+    /// Maximum number of connections to one host; further requests wait, which does not count as `timeout`. Default: as
+    /// many as needed.
+    pub max_connections: Option<NonZeroUsize>,
+    /// The versions of HTTP to use. Default: HTTP/2 where the server offers it over TLS.
+    pub http2: Option<Http2>,
     /// The proxy. Default: the one from the environment.
     pub proxy: Option<Proxy>,
     /// Whether the vendor enforces the schema of structured output. Default: if the schema can be closed. `Some(true)`
@@ -114,11 +133,20 @@ impl ProviderConfig {
             idle_timeout: self.idle_timeout.or(base.idle_timeout),
             headers: base.headers.clone(),
             api_version: self.api_version.clone().or_else(|| base.api_version.clone()),
-            retry_strategy: self.retry_strategy.clone().or_else(|| base.retry_strategy.clone()),
+            auth: self.auth.clone().or_else(|| base.auth.clone()),
+            signer: self.signer.clone().or_else(|| base.signer.clone()),
+            // A number of retries replaces a strategy of the base.
+            max_retries: self.max_retries.or(base.max_retries),
+            retry_strategy: match self.max_retries {
+                Some(_) => self.retry_strategy.clone(),
+                None => self.retry_strategy.clone().or_else(|| base.retry_strategy.clone()),
+            },
             retry_after_max: self.retry_after_max.or(base.retry_after_max),
             ca_certificates: self.ca_certificates.clone().or_else(|| base.ca_certificates.clone()),
             total_timeout: self.total_timeout.or(base.total_timeout),
             max_concurrency: self.max_concurrency.or(base.max_concurrency),
+            max_connections: self.max_connections.or(base.max_connections),
+            http2: self.http2.or(base.http2),
             proxy: self.proxy.clone().or_else(|| base.proxy.clone()),
             strict_schemas: self.strict_schemas.or(base.strict_schemas),
             transport: self.transport.clone().or_else(|| base.transport.clone()),
@@ -140,17 +168,25 @@ impl ProviderConfig {
             ca_certificates: self.ca_certificates.clone(),
             total_deadline: self.total_timeout,
             max_concurrency: self.max_concurrency,
+            max_connections: self.max_connections,
+            http2: self.http2.unwrap_or_default(),
             proxy: self.proxy.clone().unwrap_or(Proxy::Environment),
             ..defaults
         }
     }
 
-    /// The retry policy.
+    /// The retry policy. Without a strategy and a number of retries it is that of [`StandardRetry`].
     pub fn retries(&self) -> RetryPolicy {
         let defaults = RetryPolicy::default();
+        let standard = || {
+            let configured = || environment(RETRIES_VARIABLE)?.trim().parse().ok();
+            let max_retries = self.max_retries.or_else(configured).unwrap_or(DEFAULT_RETRIES);
+            (max_retries > 0).then(|| Arc::new(StandardRetry { max_retries }) as Arc<dyn RetryStrategy>)
+        };
         RetryPolicy {
-            strategy: self.retry_strategy.clone(),
+            strategy: self.retry_strategy.clone().or_else(standard),
             retry_after_max: self.retry_after_max.unwrap_or(defaults.retry_after_max),
+            ..defaults
         }
     }
 
@@ -181,11 +217,16 @@ impl fmt::Debug for ProviderConfig {
             .field("idle_timeout", &self.idle_timeout)
             .field("headers", &headers)
             .field("api_version", &self.api_version)
+            .field("auth", &self.auth.as_ref().map(|_| "***"))
+            .field("signer", &self.signer)
+            .field("max_retries", &self.max_retries)
             .field("retry_strategy", &self.retry_strategy)
             .field("retry_after_max", &self.retry_after_max)
             .field("ca_certificates", &self.ca_certificates)
             .field("total_timeout", &self.total_timeout)
             .field("max_concurrency", &self.max_concurrency)
+            .field("max_connections", &self.max_connections)
+            .field("http2", &self.http2)
             .field("proxy", &self.proxy)
             .field("strict_schemas", &self.strict_schemas)
             .field("transport", &self.transport)

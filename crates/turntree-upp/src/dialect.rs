@@ -4,6 +4,7 @@
 //! [`super::http_model::HttpModel`] adds the HTTP client.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::endpoint::Endpoint;
 use super::error::{ErrorCode, UppError};
@@ -11,6 +12,7 @@ use super::provider::Capabilities;
 use super::request::{ModelRequest, ModelResponse};
 use super::settings::SettingsTable;
 use super::structured_output::SchemaRules;
+use turntree_core::http::TransportLayer;
 use turntree_core::ids::IdSource;
 use turntree_core::message::StreamEvent;
 use turntree_core::time::Clock;
@@ -22,6 +24,8 @@ pub enum Framing {
     ServerSentEvents,
     /// One JSON document on each line.
     Lines,
+    /// Messages of an event stream of Amazon.
+    AmazonEventStream,
 }
 
 /// Sources of ids and timestamps that the vendor does not send.
@@ -67,6 +71,16 @@ pub trait Dialect: Send + Sync + fmt::Debug + 'static {
     /// The vendor's words for the common settings.
     fn settings(&self) -> &'static SettingsTable {
         &SettingsTable::CHAT
+    }
+
+    /// A parameter that the vendor requires, with its value for callers that leave it out.
+    fn required_param(&self, _model_id: &str) -> Option<(&'static str, u64)> {
+        None
+    }
+
+    /// Signs requests, for vendors that take signatures instead of a key.
+    fn signing(&self) -> Option<&Arc<dyn TransportLayer>> {
+        None
     }
 
     /// How streams are framed.
@@ -127,6 +141,9 @@ pub trait StreamDecoder: Send {
     fn is_over(&self) -> bool {
         false
     }
+
+    /// Called when the host has sent `[DONE]`, before [`StreamDecoder::finish`].
+    fn marked_end(&mut self) {}
 
     /// Ends the stream and returns the whole response. May append missing last events, such as `message_stop`.
     ///

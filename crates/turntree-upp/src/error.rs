@@ -141,6 +141,8 @@ pub struct UppError {
     pub retry_after: Option<f64>,
     /// The vendor's id of the request, for support.
     pub request_id: Option<String>,
+    /// How often the request was sent again.
+    pub retries: usize,
     /// What the vendor said besides the message.
     pub report: Option<Arc<VendorReport>>,
     /// The underlying error.
@@ -161,6 +163,7 @@ impl UppError {
             status_code: None,
             retry_after: None,
             request_id: None,
+            retries: 0,
             report: None,
             cause: None,
             host: None,

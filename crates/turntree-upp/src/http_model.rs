@@ -6,6 +6,7 @@
 //! Spec: UPP-1.2 §9, §12, §13
 
 mod api_call;
+mod keys;
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +18,9 @@ use futures_util::{StreamExt as _, TryFutureExt as _};
 use tokio_util::sync::CancellationToken;
 
 pub use api_call::ApiCall;
+use keys::Keys;
 
+use super::code_execution;
 use super::config::{ProviderConfig, request_url};
 use super::dialect::{Dialect, Framing, Sources};
 use super::dialects::common::VendorError;
@@ -27,14 +30,16 @@ use super::pricing::{self, Prices};
 use super::provenance::{self, ModelIdentity};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use super::provider_tools;
+use super::raw_response;
 use super::request::{ModelRequest, ModelResponse};
 use super::response_reader::ResponseReader;
+use super::retries;
 use super::settings;
 use super::stop_reason;
 use super::structured_output;
 use turntree_core::http::{
     BodyDecoder, Credentials, EnvironmentKey, Flow, HttpClient, HttpError, HttpRequest, KeyError,
-    KeyStrategy as _, ResponseType, StatusError, TransportLayer,
+    KeyStrategy as _, ResponseType, RetryPolicy, StatusError, TransportLayer,
 };
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::secret::Secret;
@@ -42,9 +47,6 @@ use turntree_core::time::{Clock, SystemClock};
 
 /// Headers that carry a key. If the configuration sets one of them, no other key is required.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
-
-/// Shorter keys and header values are not removed from error messages: they could be ordinary words.
-const SHORTEST_HIDDEN_KEY: usize = 6;
 
 /// Largest response of an embedding or image model: 2048 vectors of 3072 numbers take about 130 MB.
 const MAX_VECTORS_OR_PICTURES: usize = 512 * 1024 * 1024;
@@ -103,7 +105,7 @@ impl HttpModel {
 
     /// The key of the next request; `None` if no key is required.
     async fn key(&self) -> Result<Option<Secret>, UppError> {
-        let key = match &self.config.api_key {
+        let key = match self.config.auth.as_ref().or(self.config.api_key.as_ref()) {
             Some(keys) => keys.key().await,
             None if KEY_HEADERS.iter().any(|name| self.config.has_header(name)) => return Ok(None),
             None => EnvironmentKey::new(self.dialect.endpoint().key_variables.iter().copied()).key().await,
@@ -125,6 +127,7 @@ impl HttpModel {
     fn settled<'a>(&self, request: &'a ModelRequest) -> Result<Cow<'a, ModelRequest>, UppError> {
         let (dialect, provider) = (&self.dialect, self.dialect.provider());
         let request = settings::settle(request, provider, &self.model_id, dialect.settings())?;
+        let request = settings::with_required(request, dialect.required_param(&self.model_id));
         let request = match request {
             Cow::Borrowed(request) => {
                 provider_tools::settle(request, provider, dialect.takes_native_tools())?
@@ -135,7 +138,8 @@ impl HttpModel {
             }
         };
         let rules = dialect.schema_rules(&self.model_id);
-        structured_output::settle(request, provider, rules, self.config.strict_schemas)
+        let request = structured_output::settle(request, provider, rules, self.config.strict_schemas)?;
+        Ok(code_execution::as_texts(request))
     }
 
     /// Builds the request, and collects the keys in it.
@@ -150,6 +154,7 @@ impl HttpModel {
             (false, _) => ResponseType::Json,
             (true, Framing::ServerSentEvents) => ResponseType::EventStream,
             (true, Framing::Lines) => ResponseType::JsonLines,
+            (true, Framing::AmazonEventStream) => ResponseType::AmazonEventStream,
         };
         let path = self.dialect.path(&self.model_id, streaming);
         self.address(ApiRequest::json(path, body), expect).await
@@ -167,31 +172,48 @@ impl HttpModel {
             .header("Content-Type", request.content_type)
             .response_type(expect);
         // A recorded exchange needs no key, and a key strategy may use the network.
-        let credentials = match &self.config.transport {
-            Some(layer) if layer.is_active() => self.client(None)?.credentials(&http),
-            _ => Credentials::Required,
-        };
+        let is_layered = self.config.signer.is_some()
+            || self.config.transport.as_ref().is_some_and(|layer| layer.is_active());
+        let credentials =
+            if is_layered { self.client(None)?.credentials(&http) } else { Credentials::Required };
         let key = match credentials {
             Credentials::Unused => None,
             Credentials::Optional => self.key().await.unwrap_or_default(),
+            Credentials::IfFound => match self.key().await {
+                Err(error) if is_missing_key(&error) => None,
+                found => found?,
+            },
             Credentials::Required => self.key().await?,
         };
         let is_removed = |name: &str| {
             let mut headers = self.config.headers.iter();
             headers.any(|(known, value)| value.is_none() && known.eq_ignore_ascii_case(name))
         };
-        for (name, value) in endpoint.headers(key.as_ref()) {
+        for (name, value) in self.own_headers(key.as_ref()) {
             if is_removed(name) {
                 continue;
             }
             http = http.secret_header(name, &value);
         }
         for (name, value) in &self.config.headers {
-            if let Some(value) = value {
-                http = http.secret_header(name, value);
-            }
+            http = match value {
+                Some(value) => http.secret_header(name, value),
+                None => http.without_header(name),
+            };
         }
         Ok((http, Keys::of(key, &self.config)))
+    }
+
+    /// The headers of the vendor: the key, or the token that replaces it, and those that the API requires.
+    fn own_headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
+        let endpoint = self.dialect.endpoint();
+        match (&self.config.auth, key) {
+            (Some(_), Some(token)) => {
+                let bearer = Secret::from(format!("Bearer {}", token.expose()));
+                std::iter::once(("authorization", bearer)).chain(endpoint.headers(None)).collect()
+            }
+            _ => endpoint.headers(key),
+        }
     }
 
     fn identity(&self) -> ModelIdentity<'_> {
@@ -223,10 +245,8 @@ impl HttpModel {
             Some(limit) => client.with_max_body(limit),
             None => client,
         };
-        Ok(match &self.config.transport {
-            Some(transport) => client.layer(&**transport),
-            None => client,
-        })
+        let layers = [&self.config.transport, &self.config.signer];
+        Ok(layers.into_iter().flatten().fold(client, |client, layer| client.layer(&**layer)))
     }
 
     /// The client without the transport of the configuration.
@@ -235,6 +255,11 @@ impl HttpModel {
             return Ok(client);
         }
         let client = HttpClient::shared(&self.config.http()).map_err(|error| self.http_error(error))?;
+        // Innermost, so that recordings contain no signatures and played requests need no credentials.
+        let client = match self.dialect.signing() {
+            Some(signing) => client.layer(&**signing),
+            None => client,
+        };
         Ok(self.client.get_or_init(|| client))
     }
 
@@ -243,10 +268,15 @@ impl HttpModel {
         let model = self.for_call(&request);
         let prepared = model.prepare(&settled, false).await?;
         let decode = |body: &str| {
-            self.dialect.decode(body, &settled, Sources { ids: &*self.ids, clock: &*self.clock })
+            let sources = Sources { ids: &*self.ids, clock: &*self.clock };
+            let mut response = self.dialect.decode(body, &settled, sources)?;
+            raw_response::keep(&request.params, body, &mut response);
+            Ok(response)
         };
+        let retries = prepared.1.retries.clone();
         let mut response = model.send(prepared, None, decode).await?;
         self.complete_response(&request, &mut response);
+        retries::record(&mut response, &retries);
         Ok(response)
     }
 
@@ -259,6 +289,10 @@ impl HttpModel {
         let mut config = ProviderConfig::clone(&self.config);
         config.timeout = Some(timeout);
         Self { config: Arc::new(config), client: Arc::default(), ..self.clone() }
+    }
+
+    fn retries(&self, keys: &Keys) -> RetryPolicy {
+        RetryPolicy { log: keys.retries.clone(), ..self.config.retries() }
     }
 
     /// Sends a request to another API of the vendor (embeddings, images).
@@ -290,7 +324,7 @@ impl HttpModel {
         let cancel = CancellationToken::new();
         let response = self
             .client(max_body)?
-            .send(http, &self.config.retries(), &cancel)
+            .send(http, &self.retries(&keys), &cancel)
             .await
             .map_err(|error| keys.hide(self.http_error(error)))?;
         let value = simdutf8::compat::from_utf8(&response.body)
@@ -314,12 +348,15 @@ impl HttpModel {
         let of_call = self.for_call(&request);
         let prepared = of_call.prepare(&settled, true).await?;
         let (ids, clock) = (Arc::clone(&self.ids), Arc::clone(&self.clock));
-        let sink = ResponseSink(ResponseReader::new(&*self.dialect, &settled, ids, clock));
+        let reader = ResponseReader::new(&*self.dialect, &settled, ids, clock);
+        let is_raw = raw_response::is_requested(&request.params);
+        let sink = ResponseSink(if is_raw { reader.keeping_raw(self.dialect.framing()) } else { reader });
         drop(settled);
-        let model = self.clone();
+        let (model, retries) = (self.clone(), prepared.1.retries.clone());
         Ok(of_call.receive(prepared, sink).await?.map(move |mut item| {
             if let Ok(ModelEvent::Done(value)) = &mut item {
                 model.complete_response(&request, value);
+                retries::record(value, &retries);
             }
             item
         }))
@@ -332,7 +369,7 @@ impl HttpModel {
     ) -> Result<impl futures_util::Stream<Item = Result<S::Item, UppError>> + Send, UppError> {
         let body = self
             .client(None)?
-            .stream(http, &self.config.retries(), &CancellationToken::new(), sink)
+            .stream(http, &self.retries(&keys), &CancellationToken::new(), sink)
             .await
             .map_err(|error| keys.hide(self.http_error(error)))?;
         let (request_id, status) = (body.request_id().map(str::to_owned), body.status().as_u16());
@@ -390,6 +427,7 @@ pub fn describe(provider: &str, error: &HttpError) -> UppError {
         HttpError::Request { .. } | HttpError::Rejected { .. } => {
             (ErrorCode::InvalidRequest, error.to_string())
         }
+        HttpError::Unsigned { .. } => (ErrorCode::AuthenticationFailed, error.to_string()),
         HttpError::Timeout { after, .. } => {
             (ErrorCode::Timeout, format!("Request timed out after {}ms: {error}", after.as_millis()))
         }
@@ -397,7 +435,7 @@ pub fn describe(provider: &str, error: &HttpError) -> UppError {
             let remedy = "check the connection or try again";
             (ErrorCode::NetworkError, format!("Network error: {message} ({address}); {remedy}"))
         }
-        HttpError::ContentType { .. } | HttpError::TooLarge { .. } => {
+        HttpError::ContentType { .. } | HttpError::Encoding { .. } | HttpError::TooLarge { .. } => {
             (ErrorCode::InvalidResponse, error.to_string())
         }
         HttpError::Cancelled => (ErrorCode::Cancelled, "Request was cancelled".to_owned()),
@@ -440,6 +478,12 @@ fn report_of(refusal: &StatusError) -> VendorReport {
     }
 }
 
+/// True if the error is that no key is configured.
+fn is_missing_key(error: &UppError) -> bool {
+    let key_error = error.cause.as_deref().and_then(|cause| cause.downcast_ref());
+    matches!(key_error, Some(KeyError::NotFound { .. }))
+}
+
 /// A request to one of the vendor's APIs.
 #[derive(Debug)]
 pub(super) struct ApiRequest {
@@ -477,56 +521,6 @@ impl Model for HttpModel {
         // The outer box keeps only the open stream, which is a third of the size of the opening future.
         Box::pin(Box::pin(self.clone().open(request)).try_flatten_stream())
     }
-}
-
-/// The keys of a request, to be removed from errors: some vendors quote them. Decision U31.
-struct Keys(Vec<Secret>);
-
-impl Keys {
-    /// The provider's key, and the values of all headers of the configuration.
-    fn of(key: Option<Secret>, config: &ProviderConfig) -> Self {
-        let values = config.headers.iter().filter_map(|(_, value)| value.as_ref());
-        // Of `Bearer sk-…` vendors quote only the second word.
-        let last_word = |value: &Secret| value.expose().split_whitespace().next_back().map(Secret::from);
-        let in_headers = values
-            .flat_map(|value| [Secret::from(value.expose().trim())].into_iter().chain(last_word(value)));
-        let mut keys: Vec<Secret> = key.into_iter().chain(in_headers).collect();
-        keys.retain(|key| key.expose().len() >= SHORTEST_HIDDEN_KEY);
-        // A value may contain another one.
-        keys.sort_by_key(|key| std::cmp::Reverse(key.expose().len()));
-        Self(keys)
-    }
-
-    /// Replaces the keys in an error's message. A cause whose text contains one is removed.
-    fn hide(&self, mut error: UppError) -> UppError {
-        for key in self.0.iter().map(Secret::expose) {
-            let is_quoted = error.message.contains(key);
-            if is_quoted {
-                error.message = error.message.replace(key, "***");
-            }
-            if is_quoted || error.cause.as_deref().is_some_and(|cause| quotes(cause, key)) {
-                error.cause = None;
-            }
-            error.request_id = error.request_id.map(|id| id.replace(key, "***"));
-            if let Some(report) = &mut error.report {
-                hide_in_report(Arc::make_mut(report), key);
-            }
-        }
-        error
-    }
-}
-
-fn hide_in_report(report: &mut VendorReport, key: &str) {
-    let values = report.headers.iter_mut().map(|(_, value)| value);
-    let texts = [&mut report.body, &mut report.vendor_code, &mut report.param].into_iter().flatten();
-    for text in values.chain(texts).filter(|text| text.contains(key)) {
-        *text = text.replace(key, "***");
-    }
-}
-
-/// True if the text of an error or of one of its sources contains a key.
-fn quotes(error: &(dyn std::error::Error + 'static), key: &str) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(|error| error.to_string().contains(key))
 }
 
 /// The error that ends a stream.

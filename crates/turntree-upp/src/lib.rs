@@ -4,6 +4,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`provider`] | [`Model`], the trait that every provider implements |
+//! | [`AwsCredentials`] | the credentials of Amazon Bedrock |
 //! | [`dialect`], [`dialects`] | vendors' request and response formats, without I/O; several vendors share one |
 //! | [`endpoint`] | URL, key variables and headers of an API, as data |
 //! | [`http_model`] | runs a dialect over HTTP; [`response_reader`] decodes the streamed body |
@@ -20,6 +21,8 @@
 //!
 //! Spec: UPP-1.2 §9–§13, §19
 
+mod aws;
+mod code_execution;
 pub mod config;
 pub mod dialect;
 pub mod dialects;
@@ -36,17 +39,20 @@ pub mod provenance;
 pub mod provider;
 pub mod provider_tools;
 pub mod providers;
+pub mod raw_response;
 pub mod registry;
 pub mod request;
 pub mod response_reader;
 pub mod result_call;
 pub mod result_stream;
+mod retries;
 pub mod routing;
 pub mod settings;
 pub mod stop_reason;
 pub mod structured_output;
 pub mod telemetry;
 
+pub use aws::{AwsCredentials, AwsSigning};
 pub use config::ProviderConfig;
 pub use endpoint::Endpoint;
 pub use error::{ErrorCode, Modality, UppError, VendorReport};

@@ -24,9 +24,10 @@ use turntree_core::message::Message;
 const REQUESTED_MODEL: &str = "requested_model";
 
 /// Substrings that mark opaque parts in a namespace: parts of the names that the dialects use.
-const OPAQUE: [&str; 8] = [
+const OPAQUE: [&str; 9] = [
     "thinkingSignature",
     "redacted_thinking",
+    "redactedContent",
     "\"signature\"",
     "\"signatures\"",
     "thoughtSignature",

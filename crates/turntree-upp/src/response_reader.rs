@@ -12,7 +12,9 @@ use super::dialect::{Dialect, Framing, Sources, StreamDecoder};
 use super::dialects::common::{END_OF_STREAM, cut_short};
 use super::error::UppError;
 use super::provider::ModelEvent;
+use super::raw_response::RawEvents;
 use super::request::ModelRequest;
+use turntree_core::event_stream::{self, EventStreamError};
 use turntree_core::ids::IdSource;
 use turntree_core::message::StreamEvent;
 use turntree_core::ndjson::{self, NdjsonError};
@@ -38,6 +40,8 @@ pub struct ResponseReader {
     /// True if the response ends only with the dialect's end marker.
     needs_marker: bool,
     events: Vec<StreamEvent>,
+    /// The events as they arrived, if they are kept.
+    raw: Option<RawEvents>,
     ids: Arc<dyn IdSource>,
     clock: Arc<dyn Clock>,
 }
@@ -64,9 +68,16 @@ impl ResponseReader {
             decoder: Some(dialect.stream_decoder(request)),
             needs_marker: dialect.end_marker().is_some(),
             events: Vec::new(),
+            raw: None,
             ids,
             clock,
         }
+    }
+
+    /// Keeps the events as they arrived in the metadata of the message.
+    #[must_use]
+    pub fn keeping_raw(self, framing: Framing) -> Self {
+        Self { raw: Some(RawEvents::new(framing)), ..self }
     }
 
     /// Decodes the next bytes and appends their events. Returns true when the response is complete, even if more bytes
@@ -97,13 +108,19 @@ impl ResponseReader {
 
     /// Feeds the decoder. Returns true if the vendor marked the end of the response.
     fn feed(&mut self, bytes: Option<&[u8]>, out: &mut Vec<ModelEvent>) -> Result<bool, UppError> {
-        let Self { frames, decoder, events, .. } = self;
+        let Self { frames, decoder, events, raw, .. } = self;
         let Some(decoder) = decoder else { return Ok(true) };
         let mut is_over = false;
         let result = frames.feed(bytes, |event, data| {
-            is_over = is_over || data.trim() == END_OF_STREAM;
-            if is_over {
+            if is_over || data.trim() == END_OF_STREAM {
+                if !is_over {
+                    decoder.marked_end();
+                }
+                is_over = true;
                 return Ok(());
+            }
+            if let Some(raw) = raw {
+                raw.push(event, data);
             }
             let read = decoder.frame(event, data, events);
             // Events are moved after each frame, so the buffer stays small in a burst.
@@ -121,15 +138,20 @@ impl ResponseReader {
         let sources = Sources { ids: &*self.ids, clock: &*self.clock };
         let result = decoder.finish(sources, &mut self.events);
         out.extend(self.events.drain(..).map(ModelEvent::Event));
-        out.push(ModelEvent::Done(result?));
+        let mut response = result?;
+        if let Some(raw) = self.raw.take() {
+            raw.record(&mut response);
+        }
+        out.push(ModelEvent::Done(response));
         Ok(())
     }
 }
 
-/// Splits a body into server-sent events or lines.
+/// Splits a body into server-sent events, lines or messages.
 pub(super) enum Frames {
     Events(sse::Decoder),
     Lines(ndjson::Decoder),
+    Messages(event_stream::Decoder),
 }
 
 impl Frames {
@@ -137,6 +159,7 @@ impl Frames {
         match framing {
             Framing::ServerSentEvents => Self::Events(sse::Decoder::default()),
             Framing::Lines => Self::Lines(ndjson::Decoder::default()),
+            Framing::AmazonEventStream => Self::Messages(event_stream::Decoder::default()),
         }
     }
 
@@ -158,6 +181,14 @@ impl Frames {
                     Some(bytes) => decoder.push(bytes, visit),
                     None => decoder.finish(visit),
                 }
+            }
+            Self::Messages(decoder) => {
+                // An unfinished message at the end has no meaning; the dialect reports what is missing.
+                let Some(bytes) = bytes else { return Ok(()) };
+                decoder.push(bytes, |message| match std::str::from_utf8(message.payload) {
+                    Ok(_) => visit(Some(message.name()), &message.text()),
+                    Err(_) => Err(Failure::Framing(NOT_UTF8.to_owned())),
+                })
             }
             Self::Lines(decoder) => {
                 let visit = |line: &str| visit(None, line);
@@ -194,6 +225,12 @@ impl From<UppError> for Failure {
 
 impl From<SseError> for Failure {
     fn from(error: SseError) -> Self {
+        Self::Framing(error.to_string())
+    }
+}
+
+impl From<EventStreamError> for Failure {
+    fn from(error: EventStreamError) -> Self {
         Self::Framing(error.to_string())
     }
 }

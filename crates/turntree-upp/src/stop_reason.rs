@@ -52,6 +52,19 @@ pub fn of_message(message: &Message) -> &'static str {
     }
 }
 
+/// The vendor's own word and its explanation, such as `OTHER` and `MALFORMED_FUNCTION_CALL: …`; empty if there is none.
+pub fn vendor_word(message: &Message) -> String {
+    let namespaces = message.metadata.iter().flat_map(RawObject::iter);
+    let mut vendors = namespaces.filter(|(name, _)| *name != NAMESPACE);
+    let found = vendors.find_map(|(_, members)| {
+        let members = RawObject::from_raw(members)?;
+        let word = VENDOR_MEMBERS.iter().find_map(|name| members.get(name)?.as_string())?;
+        let explained = members.get("finishMessage").and_then(RawJson::as_string);
+        Some(explained.map_or(word.clone(), |explained| format!("{word}: {explained}")))
+    });
+    found.unwrap_or_default()
+}
+
 /// True if the answer was paused and is continued when the model is called again with it. A response that still waits in
 /// a queue of the vendor is not.
 pub fn is_continuable(message: &Message) -> bool {
@@ -71,6 +84,8 @@ fn word_of(vendor: &str) -> Option<&'static str> {
         "stop_sequence" => "stop_sequence",
         "tool_calls" | "tool_use" | "function_call" => "tool_use",
         "content_filter"
+        | "content_filtered"
+        | "guardrail_intervened"
         | "safety"
         | "recitation"
         | "blocklist"
@@ -79,6 +94,7 @@ fn word_of(vendor: &str) -> Option<&'static str> {
         | "image_safety"
         | "image_prohibited_content"
         | "image_recitation"
+        | "language"
         | "model_armor" => "content_filter",
         "refusal" => "refusal",
         "pause_turn" | "queued" | "in_progress" => "pause_turn",
@@ -87,6 +103,8 @@ fn word_of(vendor: &str) -> Option<&'static str> {
         | "insufficient_system_resource"
         | "malformed_function_call"
         | "malformed_response"
+        | "malformed_model_output"
+        | "malformed_tool_use"
         | "unexpected_tool_call"
         | "too_many_tool_calls"
         | "missing_thought_signature" => "error",

@@ -1,6 +1,6 @@
 """The command ``turntree``: argument parsing and output. The work on documents is done in Rust.
 
-Exit status: 0 success, 1 problems were found, 2 invalid arguments, 130 interrupted.
+Exit status: 0 success, 1 problems were found, 2 wrong usage, 130 interrupted, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from turntree._cli import (
     _completion,
     _convert,
     _doctor,
+    _examples,
     _harness,
     _import,
     _mcp,
@@ -93,4 +94,5 @@ def _parser() -> argparse.ArgumentParser:
         module.add(commands)
     for module in (_harness, _chat, _doctor, _completion):
         module.add(commands)
+    _examples.add(parser)
     return parser

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from typing import TYPE_CHECKING, Any
 
+from turntree._cli._environment import add_env, load_env
+from turntree._cli._events import add_json, start_log
 from turntree._cli._objects import load_object, load_store
 from turntree._cli._serve import _on_signals
 from turntree._cli._terminal import CliError
@@ -33,6 +34,8 @@ def add(commands: Any) -> None:
         help="where conversations are stored: a URL such as sqlite:///conversations.db, or MODULE:STORE "
         "(default: in memory)",
     )
+    add_json(acp, "write the log to standard error as JSON; standard output has the protocol's JSON in any case")
+    add_env(acp)
     acp.set_defaults(run=run_acp)
 
 
@@ -40,7 +43,8 @@ def run_acp(options: argparse.Namespace) -> int:
     """Serve until the client has gone, and return the exit status."""
     from turntree.uamp._acp import ProtocolStreams
 
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    start_log(logging.WARNING, as_json=options.json)
+    load_env(options.env)
     # Before the application is imported: it may print.
     with ProtocolStreams() as streams:
         found = load_object(options.agent, "an agent", "app.agents:helper")

@@ -12,7 +12,6 @@ def add(commands: Any) -> None:
         "completion",
         help="print a script that completes this command in a shell",
         description="Prints a script that completes commands and options in a shell.",
-        epilog='examples: eval "$(turntree completion bash)"; turntree completion fish | source',
         allow_abbrev=False,
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")

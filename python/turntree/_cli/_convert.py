@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turntree._bulk import open_source, open_target
+from turntree._cli._events import add_json, print_event
 from turntree._cli._files import COMPRESSED, DOCUMENT, STANDARD_STREAM, InputFile, input_files, standard_input
 from turntree._cli._stores import add_session, stored_session
 from turntree._cli._terminal import CliError, Progress, document_count, print_error, standard_output
@@ -67,6 +68,11 @@ def add(commands: Any) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
     parser.add_argument("--no-sync", action="store_true", help="do not sync to disk: faster for many small files")
     parser.add_argument("--quiet", action="store_true", help="show no progress and no summary")
+    add_json(
+        parser,
+        "print each skipped document and the summary as one JSON object; without --output to standard error, because "
+        "standard output has the documents",
+    )
     parser.set_defaults(run=run)
 
 
@@ -184,11 +190,16 @@ class _Conversion:
         sizes = [file.size for file in files]
         self.progress = Progress(sum(sizes) if all(sizes) else 0, enabled=not options.quiet)
         self.failures = 0
-        self.documents = self.failed = self.bytes = 0
+        self.documents = self.failed = self.bytes = self.written = 0
+        self.files = len(files)
+        self.writes_documents = options.output in (None, STANDARD_STREAM)
 
     def report_failure(self, issue: DocumentIssue, _text: bytes = b"") -> None:
         """Print an error of a document that is skipped, up to the maximum number."""
-        if self.failures < MAX_PRINTED_FAILURES:
+        if self.options.json:
+            self.progress.clear()
+            self._print_event("issue", json.loads(issue.to_json()))
+        elif self.failures < MAX_PRINTED_FAILURES:
             self.progress.print_issue(issue)
         self.failures += 1
 
@@ -253,15 +264,24 @@ class _Conversion:
         self.documents += report.documents
         self.failed += report.failed
         self.bytes += report.bytes_in
+        self.written += report.bytes_out
+
+    def _print_event(self, kind: str, values: dict[str, Any]) -> None:
+        print_event(kind, values, sys.stderr if self.writes_documents else None)
 
     def summarize(self) -> int:
         """Print the summary and return the exit status."""
+        seconds = time.monotonic() - self.progress.start_time
+        if self.options.json:
+            counts = {"files": self.files, "documents": self.documents, "failed": self.failed}
+            sizes = {"bytes_in": self.bytes, "bytes_out": self.written, "seconds": round(seconds, 3)}
+            self._print_event("summary", {**counts, **sizes})
+            return 1 if self.failed else 0
         if self.failures > MAX_PRINTED_FAILURES:
             print_error(f"… and {self.failures - MAX_PRINTED_FAILURES} more")
         if self.failed:
             print_error(f"{self.failed} of {self.documents + self.failed} documents were skipped")
         if self.progress.is_visible:
-            seconds = time.monotonic() - self.progress.start_time
             size, rate = self.bytes / 1e6, self.bytes / 1e6 / max(seconds, 1e-6)
             summary = f"{document_count(self.documents)}, {size:.1f} MB in {seconds:.1f} s ({rate:.0f} MB/s)"
             print(summary, file=sys.stderr)

@@ -1,14 +1,18 @@
-"""The commands ``turntree hook``, ``harness``, ``policy``, ``coord`` and ``worktree``."""
+"""The commands ``turntree hook``, ``harness``, ``policy``, ``config``, ``coord`` and ``worktree``."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import getpass
 import json
+import os
+import posixpath
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turntree._cli._terminal import CliError
+from turntree._cli._terminal import CliError, print_error, print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +34,7 @@ def add(commands: Any) -> None:
     hook.set_defaults(run=run_hook)
     _add_harness(_group(commands, "harness", "install, remove and check the hooks of coding harnesses"))
     _add_policy(_group(commands, "policy", "decide about actions, list rules, show decisions"))
+    _add_config(_group(commands, "config", "explain turntree.toml"))
     _add_coord(_group(commands, "coord", "see and claim what agents work on"))
     _add_worktree(_group(commands, "worktree", "create, list and remove working trees"))
 
@@ -48,6 +53,13 @@ def _command(group: Any, name: str, text: str, run: Any) -> argparse.ArgumentPar
     return parser
 
 
+def _listing(group: Any, name: str, text: str, run: Any, what: str = "one JSON object for each line") -> Any:
+    """Add a command that prints data."""
+    parser = _command(group, name, text, run)
+    parser.add_argument("--json", action="store_true", help=f"print {what}")
+    return parser
+
+
 def _run(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
     from turntree.harness import HarnessError
 
@@ -61,17 +73,17 @@ def _add_harness(group: Any) -> None:
     install = _command(group, "install", "Install the hooks of a harness in the project", run_install)
     uninstall = _command(group, "uninstall", "Remove the hooks of a harness", run_uninstall)
     for parser in (install, uninstall):
-        parser.add_argument("harness", help="claude, codex, cursor, opencode or factory")
-    _command(group, "status", "Show which harnesses have hooks", run_harness_status)
-    doctor = _command(group, "doctor", "Send events through the installed hooks and measure them", run_doctor)
+        parser.add_argument("harness", help="claude, codex, cursor, opencode, factory, or git for its hooks")
+    _listing(group, "status", "Show which harnesses have hooks", run_harness_status)
+    doctor = _listing(group, "doctor", "Send events through the installed hooks and measure them", run_doctor)
     doctor.add_argument("harness", nargs="?", help="the harness (default: all that are installed)")
 
 
 def _add_policy(group: Any) -> None:
-    check = _command(group, "check", "Decide about a shell command", run_check)
+    check = _listing(group, "check", "Decide about a shell command", run_check, "one JSON object")
     check.add_argument("command", help="the command")
-    _command(group, "list", "List the rules", run_list)
-    audit = _command(group, "audit", "Show the newest decisions", run_audit)
+    _listing(group, "list", "List the rules", run_list)
+    audit = _listing(group, "audit", "Show the newest decisions", run_audit)
     audit.add_argument("--limit", type=int, default=20, help="the number of decisions (default: 20)")
     audit.add_argument("--verify", action="store_true", help="check that no decision was changed or removed")
     override = _command(group, "override", "Let a rule warn for a time; needs a terminal", run_override)
@@ -79,12 +91,39 @@ def _add_policy(group: Any) -> None:
     override.add_argument("--reason", required=True, help="why the rule does not apply")
     override.add_argument("--minutes", type=int, default=15, help="the time (default: 15)")
 
+    test = _command(group, "test", "Run the examples of the user's rules", run_policy_test)
+    test.add_argument("folder", nargs="?", help="the folder of policies (default: that of the project)")
+    replay = _command(group, "replay", "Decide about recorded actions again", run_replay)
+    replay.add_argument("--from", dest="entries", metavar="FILE", help="JSON lines of audit --json (default: all)")
+    replay.add_argument("--config", metavar="FILE", help="another turntree.toml")
+    replay.add_argument("--policies", "--with", metavar="FOLDER", help="another folder of *.policy.toml and *.cedar")
+    replay.add_argument("--limit", type=int, default=1000, help="the number of decisions (default: 1000)")
+    git_hook = _command(group, "git-hook", "Decide about a commit or a push, as a hook of git", run_git_hook)
+    git_hook.add_argument("hook", choices=("pre-commit", "pre-push"), help="the hook")
+    git_hook.add_argument("arguments", nargs="*", help="what git passes")
+
+
+def _add_config(group: Any) -> None:
+    explain = _command(group, "explain", "Show values, where they come from and what they mean", run_explain)
+    explain.add_argument("key", nargs="?", default="", help="the beginning of a key (default: all)")
+    schema = _command(group, "schema", "Print the JSON Schema of turntree.toml", run_schema)
+    schema.add_argument("--policy", action="store_true", help="that of *.policy.toml instead")
+    schema.add_argument("--cedar", action="store_true", help="the Cedar schema of *.cedar instead")
+
 
 def _add_coord(group: Any) -> None:
-    _command(group, "status", "Show agents, claims and the board", run_status)
+    _command(group, "forecast", "Show which worktrees would conflict, and an order to merge them", run_forecast)
+    _listing(group, "status", "Show agents, claims and the board", run_status, "one JSON object")
     claim = _command(group, "claim", "Claim a resource", run_claim)
     claim.add_argument("resource", help='such as "file:src/a.rs"')
     claim.add_argument("--ttl", type=float, default=300, help="seconds (default: 300)")
+    release = _command(group, "release", "Release the claims of an agent on a resource", run_release)
+    release.add_argument("resource", help="as for claim")
+    announce = _command(group, "announce", "Announce work; print what others have announced for it", run_announce)
+    announce.add_argument("resource", help="as for claim")
+    intents = ("editing", "reviewing", "refactoring", "testing", "documenting")
+    announce.add_argument("--intent", default="editing", choices=intents, help="what is done (default: editing)")
+    announce.add_argument("--note", default="", help="more about it")
     send = _command(group, "send", "Send a message", run_send)
     send.add_argument("text", help="the text")
     send.add_argument("--to", help="the agent (default: all)")
@@ -93,16 +132,20 @@ def _add_coord(group: Any) -> None:
     post.add_argument(
         "--kind", default="note", choices=("note", "finding", "dead-end", "norm", "flag"), help="what it is"
     )
-    inbox = _command(group, "inbox", "Take the unread messages", run_inbox)
-    for parser in (claim, send, post, inbox):
+    _listing(group, "board", "Show the board", run_board)
+    inbox = _listing(group, "inbox", "Take the unread messages", run_inbox)
+    messages = _listing(group, "messages", "Take the unread messages, as inbox", run_inbox)
+    for parser in (claim, release, announce, send, post, inbox, messages):
         parser.add_argument("--agent", help="the id of the agent (default: made of machine and process)")
 
 
 def _add_worktree(group: Any) -> None:
     create = _command(group, "create", "Create a working tree on a branch of its own, and print its folder", run_create)
-    create.add_argument("name", help="letters, digits and -")
-    create.add_argument("--base", help="where the branch starts (default: the head of the main working tree)")
-    _command(group, "list", "List the working trees", run_worktrees)
+    ensure = _command(group, "ensure", "Print the folder of a working tree; create it if there is none", run_ensure)
+    for parser in (create, ensure):
+        parser.add_argument("name", help="letters, digits and -")
+        parser.add_argument("--base", help="where the branch starts (default: the head of the main working tree)")
+    _listing(group, "list", "List the working trees", run_worktrees)
     remove = _command(group, "remove", "Remove a working tree; its branch stays", run_remove)
     remove.add_argument("name", help="the name")
     remove.add_argument("--force", action="store_true", help="also with uncommitted changes")
@@ -112,10 +155,46 @@ def run_hook(options: argparse.Namespace) -> int:
     """Handle one event and return the exit status of its reply."""
     from turntree.harness import hooks
 
-    reply = hooks.handle(sys.stdin.buffer.read(), options.harness)
+    data = sys.stdin.buffer.read()
+    if options.event is not None:
+        data = _with_event(data, options.event, options.harness)
+    reply = hooks.handle(data, options.harness)
     sys.stdout.write(reply.stdout)
     sys.stderr.write(reply.stderr)
     return reply.exit
+
+
+# The names of events in turntree, and those of Claude Code, Cursor and OpenCode.
+_EVENTS = {
+    "session_start": ("SessionStart", "sessionStart", "session.created"),
+    "prompt": ("UserPromptSubmit", "beforeSubmitPrompt", "chat.message"),
+    "user_prompt": ("UserPromptSubmit", "beforeSubmitPrompt", "chat.message"),
+    "pre_tool": ("PreToolUse", "preToolUse", "tool.execute.before"),
+    "post_tool": ("PostToolUse", "postToolUse", "tool.execute.after"),
+    "pre_compact": ("PreCompact", "preCompact", "experimental.session.compacting"),
+    "post_compact": ("PostCompact", "postCompact", "session.compacted"),
+    "stop": ("Stop", "stop", "session.idle"),
+    "session_end": ("SessionEnd", "sessionEnd", "session.deleted"),
+}
+
+
+def _with_event(data: bytes, event: str, harness: str) -> bytes:
+    """Add the name of the event to one that does not have it."""
+    key = "event" if harness in ("opencode", "generic") else "hook_event_name"
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return data
+    if not isinstance(found, dict) or key in found:
+        return data
+    names = _EVENTS.get(event.replace("-", "_"))
+    if names is not None and harness != "generic":
+        event = names[{"cursor": 1, "opencode": 2}.get(harness, 0)]
+    elif names is not None:
+        event = event.replace("-", "_")
+    # The text of the event stays as it is: only the program that decides interprets it.
+    comma = "," if found else ""
+    return f"{{{json.dumps(key)}:{json.dumps(event)}{comma}".encode() + data.lstrip().removeprefix(b"{")
 
 
 def _gate(options: argparse.Namespace) -> Gate:
@@ -133,13 +212,17 @@ def _project(options: argparse.Namespace) -> Project:
 def _coordination(options: argparse.Namespace) -> Coordination:
     from turntree.harness import Coordination
 
-    return Coordination(_project(options), options.agent)
+    # The command ends before the agent that it speaks for.
+    return Coordination(_project(options), options.agent, own=False)
 
 
 def run_install(options: argparse.Namespace) -> int:
     """Install hooks and print the file."""
-    from turntree.harness import _install
+    from turntree.harness import _git_hooks, _install
 
+    if options.harness == "git":
+        print(_git_hooks.install(_project(options)))
+        return 0
     target = _install.target_of(options.harness)
     print(f"{_install.install(_project(options), options.harness)}: {target.note}")
     return 0
@@ -147,9 +230,11 @@ def run_install(options: argparse.Namespace) -> int:
 
 def run_uninstall(options: argparse.Namespace) -> int:
     """Remove hooks; 1 if there were none."""
-    from turntree.harness import _install
+    from turntree.harness import _git_hooks, _install
 
-    removed = _install.uninstall(_project(options), options.harness)
+    project = _project(options)
+    is_git = options.harness == "git"
+    removed = _git_hooks.uninstall(project) if is_git else _install.uninstall(project, options.harness)
     print("removed" if removed else "not installed")
     return 0 if removed else 1
 
@@ -160,7 +245,18 @@ def run_harness_status(options: argparse.Namespace) -> int:
 
     project = _project(options)
     for name, target in _install.TARGETS.items():
-        state = "installed" if _install.is_installed(project, name) else "not installed"
+        installed = _install.is_installed(project, name)
+        if options.json:
+            values = {
+                "harness": name,
+                "tier": "gateable",
+                "installed": installed,
+                "file": str(target.file),
+                "note": target.note,
+            }
+            print_json(values)
+            continue
+        state = "installed" if installed else "not installed"
         print(f"{name:10} {state:14} {target.file}: {target.note}")
     return 0
 
@@ -173,16 +269,24 @@ def run_doctor(options: argparse.Namespace) -> int:
     names = [options.harness] if options.harness else [n for n in _install.TARGETS if _install.is_installed(project, n)]
     checks = [_install.doctor(project, name) for name in names]
     for check in checks:
+        if options.json:
+            values = {"harness": check.harness, "problem": check.problem, "milliseconds": check.milliseconds}
+            print_json({**values, "is_native": check.is_native})
+            continue
         speed = "native" if check.is_native else "through Python, which is slower; install a wheel with turntree-hook"
         print(f"{check.harness:10} {check.problem or f'blocks and passes, {check.milliseconds:.0f} ms ({speed})'}")
     if not checks:
-        print("no hooks are installed: turntree harness install NAME")
+        print_error("no hooks are installed: turntree harness install NAME")
     return 1 if not checks or any(check.problem for check in checks) else 0
 
 
 def run_check(options: argparse.Namespace) -> int:
     """Print the decision about a command; 1 if it is not allowed."""
     decision = _gate(options).check({"kind": "shell", "command": options.command})
+    if options.json:
+        found = dataclasses.asdict(decision)
+        print_json({**found, "reason": decision.reason, "remedy": decision.remedy})
+        return 1 if decision.outcome in ("ask", "deny") else 0
     print(decision.outcome)
     if decision.message:
         print(decision.message)
@@ -192,6 +296,9 @@ def run_check(options: argparse.Namespace) -> int:
 def run_list(options: argparse.Namespace) -> int:
     """Print the rules."""
     for rule in _gate(options).rules():
+        if options.json:
+            print_json(rule)
+            continue
         print(f"{rule['id']:24} {rule['level']:12} {rule['summary']}")
     return 0
 
@@ -200,12 +307,96 @@ def run_audit(options: argparse.Namespace) -> int:
     """Print decisions, or check their chain."""
     gate = _gate(options)
     if options.verify:
-        print(f"{gate.verify_audit()} decisions, none changed")
+        found = gate.verify_audit()
+        print_json({"decisions": found, "changed": 0}) if options.json else print(f"{found} decisions, none changed")
         return 0
     for entry in gate.audit(options.limit):
+        if options.json:
+            print_json(entry)
+            continue
         rules = ", ".join(rule["id"] for rule in entry["rules"])
         print(f"{entry['number']} {entry['outcome']:5} {entry['tool']} {rules}".rstrip())
     return 0
+
+
+def run_policy_test(options: argparse.Namespace) -> int:
+    """Run the examples of rules; 1 if one has another outcome."""
+    if options.folder is not None and not Path(options.folder).is_dir():
+        raise CliError(f"{options.folder}: there is no such folder; check the path", 2)
+    tested = _project(options)._core.test_policies(options.folder)
+    for rule in tested:
+        for wrong in rule["wrong"]:
+            print(f"{rule['id']}: {wrong['example']}: {wrong['got']}, not {wrong['wanted']}")
+        if not rule["count"]:
+            print(f"{rule['id']}: no examples")
+    failed = sum(len(rule["wrong"]) for rule in tested)
+    print(f"{len(tested)} rules, {sum(rule['count'] for rule in tested)} examples, {failed} wrong")
+    return 1 if failed else 0
+
+
+def run_replay(options: argparse.Namespace) -> int:
+    """Print the decisions that would end in another way; 1 if there are some."""
+    entries = None
+    if options.entries is not None:
+        entries = _read_entries(options.entries)
+    found = _gate(options).replay(entries, limit=options.limit, config=options.config, policies=options.policies)
+    for change in found.changes:
+        print(f"{change.number} {change.before} -> {change.after} {change.subject} {', '.join(change.rules)}".rstrip())
+    print(f"{found.count} decided again, {len(found.changes)} changed, {found.skipped} left out")
+    return 1 if found.changes else 0
+
+
+def _read_entries(file: str) -> list[Any]:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise CliError(f"{file}: {error.strerror}; check the path", 2) from error
+    try:
+        return [json.loads(line) for line in lines if line.strip()]
+    except ValueError as error:
+        raise CliError(f"{file}: not JSON lines as of audit --json ({error})", 2) from error
+
+
+def run_git_hook(options: argparse.Namespace) -> int:
+    """Decide about a commit or a push; 1 stops it. A person decides at the terminal, so a question is a warning."""
+    from turntree.harness._gate import _decision
+
+    decision = _decision(_project(options)._core.check_commit(options.hook, options.project))
+    if decision.message:
+        print(decision.message, file=sys.stderr)
+    return 1 if decision.outcome == "deny" else 0
+
+
+def run_explain(options: argparse.Namespace) -> int:
+    """Print the keys of the configuration."""
+    for key in _project(options)._core.explain(options.key):
+        default = "" if key["origin"] == "default" else f", default {json.dumps(key['default'])}"
+        print(f"{key['key']} = {json.dumps(key['value'])} ({key['origin']}{default})\n    {key['description']}")
+    if os.environ.get("TURNTREE_STRICT", "0") != "0":
+        print("TURNTREE_STRICT is set: every rule has its own level, whatever policy.levels says")
+    return 0
+
+
+def run_schema(options: argparse.Namespace) -> int:
+    """Print a schema."""
+    from turntree._core import harness_schemas
+
+    if options.cedar:
+        print(harness_schemas()["cedar"], end="")
+        return 0
+    print(json.dumps(harness_schemas()["policy" if options.policy else "turntree.toml"], indent=2))
+    return 0
+
+
+def run_forecast(options: argparse.Namespace) -> int:
+    """Print the conflicts; 1 if there are some."""
+    from turntree.harness import Worktrees
+
+    forecast = Worktrees(_project(options)).forecast_all()
+    for conflict in forecast.conflicts:
+        print(f"{conflict.ours} and {conflict.theirs}: {', '.join(conflict.files)}")
+    print(f"merge in this order: {', '.join(forecast.order) or 'nothing to merge'}")
+    return 1 if forecast.conflicts else 0
 
 
 def run_override(options: argparse.Namespace) -> int:
@@ -222,6 +413,9 @@ def run_override(options: argparse.Namespace) -> int:
 def run_status(options: argparse.Namespace) -> int:
     """Print agents, claims and the board."""
     core = _project(options)._core
+    if options.json:
+        print_json({"agents": core.agents(), "claims": core.claims(), "board": core.board(20)})
+        return 0
     for agent in core.agents():
         print(f"agent {agent['id']} {'live' if agent['is_live'] else agent['status']} {agent['worktree']}")
     for claim in core.claims():
@@ -240,6 +434,35 @@ def run_claim(options: argparse.Namespace) -> int:
     return 0
 
 
+def run_release(options: argparse.Namespace) -> int:
+    """Release claims; 1 if there were none."""
+    core = _project(options)._core
+    agent = _coordination(options).agent
+    kind, _, name = options.resource.partition(":")
+    resource = f"{kind}:{posixpath.normpath(name)}" if kind in ("file", "dir") else options.resource
+    own = [found for found in core.claims() if found["owner"] == agent and found["resource"] == resource]
+    released = [core.release(found["id"], found["resource"], agent) for found in own]
+    print("released" if any(released) else f"{agent} has no claim on {options.resource}")
+    return 0 if any(released) else 1
+
+
+def run_announce(options: argparse.Namespace) -> int:
+    """Announce work and print what others have announced."""
+    for other in _coordination(options).announce(options.resource, options.intent, options.note):
+        print(f"{other['agent']} {other['intent']} {other['resource']} {other['note']}".rstrip())
+    return 0
+
+
+def run_board(options: argparse.Namespace) -> int:
+    """Print the board."""
+    for post in _project(options)._core.board(100):
+        if options.json:
+            print_json(post)
+            continue
+        print(f"{post['kind']} {post['agent']}: {post['text']}")
+    return 0
+
+
 def run_send(options: argparse.Namespace) -> int:
     """Send a message and print its id."""
     print(_coordination(options).send(options.text, options.to))
@@ -255,6 +478,9 @@ def run_post(options: argparse.Namespace) -> int:
 def run_inbox(options: argparse.Namespace) -> int:
     """Print the unread messages."""
     for message in _coordination(options).inbox():
+        if options.json:
+            print_json(message)
+            continue
         print(f"{message['sender']}: {message['text']}")
     return 0
 
@@ -267,11 +493,23 @@ def run_create(options: argparse.Namespace) -> int:
     return 0
 
 
+def run_ensure(options: argparse.Namespace) -> int:
+    """Print the folder of a working tree."""
+    from turntree.harness import Worktrees
+
+    print(Worktrees(_project(options)).ensure(options.name, options.base).path)
+    return 0
+
+
 def run_worktrees(options: argparse.Namespace) -> int:
     """Print the working trees."""
     from turntree.harness import Worktrees
 
     for worktree in Worktrees(_project(options)).all():
+        if options.json:
+            values = {"name": worktree.name, "branch": worktree.branch, "path": str(worktree.path)}
+            print_json(values)
+            continue
         print(f"{worktree.name}\t{worktree.branch}\t{worktree.path}")
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turntree._cli._stores import add_store, open_store
@@ -48,6 +49,8 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Import, print the report, and return the exit status: 1 if a conversation was not imported."""
+    if not Path(options.source).exists():
+        raise CliError(f"{options.source}: No such file or directory; check the path", 2)
     with open_store(options.store) as opened:
         try:
             report = opened.import_from_sync(
@@ -57,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
                 messages_key=options.messages_key,
                 dry_run=options.dry_run,
                 on_error="raise" if options.on_error == "stop" else "skip",
+                progress=sys.stderr.isatty(),
             )
         except StoreError as error:
             raise CliError(str(error)) from error

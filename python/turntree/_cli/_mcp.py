@@ -8,6 +8,8 @@ import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
+from turntree._cli._environment import add_env, load_env
+from turntree._cli._events import add_json, print_event, start_log
 from turntree._cli._objects import load_object
 from turntree._cli._serve import _on_signals, _token_check
 from turntree._cli._terminal import CliError
@@ -35,6 +37,12 @@ def add(commands: Any) -> None:
         metavar="NAME",
         help="with http: the environment variable with the bearer token that requests need; required for other hosts",
     )
+    add_json(
+        mcp,
+        "with http: print the address as a JSON object, and another one at the end; write the log to standard error as "
+        "JSON",
+    )
+    add_env(mcp)
     mcp.set_defaults(run=run_mcp)
 
 
@@ -44,8 +52,9 @@ def run_mcp(options: argparse.Namespace) -> int:
     if options.transport == "stdio" and given:
         message = f"--{given[0].replace('_', '-')} needs --transport http"
         raise CliError(message, 2)
+    load_env(options.env)
     auth = _token_check(options.auth_token_env) if options.auth_token_env else None
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    start_log(logging.WARNING, as_json=options.json)
     output: Any = sys.stdout
     # Standard output belongs to the protocol.
     with redirect_stdout(sys.stderr):
@@ -74,8 +83,13 @@ async def _serve(found: list[Any], options: argparse.Namespace, auth: Any, outpu
     _on_signals(stopped.set)
     if options.transport == "http":
         async with serving as server:
-            print(server.url, file=output, flush=True)
+            if options.json:
+                print_event("started", {"url": server.url, "objects": options.objects}, output)
+            else:
+                print(server.url, file=output, flush=True)
             await stopped.wait()
+        if options.json:
+            print_event("stopped", {"reason": "signal"}, output)
         return 0
     waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(serving), asyncio.ensure_future(stopped.wait())]
     done, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -18,7 +18,10 @@ def load_store(place: str) -> Store:
     from turntree.store import Store, from_url
 
     if "://" in place:
-        return from_url(place)
+        try:
+            return from_url(place)
+        except ValueError as error:
+            raise CliError(str(error), 2) from error
     found = load_object(place, "a store", "sqlite:///sessions.db or app.agents:sessions")
     if not isinstance(found, Store):
         message = f"{place!r} is not a store but {type(found).__name__}; give a URL, or the name of a store"

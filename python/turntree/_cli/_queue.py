@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import logging
 import signal
 import sys
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from turntree._cli._environment import add_env, load_env
+from turntree._cli._events import add_json, event_output, print_event, start_log
 from turntree._cli._objects import load_object, load_store
 from turntree._cli._terminal import CliError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+    from typing import TextIO
 
     from turntree._agent import Agent
 
@@ -44,6 +50,8 @@ def add(commands: Any) -> None:
         "--backoff", type=float, default=1.0, metavar="SECONDS", help="the pause after a failed attempt; it doubles (1)"
     )
     worker.add_argument("--name", help="the name of the worker (default: machine and process)")
+    add_json(worker, "print a JSON object at the start, for each run and at the end, and write the log as JSON")
+    add_env(worker)
     worker.set_defaults(run=run_worker)
 
     enqueue: argparse.ArgumentParser = commands.add_parser(
@@ -67,30 +75,54 @@ def add(commands: Any) -> None:
 
 def run_worker(options: argparse.Namespace) -> int:
     """Execute runs until a signal, and return the exit status."""
+    with event_output(as_json=options.json) as output:
+        return _run_worker(options, output)
+
+
+def _run_worker(options: argparse.Namespace, output: TextIO) -> int:
+    load_env(options.env)
     agent = load_agent(options.agent)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    asyncio.run(_work(agent, options))
+    importlib.import_module("turntree.tracing")  # shows a line for each request to a model
+    start_log(logging.INFO, as_json=options.json)
+    asyncio.run(_work(agent, options, output))
     return 0
 
 
-async def _work(agent: Agent, options: argparse.Namespace) -> None:
+async def _work(agent: Agent, options: argparse.Namespace, output: TextIO) -> None:
     from turntree._worker import Worker
 
-    worker = Worker(
-        load_store(options.store),
-        agent,
-        concurrency=options.concurrency,
-        lease=options.lease,
-        max_attempts=options.max_attempts,
-        backoff=options.backoff,
-        name=options.name,
-    )
+    store = load_store(options.store)
+    try:
+        await store.runs(limit=1)  # fails if the store has no queue
+        worker = Worker(
+            store,
+            agent,
+            concurrency=options.concurrency,
+            lease=options.lease,
+            max_attempts=options.max_attempts,
+            backoff=options.backoff,
+            name=options.name,
+            on_run=partial(_print_run, output) if options.json else None,
+        )
+    except ValueError as error:
+        raise CliError(str(error), 2) from error
     _stop_on_signals(worker.stop)
     logging.getLogger("turntree.worker").info("worker %s started with %r", worker.name, worker.store)
+    if options.json:
+        print_event(
+            "started", {"worker": worker.name, "agent": options.agent, "concurrency": worker.concurrency}, output
+        )
     try:
         await worker.run()
     finally:
         await worker.store.close()
+    if options.json:
+        print_event("stopped", {"reason": "signal"}, output)
+
+
+def _print_run(output: TextIO, values: dict[str, Any]) -> None:
+    with suppress(OSError):  # standard output may be closed; the runs go on
+        print_event("run", values, output)
 
 
 def _stop_on_signals(stop: Callable[[], None]) -> None:
@@ -109,9 +141,12 @@ def run_enqueue(options: argparse.Namespace) -> int:
         raise CliError(message, 2)
     text = sys.stdin.read() if options.text == "-" else options.text
     with load_store(options.store) as store:
-        id = store.enqueue_sync(
-            options.session, text, agent=options.agent, not_before=options.not_before, priority=options.priority
-        )
+        try:
+            id = store.enqueue_sync(
+                options.session, text, agent=options.agent, not_before=options.not_before, priority=options.priority
+            )
+        except ValueError as error:
+            raise CliError(str(error), 2) from error
     print(json.dumps({"run": id, "session": options.session}) if options.json else id)
     return 0
 

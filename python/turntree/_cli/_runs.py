@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the runs and return the exit status."""
-    with open_store(options.store) as opened:
+    with open_store(options.store, must_exist=True) as opened:
         try:
             rows = _pages(opened, options)
             if options.json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import importlib
 import logging
 import os
 import signal
@@ -14,12 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turntree._cli._environment import add_env, load_env
+from turntree._cli._events import add_json, event_output, print_event, start_log
 from turntree._cli._objects import load_object
 from turntree._cli._terminal import CliError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from typing import TextIO
 
 # The exit status of a server that ends because a file has changed.
 _CHANGED = 75
@@ -48,6 +52,8 @@ def add(commands: Any) -> None:
         help="the environment variable with the bearer token that requests need; required for other hosts",
     )
     serve.add_argument("--reload", action="store_true", help="start again when a file of the application changes")
+    add_json(serve, "print the address as a JSON object, another one at the end, and the log as JSON")
+    add_env(serve)
     serve.set_defaults(run=run_serve)
 
 
@@ -55,12 +61,19 @@ def run_serve(options: argparse.Namespace) -> int:
     """Serve until a signal, and return the exit status."""
     if options.reload and _RELOADING not in os.environ:
         return _supervise()
+    with event_output(as_json=options.json) as output:
+        return _run(options, output)
+
+
+def _run(options: argparse.Namespace, output: TextIO) -> int:
+    load_env(options.env)
     auth = _token_check(options.auth_token_env) if options.auth_token_env else None
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    importlib.import_module("turntree.tracing")  # shows a line for each request to a model
+    start_log(logging.INFO, as_json=options.json)
     if not options.reload:
-        return asyncio.run(_serve(options, auth))
+        return asyncio.run(_serve(options, auth, output))
     try:
-        return asyncio.run(_serve(options, auth))
+        return asyncio.run(_serve(options, auth, output))
     except CliError as error:
         print(f"turntree: {error}", file=sys.stderr)
         broken: list[Path] = []
@@ -74,7 +87,9 @@ def run_serve(options: argparse.Namespace) -> int:
     return asyncio.run(files.changed())
 
 
-async def _serve(options: argparse.Namespace, auth: Callable[[str], Awaitable[str | None]] | None) -> int:
+async def _serve(
+    options: argparse.Namespace, auth: Callable[[str], Awaitable[str | None]] | None, output: TextIO
+) -> int:
     from turntree import _servables
 
     objects = [load_object(place, "an object", "app.shop:store") for place in options.objects]
@@ -87,13 +102,18 @@ async def _serve(options: argparse.Namespace, auth: Callable[[str], Awaitable[st
         files = _Files() if options.reload else None
         stopped = asyncio.Event()
         _on_signals(stopped.set)
-        print(server.url, flush=True)
+        if options.json:
+            print_event("started", {"url": server.url, "objects": options.objects}, output)
+        else:
+            print(server.url, file=output, flush=True)
         waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopped.wait())]
         if files is not None:
             waiting.append(asyncio.ensure_future(files.changed()))
         done, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in others:
             task.cancel()
+    if options.json:
+        print_event("stopped", {"reason": "signal" if stopped.is_set() else "change"}, output)
     return 0 if stopped.is_set() else done.pop().result()
 
 

@@ -6,7 +6,9 @@ import argparse
 import json
 import sys
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from turntree._cli._objects import load_store
 from turntree._cli._terminal import CliError, printable, printable_json
@@ -69,7 +71,7 @@ def stored_session(options: argparse.Namespace) -> bytes | None:
         raise CliError("--store needs a session; pass its id with --session; turntree sessions lists the ids", 2)
     if options.files:
         raise CliError("pass files or a store, not both", 2)
-    with open_store(options.store) as opened:
+    with open_store(options.store, must_exist=True) as opened:
         text = opened.load_sync(options.session)
     if text is None:
         raise CliError(f"the store has no session {options.session!r}; turntree sessions lists the ids")
@@ -77,9 +79,16 @@ def stored_session(options: argparse.Namespace) -> bytes | None:
 
 
 class open_store:
-    """Opens a store for a command, and closes it."""
+    """Opens a store for a command, and closes it.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: The URL, or ``module:name``.
+        must_exist: Refuse the URL of a file or folder that does not exist, instead of creating it.
+    """
+
+    def __init__(self, url: str, *, must_exist: bool = False) -> None:
+        if must_exist:
+            _check_place(url)
         self._url = url
         self._store: Store | None = None
 
@@ -97,9 +106,18 @@ class open_store:
             raise CliError(str(error)) from error
 
 
+def _check_place(url: str) -> None:
+    scheme, _, rest = url.partition(":///")
+    if scheme not in ("sqlite", "file") or not rest:
+        return
+    place = Path(unquote(rest if scheme == "sqlite" else f"/{rest}"))
+    if not place.exists():
+        raise CliError(f"{place}: No such file or directory; check the URL of the store", 2)
+
+
 def run(options: argparse.Namespace) -> int:
     """Print the sessions and return the exit status."""
-    with open_store(options.store) as opened:
+    with open_store(options.store, must_exist=True) as opened:
         rows = _pages(opened, options)
         if options.json:
             for info in rows:

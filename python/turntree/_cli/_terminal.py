@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import re
 import sys
@@ -44,6 +45,12 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """Return JSON of the same value in which strings contain no control characters."""
     return _CONTROLS_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def print_json(value: object) -> None:
+    """Print a value as one line of JSON; on a terminal, without control characters."""
+    text = json.dumps(value, ensure_ascii=False)
+    print(printable_json(text) if sys.stdout.isatty() else text)
 
 
 def standard_output() -> BinaryIO | JsonTerminal:

@@ -6,11 +6,14 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
+from turntree._cli._environment import add_env, load_env
 from turntree._cli._objects import load_object
-from turntree._cli._terminal import CliError, wants_colours
+from turntree._cli._terminal import CliError, print_json, wants_colours
 
 if TYPE_CHECKING:
     import argparse
+
+    from turntree.uaip._graph import Outline
 
 
 def add(commands: Any) -> None:
@@ -30,11 +33,29 @@ def add(commands: Any) -> None:
     )
     graph.add_argument("workflow", metavar="MODULE:WORKFLOW", help="the workflow, such as app.shop:shop")
     graph.add_argument("--current", metavar="STAGE", help="the stage to highlight")
-    graph.add_argument("--format", choices=("text", "mermaid"), default="text", help="text or Mermaid (default: text)")
+    graph.add_argument("--format", choices=("text", "mermaid", "json"), default="text", help="(default: text)")
+    graph.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     graph.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="use of colours (default: auto)"
     )
+    add_env(graph)
     graph.set_defaults(run=run_graph)
+
+
+def _as_dict(outline: Outline, current: str | None) -> dict[str, Any]:
+    return {
+        "workflow": outline.name,
+        "description": outline.description,
+        "initial": outline.initial,
+        "current": current,
+        "stages": [
+            {"name": stage.name, "description": stage.description, "tasks": list(stage.tasks)}
+            for stage in outline.stages
+        ],
+        "transitions": [
+            {"from": source, "to": target, "guarded": guarded} for source, target, guarded in outline.transitions
+        ],
+    }
 
 
 def run_graph(options: argparse.Namespace) -> int:
@@ -42,6 +63,7 @@ def run_graph(options: argparse.Namespace) -> int:
     from turntree.uaip import DefinitionError, workflow_of
     from turntree.uaip._graph import terminal
 
+    load_env(options.env)
     found = load_object(options.workflow, "a workflow", "app.shop:shop")
     output: Any = sys.stdout
     if isinstance(output, TextIOWrapper):
@@ -51,6 +73,10 @@ def run_graph(options: argparse.Namespace) -> int:
         workflow = workflow_of(found)
         if options.format == "mermaid":
             text = workflow.graph(options.current)
+        elif options.format == "json":
+            workflow.graph(options.current)
+            print_json(_as_dict(workflow._outline(), options.current))
+            return 0
         else:
             workflow.graph(options.current)
             text = terminal(workflow._outline(), options.current, colour=wants_colours(options.color))

@@ -15,6 +15,7 @@ from turntree._core._agents import (
     StrategyContext,
     ToolContext,
     UsageMeter,
+    _approvers,
 )
 from turntree._core._async import ResultStreamCore
 from turntree._core._bulk import (
@@ -31,12 +32,13 @@ from turntree._core._bulk import (
 from turntree._core._call_context import CallContext, CallRequest, CallResponse, CallState
 from turntree._core._data import Data, _restore
 from turntree._core._embeddings import Embedding, EmbeddingProgress, EmbeddingResult, EmbeddingUsage
-from turntree._core._harness import HarnessCore, harness_hook
+from turntree._core._harness import HarnessCore, harness_hook, harness_schemas
 from turntree._core._images import GeneratedImage, ImageEvent, ImageResult, ImageUsage
 from turntree._core._mcp import McpClientCore, mcp_server, mcp_stdio
 from turntree._core._media import Audio, Binary, Document, Image, Video
 from turntree._core._messages import (
     AssistantMessage,
+    CodeExecution,
     CycleUsage,
     Message,
     Reasoning,
@@ -56,8 +58,10 @@ from turntree._core._models import (
     ModelCall,
     ModelReference,
     ModelRequest,
+    NetworkResponse,
     Replay,
     Reply,
+    TransportCall,
     VendorApi,
     custom_model,
     fallback_model,
@@ -86,9 +90,10 @@ from turntree._core._provider_config import (
 )
 from turntree._core._server import AsgiCore, JwtAuthenticator, ServerCore
 from turntree._core._sessions import SessionCore
-from turntree._core._store import ImportCore, StoreCore
+from turntree._core._store import ImportCore, StoreCore, StoreProgress
 from turntree._core._stream_events import (
     AudioDelta,
+    CodeExecutionDelta,
     ContentBlockStart,
     ContentBlockStop,
     ImageDelta,
@@ -175,11 +180,13 @@ __all__ = [
     "JwtAuthenticator",
     "ServerCore",
     "StoreCore",
+    "StoreProgress",
     "State",
     "WorkflowCore",
     "HarnessCore",
     "McpClientCore",
     "harness_hook",
+    "harness_schemas",
     "mcp_server",
     "mcp_stdio",
     "UaipClientCore",
@@ -213,6 +220,7 @@ __all__ = [
     "AgentStreamCore",
     "AgentStreamEvent",
     "UapEvent",
+    "_approvers",
     "_restore",
     "Data",
     "ProviderConfig",
@@ -222,6 +230,7 @@ __all__ = [
     "fallback_model",
     "recorded_model",
     "router_model",
+    "TransportCall",
     "VendorApi",
     "sign_rs256",
     "EmbeddingModelCore",
@@ -243,6 +252,7 @@ __all__ = [
     "WeightedKeys",
     "ModelReference",
     "ModelRequest",
+    "NetworkResponse",
     "price_rows",
     "set_price_rows",
     "tokens_cost",
@@ -304,6 +314,7 @@ __all__ = [
     "Audio",
     "Video",
     "Binary",
+    "CodeExecution",
     "Message",
     "UserMessage",
     "AssistantMessage",
@@ -316,6 +327,7 @@ __all__ = [
     "Turn",
     "StreamEvent",
     "AudioDelta",
+    "CodeExecutionDelta",
     "ContentBlockStart",
     "ContentBlockStop",
     "ImageDelta",

@@ -166,20 +166,31 @@ class UapEvent:
         """The data of the event, with the keys of the specification."""
 
     def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
-        """Return the event as a dict of plain JSON data, with the keys of the specification.
+        """Return the object as a dict of plain JSON data, with the keys of the specification.
 
-        Both modes return the same: the data of an event has no types of Python.
+        Both modes return the same: the data have no types of Python.
         """
 
     def model_dump_json(self, *, indent: int | None = None) -> str:
-        """Return the event as JSON text."""
+        """Return the object as JSON text."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the event as a dict of plain JSON data, with the keys of the specification."""
+        """Return the object as a dict of plain JSON data, with the keys of the specification."""
 
     def to_json(self) -> str:
-        """Return the event as JSON text."""
+        """Return the object as JSON text."""
 
+    @staticmethod
+    def model_validate(obj: Any) -> UapEvent:
+        """Create the object from JSON data with the keys of the specification: a dict, or JSON text."""
+
+    @staticmethod
+    def model_validate_json(json_data: str | bytes | bytearray) -> UapEvent:
+        """Create the object from JSON text."""
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
+    def __copy__(self) -> UapEvent: ...
+    def __deepcopy__(self, _memo: Any = None) -> UapEvent: ...
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
 
@@ -212,20 +223,31 @@ class AgentStreamEvent:
         """The sub-agent run that the event belongs to, or None. Set only with ``sub_agent_events=True``."""
 
     def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
-        """Return the event as a dict of plain JSON data, with the keys of the specification.
+        """Return the object as a dict of plain JSON data, with the keys of the specification.
 
-        Both modes return the same: the data of an event has no types of Python.
+        Both modes return the same: the data have no types of Python.
         """
 
     def model_dump_json(self, *, indent: int | None = None) -> str:
-        """Return the event as JSON text."""
+        """Return the object as JSON text."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the event as a dict of plain JSON data, with the keys of the specification."""
+        """Return the object as a dict of plain JSON data, with the keys of the specification."""
 
     def to_json(self) -> str:
-        """Return the event as JSON text."""
+        """Return the object as JSON text."""
 
+    @staticmethod
+    def model_validate(obj: Any) -> AgentStreamEvent:
+        """Create the object from JSON data with the keys of the specification: a dict, or JSON text."""
+
+    @staticmethod
+    def model_validate_json(json_data: str | bytes | bytearray) -> AgentStreamEvent:
+        """Create the object from JSON text."""
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
+    def __copy__(self) -> AgentStreamEvent: ...
+    def __deepcopy__(self, _memo: Any = None) -> AgentStreamEvent: ...
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
 
@@ -264,5 +286,31 @@ class SubAgentRun:
     def depth(self) -> int:
         """The number of runs that contain this run, from 1."""
 
+    def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
+        """Return the object as a dict of plain JSON data, with the keys of the specification.
+
+        Both modes return the same: the data have no types of Python.
+        """
+
+    def model_dump_json(self, *, indent: int | None = None) -> str:
+        """Return the object as JSON text."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object as a dict of plain JSON data, with the keys of the specification."""
+
+    def to_json(self) -> str:
+        """Return the object as JSON text."""
+
+    @staticmethod
+    def model_validate(obj: Any) -> SubAgentRun:
+        """Create the object from JSON data with the keys of the specification: a dict, or JSON text."""
+
+    @staticmethod
+    def model_validate_json(json_data: str | bytes | bytearray) -> SubAgentRun:
+        """Create the object from JSON text."""
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
+    def __copy__(self) -> SubAgentRun: ...
+    def __deepcopy__(self, _memo: Any = None) -> SubAgentRun: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...

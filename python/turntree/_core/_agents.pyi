@@ -14,6 +14,7 @@ from turntree._core._models import ModelReference
 from turntree._core._provider_config import ProviderConfig
 from turntree._core._stream_events import StreamEvent
 from turntree._core._upp import AgentStreamCore, LlmCore
+from turntree._recipes import Recipe
 from turntree._session import Session
 from turntree.upp._structure import AnswerType
 from turntree.upp._tools import Tool
@@ -363,6 +364,7 @@ class AgentMiddleware:
         logger: Callable[[str, str, BaseException | None], object],
         include_messages: bool,
         include_timing: bool,
+        recipe: Recipe | None = None,
     ) -> AgentMiddleware:
         """Log runs through a function of level, message and exception.
 
@@ -372,7 +374,12 @@ class AgentMiddleware:
 
     @staticmethod
     def guardrails(
-        *, name: str, input: list[GuardrailRule], output: list[GuardrailRule], hold: bool
+        *,
+        name: str,
+        input: list[GuardrailRule],
+        output: list[GuardrailRule],
+        hold: bool,
+        recipe: Recipe | None = None,
     ) -> AgentMiddleware:
         """Check inputs and outputs with rules: each a name, a function of a text or None, and a JSON Schema.
 
@@ -391,6 +398,7 @@ class AgentMiddleware:
         summary_tokens: int,
         summary_input_tokens: int,
         sends_overflow: bool,
+        recipe: Recipe | None = None,
     ) -> AgentMiddleware:
         """Limit the messages that are sent to a window."""
 
@@ -404,8 +412,12 @@ class AgentMiddleware:
         seconds: float | None,
         by_session: bool,
         ignore_unpriced: bool,
+        recipe: Recipe | None = None,
     ) -> AgentMiddleware:
         """Stop runs that exceed a limit of tokens, cost, steps or time."""
+
+    def __reduce__(self) -> Recipe:
+        """Pickle the middleware by the arguments of its function."""
 
     @property
     def name(self) -> str:
@@ -451,3 +463,6 @@ class MiddlewareContext:
         Raises:
             TypeError: The input is not one that `Agent.run` accepts.
         """
+
+def _approvers() -> tuple[Any, ...]:
+    """Return the functions that decide about calls of the run whose tool runs here, innermost first."""

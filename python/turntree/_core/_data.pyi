@@ -5,7 +5,8 @@ from typing import Any, Literal, TypeAlias
 
 from typing_extensions import Self, disjoint_base
 
-Json: TypeAlias = Any
+# Any JSON value, where it is taken.
+Json: TypeAlias = object
 
 Metadata: TypeAlias = Mapping[str, Mapping[str, Json]]
 

@@ -12,8 +12,28 @@ class HarnessCore:
     def info(self) -> dict[str, Any]:
         """Return the folders and the branch of the project."""
 
-    def check(self, action: object, cwd: str) -> dict[str, Any]:
-        """Decide about an action and record the decision."""
+    def check(
+        self, action: object, cwd: str, more: list[dict[str, str]] | None = None, record: bool = True
+    ) -> dict[str, Any]:
+        """Decide about an action, with findings of the caller's rules. It is recorded unless `record` is false."""
+
+    def check_commit(self, hook: str, folder: str) -> dict[str, Any]:
+        """Decide about what is about to be committed or pushed, and record the decision."""
+
+    def test_policies(self, folder: str | None = None) -> list[dict[str, Any]]:
+        """Run the examples of the user's rules; return the rules with what is wrong."""
+
+    def replay(
+        self,
+        entries: list[dict[str, Any]] | None = None,
+        limit: int = 1000,
+        config: str | None = None,
+        folder: str | None = None,
+    ) -> dict[str, Any]:
+        """Decide about recorded actions again; return what would change."""
+
+    def explain(self, prefix: str) -> list[dict[str, Any]]:
+        """Say where the values of the configuration come from."""
 
     def rules(self) -> list[dict[str, Any]]:
         """List the rules and their levels."""
@@ -42,8 +62,8 @@ class HarnessCore:
     def claims(self) -> list[dict[str, Any]]:
         """List the leases."""
 
-    def register(self, agent: str, harness: str) -> None:
-        """Register an agent."""
+    def register(self, agent: str, harness: str, own: bool) -> None:
+        """Register an agent. One that is this process has a lock as long as the process runs."""
 
     def leave(self, agent: str) -> None:
         """End an agent."""
@@ -84,8 +104,14 @@ class HarnessCore:
     def remove_worktree(self, name: str, force: bool) -> None:
         """Remove a worktree."""
 
+    def forecast_all(self) -> dict[str, Any]:
+        """Return which branches of working trees would conflict, and an order in which to merge them."""
+
     def forecast(self, ours: str, theirs: str) -> list[str]:
         """Return the files in which two branches would conflict."""
+
+def harness_schemas() -> dict[str, Any]:
+    """Return the JSON Schemas of `turntree.toml` and of policy files, and the schema of Cedar policies."""
 
 def harness_hook(harness: str, event: bytes, cwd: str) -> tuple[int, str, str]:
     """Handle one event of a harness; return exit status, output and error output."""

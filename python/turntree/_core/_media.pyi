@@ -27,7 +27,7 @@ class Image(Data):
 
     type: ClassVar[Literal["image"]]
     def __new__(
-        cls, source: Mapping[str, Any], mime_type: str, width: int | None = None, height: int | None = None
+        cls, source: Mapping[str, object], mime_type: str, width: int | None = None, height: int | None = None
     ) -> Self: ...
     @classmethod
     def from_path(cls, path: str | PathLike[str]) -> Image:
@@ -162,7 +162,7 @@ class Document(Data):
     """
 
     type: ClassVar[Literal["document"]]
-    def __new__(cls, source: Mapping[str, Any], mime_type: str, title: str | None = None) -> Self: ...
+    def __new__(cls, source: Mapping[str, object], mime_type: str, title: str | None = None) -> Self: ...
     @classmethod
     def from_path(cls, path: str | PathLike[str], title: str | None = None) -> Document:
         """Read a file. The extension determines the media type, else the first bytes.

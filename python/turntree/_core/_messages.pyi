@@ -41,7 +41,46 @@ class Reasoning(Data):
     def text(self) -> str:
         """The reasoning."""
 
-ContentBlock: TypeAlias = Text | Reasoning | Image | Document | Audio | Video | Binary
+@final
+class CodeExecution(Data):
+    """Code that a vendor ran for the model, and its output. In assistant messages only.
+
+    ``message.text`` and ``turn.text`` do not contain it. The vendor receives its own parts again with the next
+    request, other vendors a text. UPP-1.2 does not define this block.
+
+    Args:
+        code: The code or command.
+        output: What the code wrote, errors included.
+        language: The language, such as ``"python"``.
+        is_error: Whether the code failed.
+    """
+
+    type: ClassVar[Literal["code_execution"]]
+    def __new__(
+        cls,
+        code: str | None = None,
+        output: str | None = None,
+        *,
+        language: str | None = None,
+        is_error: bool | None = None,
+    ) -> Self: ...
+    @property
+    def code(self) -> str | None:
+        """The code or command; None if the vendor does not report it."""
+
+    @property
+    def language(self) -> str | None:
+        """The language, such as `python` or `bash`; None if it is not known."""
+
+    @property
+    def output(self) -> str | None:
+        """What the code wrote, errors included; None if the vendor does not report it."""
+
+    @property
+    def is_error(self) -> bool | None:
+        """Whether the code failed; None if it did not."""
+
+ContentBlock: TypeAlias = Text | Reasoning | Image | Document | Audio | Video | Binary | CodeExecution
 
 ContentInput: TypeAlias = str | Iterable[str | ContentBlock | Mapping[str, Json]]
 
@@ -187,6 +226,8 @@ class ToolResultMessage(Message):
     def results(self) -> list[ToolResult]:
         """One result per call, in the order of the calls."""
 
+AnyMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+
 @final
 class ToolCall(Data):
     """A tool call that a model requests.
@@ -305,6 +346,18 @@ class CycleUsage(Data):
         """Input tokens that were written to the vendor's cache."""
 
     @property
+    def total_input_tokens(self) -> int:
+        """All input tokens, cached reads and writes included, whatever the vendor."""
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Output tokens that the model spent on reasoning; 0 if the vendor does not report them."""
+
+    @property
+    def audio_tokens(self) -> int:
+        """Input and output tokens that are audio; 0 if the vendor does not report them."""
+
+    @property
     def cost(self) -> float | None:
         """Cost of the call in US dollars; None if it is not certain."""
 
@@ -318,6 +371,9 @@ class TokenUsage(Data):
         total_tokens: Total tokens. Default: the sum of both.
         cache_read_tokens: Input tokens that were read from the vendor's cache.
         cache_write_tokens: Input tokens that were written to the vendor's cache.
+        total_input_tokens: All input tokens with cached ones. Default: `input_tokens`.
+        reasoning_tokens: Output tokens spent on reasoning.
+        audio_tokens: Input and output tokens that are audio.
 
     Spec: UPP-1.2 §6.
     """
@@ -329,6 +385,10 @@ class TokenUsage(Data):
         total_tokens: int | None = None,
         cache_read_tokens: int = 0,
         cache_write_tokens: int = 0,
+        *,
+        total_input_tokens: int | None = None,
+        reasoning_tokens: int = 0,
+        audio_tokens: int = 0,
     ) -> Self: ...
     @property
     def input_tokens(self) -> int:
@@ -353,6 +413,22 @@ class TokenUsage(Data):
     @property
     def cache_write_1h_tokens(self) -> int | None:
         """Tokens written to the vendor's cache for one hour; None if the vendor does not report them."""
+
+    @property
+    def total_input_tokens(self) -> int:
+        """All input tokens, cached reads and writes included, whatever the vendor."""
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Output tokens that the model spent on reasoning; 0 if the vendor does not report them."""
+
+    @property
+    def audio_tokens(self) -> int:
+        """Input and output tokens that are audio; 0 if the vendor does not report them."""
+
+    @property
+    def requests(self) -> int:
+        """Model calls: 1 if this is not a sum."""
 
     @property
     def cycles(self) -> list[CycleUsage] | None:
@@ -381,7 +457,7 @@ class Turn(Data, Generic[_DataT_co]):
         """Return an annotation with the type of `data`, for type checkers."""
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[AnyMessage]:
         """The new messages in order, the user's message first."""
 
     @property
@@ -406,6 +482,13 @@ class Turn(Data, Generic[_DataT_co]):
 
         One of ``end_turn``, ``max_tokens``, ``stop_sequence``, ``tool_use``, ``content_filter``, ``refusal``,
         ``pause_turn`` and ``error``.
+        """
+
+    @property
+    def raw(self) -> list[dict[str, object] | list[dict[str, object]]]:
+        """The vendor's responses as they arrived: one for each model call, if ``ModelSettings(raw=True)`` kept them.
+
+        A response is a dict; a stream is the list of its events. Empty without the setting.
         """
 
     @property
@@ -444,7 +527,7 @@ class Thread(Data):
         """Id of the thread, a UUIDv4."""
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[AnyMessage]:
         """The messages, oldest first; a new list each time."""
 
     @property
@@ -486,7 +569,7 @@ class Thread(Data):
             content: A text, or a list of texts, blocks and dicts.
         """
 
-    def filter(self, type: Literal["user", "assistant", "tool_result"]) -> list[Message]:
+    def filter(self, type: Literal["user", "assistant", "tool_result"]) -> list[AnyMessage]:
         """Return the messages of one type, in order.
 
         Args:
@@ -496,7 +579,7 @@ class Thread(Data):
             ValueError: The type is unknown.
         """
 
-    def tail(self, n: int) -> list[Message]:
+    def tail(self, n: int) -> list[AnyMessage]:
         """Return the last messages, oldest first.
 
         Args:
@@ -522,5 +605,5 @@ class Thread(Data):
         """
 
     def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Message: ...
-    def __iter__(self) -> Iterator[Message]: ...
+    def __getitem__(self, index: int, /) -> AnyMessage: ...
+    def __iter__(self) -> Iterator[AnyMessage]: ...

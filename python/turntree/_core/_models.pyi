@@ -12,6 +12,7 @@ from turntree._core._data import Json
 from turntree._core._messages import ContentBlock, Message, TokenUsage, ToolCall
 from turntree._core._provider_config import ProviderConfig
 from turntree._core._stream_events import StreamEvent
+from turntree._recipes import Recipe
 from turntree.exceptions import UPPError
 from turntree.upp.prices import Price
 
@@ -205,7 +206,10 @@ def recorded_model(model: ModelReference, record: Callable[[ModelCall], Awaitabl
     """
 
 def fallback_model(
-    models: list[ModelReference], codes: list[str] | None, function: Callable[[UPPError], Any] | None
+    models: list[ModelReference],
+    codes: list[str] | None,
+    function: Callable[[UPPError], Any] | None,
+    recipe: Recipe | None = None,
 ) -> ModelReference:
     """Return a model that calls these models in order until one answers. Used by `fallback`.
 
@@ -213,12 +217,15 @@ def fallback_model(
         models: The models.
         codes: Codes of the errors after which the next model is called. None: the default.
         function: Decides instead of `codes`.
+        recipe: What pickle needs to create the model in another process.
 
     Raises:
         ValueError: A code is unknown.
     """
 
-def router_model(choose: Callable[[ModelRequest], ModelReference | Awaitable[ModelReference]]) -> ModelReference:
+def router_model(
+    choose: Callable[[ModelRequest], ModelReference | Awaitable[ModelReference]], recipe: Recipe | None = None
+) -> ModelReference:
     """Return a model that calls the model which a function chooses for each request. Used by `router`."""
 
 @final
@@ -241,6 +248,76 @@ class EventSink:
 
     def when_room(self, function: Callable[[], object]) -> None:
         """Call a function once, when there is space or the reader has closed the stream; immediately if so now."""
+
+@final
+class TransportCall:
+    """One request, as the Python half of a transport receives it."""
+
+    @property
+    def method(self) -> str:
+        """The method."""
+
+    @property
+    def url(self) -> str:
+        """The URL."""
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Names and values of the headers, secrets included."""
+
+    @property
+    def body(self) -> bytes:
+        """The body."""
+
+    def send(self, method: str, url: str, headers: list[tuple[str, str]], body: bytes) -> Coroutine[NetworkResponse]:
+        """Send a request over the network and return its response.
+
+        Raises:
+            ConnectionError: The network failed.
+            TimeoutError: There was no connection in time.
+        """
+
+    def respond(self, status: int, headers: list[tuple[str, str]]) -> None:
+        """Begin the response.
+
+        Raises:
+            ValueError: The status or a header is invalid.
+        """
+
+    def push(self, chunk: bytes) -> Coroutine[bool]:
+        """Add a chunk of the body when there is room for it. Return False if nobody reads it any more."""
+
+    def forward(self, response: NetworkResponse) -> None:
+        """Take the rest of the body from a response of the network.
+
+        Raises:
+            RuntimeError: The body was already read.
+        """
+
+    def end(self) -> None:
+        """End the body."""
+
+    def fail(self, exception: BaseException) -> None:
+        """Fail with an exception, before or after the response has begun."""
+
+@final
+class NetworkResponse:
+    """A response of the network, whose body is read as it arrives."""
+
+    @property
+    def status(self) -> int:
+        """The status."""
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Names and values of the headers."""
+
+    def next_chunk(self) -> Coroutine[bytes | None]:
+        """Return the next chunk of the body, or None at its end.
+
+        Raises:
+            ConnectionError: The network failed.
+        """
 
 def custom_model(
     provider: str,
@@ -356,6 +433,10 @@ class VendorApi:
         Raises:
             UPPError: The request failed.
         """
+
+    @property
+    def path(self) -> str:
+        """Path of the model's calls under the base URL."""
 
     def body(self, request: ModelRequest) -> str:
         """Return the body that the model sends for a request, as JSON text.

@@ -11,6 +11,7 @@ from turntree._core._agents import AgentCore, MessageInput
 from turntree._core._async import Coroutine
 from turntree._core._data import Json
 from turntree._core._messages import Message, Thread, ToolCall, Turn
+from turntree._core._store import StoreProgress
 from turntree._core._tree import ThreadTree
 from turntree._core._upp import AgentStreamCore
 from turntree.store import PersistenceAdapter
@@ -43,8 +44,12 @@ class SessionCore:
         """
 
     @staticmethod
-    def load(store: PersistenceAdapter, id: str, agent: AgentCore, saves: str) -> Coroutine[SessionCore | None]:
+    def load(
+        store: PersistenceAdapter, id: str, agent: AgentCore, saves: str, progress: StoreProgress | None
+    ) -> Coroutine[SessionCore | None]:
         """Load a session from a store of turntree. Returns a coroutine that returns the session, or None.
+
+        `progress` counts the entries that are read.
 
         Raises:
             CorruptDataError: The stored session is invalid.

@@ -15,6 +15,19 @@ class ImportCore:
         """Store the sessions, all or none; return the ids of those that the store had, and that were left out."""
 
 @final
+class StoreProgress:
+    """How far a long operation of a store is."""
+
+    def __new__(cls) -> StoreProgress: ...
+    @property
+    def done(self) -> int:
+        """The number of parts that are done."""
+
+    @property
+    def total(self) -> int:
+        """The number of all parts; 0 until it is known."""
+
+@final
 class StoreCore:
     """The native half of ``turntree.store.Store``.
 
@@ -89,6 +102,9 @@ class StoreCore:
 
     def rotate(self, blocking: bool) -> Any:
         """Encrypt all sessions with the first key; return how many were changed."""
+
+    def with_progress(self, progress: StoreProgress) -> StoreCore:
+        """Return a handle of the same store whose exports and imports count how far they are."""
 
     def with_fence(self, token: int) -> StoreCore:
         """Return a handle of the same store whose saves fail if a newer lease of the session was issued."""

@@ -16,6 +16,7 @@ class StreamEvent(Data):
     ``object_delta``                                     ``{"text": str}``: a part of the answer's JSON
     ``image_delta``, ``audio_delta``, ``video_delta``    ``{"data": bytes}``
     ``tool_call_delta``                                  ``{"toolCallId", "toolName", "argumentsJson"}``
+    ``code_execution_delta``                             ``{"code", "language", "output", "isError"}``, if reported
     ``tool_execution_start``                             ``{"toolCallId", "toolName", "timestamp"}``
     ``tool_execution_end``                               the same with ``"result"`` and ``"isError"``
     ``tool_execution_progress``                          the same with ``"progress"``: `ToolContext.report`
@@ -175,6 +176,32 @@ class ToolCallDelta(StreamEvent):
     @property
     def arguments_json(self) -> str:
         """The new piece of the arguments, as JSON text."""
+
+@final
+class CodeExecutionDelta(StreamEvent):
+    """Code that a vendor ran for the model, and its output. UPP-1.2 does not define this event."""
+
+    __match_args__ = ("code", "language", "output", "is_error")
+    def __new__(cls, index: int, delta: dict[str, Json]) -> Self: ...
+    @property
+    def type(self) -> Literal["code_execution_delta"]:
+        """Type of the event, such as `text_delta`."""
+
+    @property
+    def code(self) -> str | None:
+        """The code or command; None if the vendor does not report it."""
+
+    @property
+    def language(self) -> str | None:
+        """The language, such as `python` or `bash`; None if it is not known."""
+
+    @property
+    def output(self) -> str | None:
+        """What the code wrote, errors included; None if the vendor does not report it."""
+
+    @property
+    def is_error(self) -> bool | None:
+        """Whether the code failed; None if it did not."""
 
 @final
 class ToolExecutionStart(StreamEvent):

@@ -6,7 +6,7 @@ from typing import Any, final
 from typing_extensions import Self
 
 from turntree._core._data import Data, Json
-from turntree._core._messages import Message, Thread, Turn
+from turntree._core._messages import AnyMessage, Message, Thread, Turn
 
 @final
 class ThreadNode(Data):
@@ -88,12 +88,14 @@ class ThreadTree(Data):
     @property
     def nodes(self) -> dict[str, ThreadNode]:
         """All nodes by id, in order of creation, as a new dict."""
-    def branch(self, from_id: str, name: str | None = None) -> str:
+    def branch(self, from_id: str, name: str | None = None, *, after: int | None = None) -> str:
         """Start a branch at a node. The current node does not change.
 
         Args:
             from_id: The node to branch from.
             name: A name for display; shown in drawings.
+            after: The number of the node's own messages that belong to the branch, to begin before a message again.
+                Default: all of them.
 
         Returns:
             The new node's id. Its history is the parent's history up to now; later messages of the parent do not
@@ -101,6 +103,7 @@ class ThreadTree(Data):
 
         Raises:
             KeyError: No node has this id.
+            ValueError: The node has fewer messages than `after`.
 
         Spec: UAP-1.0 §7.1.
         """
@@ -123,7 +126,7 @@ class ThreadTree(Data):
         Raises:
             KeyError: No node has one of these ids.
         """
-    def history(self, node_id: str | None = None) -> list[Message]:
+    def history(self, node_id: str | None = None) -> list[AnyMessage]:
         """Return all messages from the root to a node, oldest first.
 
         Args:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -14,7 +16,7 @@ from turntree.exceptions import ConflictError, CorruptDataError, ValidationError
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from os import PathLike
 
     from turntree._import.report import ImportFormat, ImportStatus
@@ -31,6 +33,7 @@ class ImportOptions(NamedTuple):
     messages_key: str
     dry_run: bool
     on_error: Literal["raise", "skip"]
+    progress: Callable[[int], object] | bool | None = None
 
 
 def import_sessions(store: Store, options: ImportOptions, stopped: threading.Event | None = None) -> ImportReport:
@@ -44,6 +47,9 @@ def import_sessions(store: Store, options: ImportOptions, stopped: threading.Eve
     if options.on_error not in ("raise", "skip"):
         message = f'on_error must be "raise" or "skip", not {options.on_error!r}'
         raise ValueError(message)
+    if not (options.progress is None or isinstance(options.progress, bool) or callable(options.progress)):
+        message = f"progress must be a function, not {type(options.progress).__name__}"
+        raise TypeError(message)
     with open_source(options.source, options.format, options.messages_key) as source:
         return _Import(store, source, options, stopped).run()
 
@@ -61,12 +67,15 @@ class _Import:
 
     def run(self) -> ImportReport:
         done: list[ImportedSession] = []
-        for found in self.source.sessions():
-            if self.stopped is not None and self.stopped.is_set():
-                break
-            done.append(self._import(found))
-        else:
-            done = self._store_all(done)
+        with ExitStack() as stack:
+            shown = _shown(self.options.progress, stack)
+            for found in self.source.sessions():
+                if self.stopped is not None and self.stopped.is_set():
+                    break
+                done.append(self._import(found))
+                shown(done)
+            else:
+                done = self._store_all(done)
         return ImportReport(self.source.format, self.options.dry_run, done)
 
     def _store_all(self, done: list[ImportedSession]) -> list[ImportedSession]:
@@ -117,6 +126,30 @@ class _Import:
         if self.importer is not None:
             self.importer.add(text)
         return "imported"
+
+
+def _shown(
+    progress: Callable[[int], object] | bool | None,  # noqa: FBT001
+    stack: ExitStack,
+) -> Callable[[list[Any]], object]:
+    """Return a function that shows how far the import is."""
+    if not progress:
+        return lambda done: None
+    if callable(progress):
+        return lambda done: progress(len(done))
+    from turntree._progress import drawing
+
+    bar, began = drawing(None, "conversations"), time.monotonic()
+    stack.callback(bar.close)
+    failed = 0
+
+    def draw(done: list[Any]) -> None:
+        nonlocal failed
+        failed += done[-1].status == "failed"
+        rate = f"{len(done) / max(time.monotonic() - began, 1e-6):,.0f}/s"
+        bar.draw(len(done), f"{rate} · {failed} failed" if failed else rate)
+
+    return draw
 
 
 def session_id(id: str) -> str:

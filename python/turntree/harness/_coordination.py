@@ -3,52 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
-import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from turntree.harness._errors import HarnessError
+from turntree.harness._contexts import Claim, Lease, ModelSlot
 from turntree.harness._project import Project
-
-
-@dataclass(frozen=True)
-class Lease:
-    """A resource that an agent has for a time.
-
-    Attributes:
-        id: The id of the lease.
-        resource: The resource.
-        owner: The agent.
-        token: The fencing token: greater than that of every earlier lease of the resource.
-        expires_at: When the lease ends, in milliseconds since 1970.
-    """
-
-    id: str
-    resource: str
-    owner: str
-    token: int
-    expires_at: int
-    _project: Project
-
-    def renew(self, ttl: float = 300) -> bool:
-        """Extend the lease; return False if it has ended.
-
-        Args:
-            ttl: The seconds from now.
-        """
-        return self._project._core.renew(self.id, ttl)
-
-    def is_valid(self) -> bool:
-        """Return whether the lease still protects its resource."""
-        return self._project._core.is_valid(self.id)
-
-    def release(self) -> bool:
-        """Release the lease; return False if it has ended."""
-        return self._project._core.release(self.id, self.resource, self.owner)
 
 
 class Coordination:
@@ -57,19 +19,18 @@ class Coordination:
     Args:
         project: The project.
         agent: The id of this agent. Default: made of the machine and the process.
+        own: Whether the agent is this process: when the process ends, however it does, others see at once that the
+            agent is gone, and its claims are free. False for a command that speaks for an agent and ends before it.
     """
 
-    def __init__(self, project: Project, agent: str | None = None) -> None:
+    def __init__(self, project: Project, agent: str | None = None, *, own: bool = True) -> None:
         self.project = project
         self.agent: str = agent or f"{socket.gethostname()}:{os.getpid()}"
         self._core = project._core
-        self._core.register(self.agent, "python")
+        self._core.register(self.agent, "python", own)
 
-    @contextmanager
-    def claim(
-        self, resource: str, mode: Literal["exclusive", "shared"] = "exclusive", ttl: float = 300
-    ) -> Generator[Lease]:
-        """Claim a resource for the time of a ``with`` block.
+    def claim(self, resource: str, mode: Literal["exclusive", "shared"] = "exclusive", ttl: float = 300) -> Claim:
+        """Claim a resource for the time of a ``with`` or ``async with`` block.
 
         Args:
             resource: A kind and a name: ``"file:src/a.rs"``, ``"dir:src"``, ``"branch:main"``, ``"port:8080"``.
@@ -79,11 +40,7 @@ class Coordination:
         Raises:
             ClaimConflict: Another agent has it.
         """
-        lease = self.acquire(resource, mode, ttl)
-        try:
-            yield lease
-        finally:
-            lease.release()
+        return Claim(lambda: self.acquire(resource, mode, ttl))
 
     def acquire(self, resource: str, mode: Literal["exclusive", "shared"] = "exclusive", ttl: float = 300) -> Lease:
         """Claim a resource until it is released.
@@ -158,9 +115,8 @@ class Coordination:
         """The newest posts of the board. Reading does not remove them."""
         return self._core.board(100)
 
-    @contextmanager
-    def model_slot(self, target: str, limit: int = 1, ttl: float = 600, timeout: float = 600) -> Generator[None]:
-        """Wait for one of a model's slots, for the time of a ``with`` block.
+    def model_slot(self, target: str, limit: int = 1, ttl: float = 600, timeout: float = 600) -> ModelSlot:
+        """Wait for one of a model's slots, for the time of a ``with`` or ``async with`` block.
 
         If the block raises an exception with ``is_exhausted`` or a status of 429, the limit is halved; it recovers.
 
@@ -173,19 +129,7 @@ class Coordination:
         Raises:
             HarnessError: No slot was free in time.
         """
-        deadline = time.monotonic() + timeout
-        while (slot := self._core.take_slot(target, self.agent, limit, ttl)) is None:
-            if time.monotonic() >= deadline:
-                raise HarnessError(f'no slot of "{target}" was free within {timeout} s; raise limit or timeout')
-            time.sleep(0.05)
-        is_exhausted = False
-        try:
-            yield
-        except Exception as error:
-            is_exhausted = getattr(error, "status", None) == 429 or bool(getattr(error, "is_exhausted", False))
-            raise
-        finally:
-            self._core.give_slot(slot, target, is_exhausted)
+        return ModelSlot(self._core, self.agent, target, limit, ttl, timeout)
 
     def close(self) -> None:
         """End this agent: its announcements are done, its claims are released."""
@@ -218,6 +162,7 @@ class Worktrees:
     """
 
     def __init__(self, project: Project) -> None:
+        self.project = project
         self._core = project._core
 
     def create(self, name: str, base: str | None = None) -> Worktree:
@@ -231,6 +176,26 @@ class Worktrees:
             HarnessError: The name is not valid, or git failed.
         """
         return _worktree(self._core.create_worktree(name, base))
+
+    def ensure(self, name: str, base: str | None = None) -> Worktree:
+        """Return the working tree ``NNN-name``; create it if there is none.
+
+        Args:
+            name: As for `create`.
+            base: As for `create`.
+
+        Raises:
+            HarnessError: As for `create`.
+        """
+        return self._find(name) or self.create(name, base)
+
+    def _find(self, name: str) -> Worktree | None:
+        """The working tree of a name, with its number or without it."""
+        linked = self.all()[1:]
+        exact = [tree for tree in linked if tree.name == name]
+        short = [tree for tree in linked if re.fullmatch(rf"[0-9]+-{re.escape(name)}", tree.name)]
+        found = exact or short
+        return found[0] if len(found) == 1 else None
 
     def all(self) -> list[Worktree]:
         """Return all working trees, the main one first."""
@@ -246,6 +211,9 @@ class Worktrees:
         Raises:
             HarnessError: There is none of that name, or it has uncommitted changes.
         """
+        found = self._find(name)
+        if found is not None:
+            name = found.name
         self._core.remove_worktree(name, force)
 
     def forecast(self, ours: str, theirs: str) -> list[str]:
@@ -256,6 +224,42 @@ class Worktrees:
             theirs: Another branch.
         """
         return self._core.forecast(ours, theirs)
+
+    def forecast_all(self) -> Forecast:
+        """Return which branches of the working trees would conflict, and an order in which to merge them."""
+        found = self._core.forecast_all()
+        return Forecast([Conflict(**pair) for pair in found["conflicts"]], found["order"])
+
+    def __repr__(self) -> str:
+        return f"Worktrees({self.project!r})"
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two branches that would conflict.
+
+    Attributes:
+        ours: One branch.
+        theirs: The other one.
+        files: The files in which they would.
+    """
+
+    ours: str
+    theirs: str
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What would happen if all working trees were merged.
+
+    Attributes:
+        conflicts: The pairs of branches that would conflict.
+        order: The branches of linked working trees, in the order in which to merge them: the fewest conflicts first.
+    """
+
+    conflicts: list[Conflict]
+    order: list[str]
 
 
 def _worktree(found: dict[str, Any]) -> Worktree:

@@ -33,7 +33,7 @@ class PolicyViolation(HarnessError):
         return next((rule["remedy"] for rule in self.decision["rules"]), None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.decision)
+        return type(self), (self.args[0], self.decision)
 
 
 class ClaimConflict(HarnessError):
@@ -51,8 +51,13 @@ class ClaimConflict(HarnessError):
         self.holder = holder
         self.expires_at = expires_at
 
+    @property
+    def expires(self) -> int:
+        """As `expires_at`."""
+        return self.expires_at
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.resource, self.holder, self.expires_at)
+        return type(self), (self.args[0], self.resource, self.holder, self.expires_at)
 
 
 class StoreBusy(HarnessError):

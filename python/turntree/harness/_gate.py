@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,6 +11,39 @@ from turntree.harness._errors import PolicyViolation
 from turntree.harness._project import Project
 
 Outcome = Literal["allow", "warn", "ask", "deny"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """What an agent is about to do. A dict with the same keys does as well.
+
+    Attributes:
+        kind: ``"shell"``, ``"edit"``, ``"write"``, ``"read"``, ``"mcp"`` or ``"other"``.
+        command: The shell command.
+        path: The file.
+        content: The text that an edit writes.
+        server: The MCP server.
+        tool: The tool.
+        arguments: The arguments of the tool.
+        cwd: The folder. Default: the working tree of the project.
+        agent: The agent.
+        session: The session.
+    """
+
+    kind: str
+    command: str | None = None
+    path: str | None = None
+    content: str | None = None
+    server: str | None = None
+    tool: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    cwd: str | None = None
+    agent: str | None = None
+    session: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the keys that have a value."""
+        return {key: value for key, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -62,6 +96,53 @@ class Decision:
         return self.rules[0].remedy if self.rules else None
 
 
+Rule = Callable[[Mapping[str, Any]], "str | None"]
+"""A rule in Python: returns what is wrong with an action, or None."""
+
+
+@dataclass(frozen=True)
+class _PythonRule:
+    id: str
+    level: str
+    outcome: Outcome
+    remedy: str
+    check: Rule
+
+
+@dataclass(frozen=True)
+class Change:
+    """A recorded decision that ends in another way now.
+
+    Attributes:
+        number: The number of the entry in the audit.
+        subject: The command, or the paths.
+        before: The outcome that was recorded.
+        after: The outcome now.
+        rules: The rules that say so now.
+    """
+
+    number: int
+    subject: str
+    before: Outcome
+    after: Outcome
+    rules: list[str]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What `Gate.replay` has found.
+
+    Attributes:
+        count: The decisions that were made again.
+        skipped: Those that cannot be: the action had a secret, or depended on other agents.
+        changes: Those that end in another way now.
+    """
+
+    count: int
+    skipped: int
+    changes: list[Change]
+
+
 class Gate:
     """Decides about actions in a project, and records each decision.
 
@@ -70,6 +151,63 @@ class Gate:
 
     def __init__(self, project: Project) -> None:
         self.project = project
+        self._rules: list[_PythonRule] = []
+
+    def rule(
+        self,
+        id: str,
+        *,
+        remedy: str,
+        outcome: Literal["warn", "ask", "deny"] = "deny",
+        level: Literal["required", "recommended", "optional"] = "required",
+    ) -> Callable[[Rule], Rule]:
+        """Add a rule in Python to this gate: a decorator.
+
+        The function gets the action as given to `check`, and returns what is wrong with it, or None. If it raises, the
+        action is denied at the level "required", and warned about below it. For hooks, which have no Python, write
+        an enforcer.
+
+        Args:
+            id: ``"user."`` and a name.
+            remedy: The shortest compliant action.
+            outcome: What the rule wants.
+            level: How binding it is.
+
+        Raises:
+            ValueError: The id does not begin with ``"user."``.
+        """
+        if not id.startswith("user.") or id == "user.":
+            raise ValueError(f'id must be "user." and a name, not {id!r}')
+
+        def add(check: Rule) -> Rule:
+            self._rules.append(_PythonRule(id, level, outcome, remedy, check))
+            return check
+
+        return add
+
+    def replay(
+        self,
+        entries: Iterable[Mapping[str, Any]] | None = None,
+        *,
+        limit: int = 1000,
+        config: str | os.PathLike[str] | None = None,
+        policies: str | os.PathLike[str] | None = None,
+    ) -> Replay:
+        """Decide about recorded actions again; nothing is recorded. Shows what a change of the policies would change.
+
+        Args:
+            entries: Entries as `audit` returns them. Default: the newest of this project.
+            limit: The largest number of entries.
+            config: Another ``turntree.toml``.
+            policies: Another folder of ``*.policy.toml`` and ``*.cedar``.
+
+        Raises:
+            HarnessError: A file is not valid.
+        """
+        given = None if entries is None else [dict(entry) for entry in entries]
+        paths = [None if path is None else os.fspath(path) for path in (config, policies)]
+        found = self.project._core.replay(given, limit, *paths)
+        return Replay(found["count"], found["skipped"], [Change(**change) for change in found["changes"]])
 
     @classmethod
     def load(cls, project: Project) -> Gate:
@@ -80,11 +218,12 @@ class Gate:
         """
         return cls(project)
 
-    def check(self, action: Mapping[str, Any]) -> Decision:
+    def check(self, action: Action | Mapping[str, Any]) -> Decision:
         """Decide about an action.
 
         Args:
-            action: ``{"kind": "shell", "command": …}``, ``{"kind": "edit", "path": …, "content": …}``,
+            action: An `Action`, or a dict: ``{"kind": "shell", "command": …}``,
+                ``{"kind": "edit", "path": …, "content": …}``,
                 ``{"kind": "read", "path": …}``, ``{"kind": "mcp", "server": …, "tool": …, "arguments": …}`` or
                 ``{"kind": "other", "tool": …, "arguments": …}``, with an optional ``cwd``, ``agent`` and ``session``.
 
@@ -93,7 +232,7 @@ class Gate:
         """
         return _decision(self._check(action))
 
-    def enforce(self, action: Mapping[str, Any]) -> Decision:
+    def enforce(self, action: Action | Mapping[str, Any]) -> Decision:
         """Decide about an action; a denied one raises.
 
         Args:
@@ -108,8 +247,13 @@ class Gate:
             raise PolicyViolation(found["message"], found)
         return _decision(found)
 
-    def _check(self, action: Mapping[str, Any]) -> dict[str, Any]:
-        return self.project._core.check(dict(action), str(self.project.worktree))
+    def _check(self, action: Action | Mapping[str, Any], *, record: bool = True) -> dict[str, Any]:
+        facts = action.as_dict() if isinstance(action, Action) else dict(action)
+        more = [found for rule in self._rules if (found := _ask(rule, facts)) is not None]
+        return self.project._core.check(facts, str(self.project.worktree), more, record)
+
+    def _decide(self, action: Mapping[str, Any]) -> Decision:
+        return _decision(self._check(action, record=False))
 
     def rules(self) -> list[dict[str, str]]:
         """List the rules: ``id``, ``level``, ``stage`` and ``summary``."""
@@ -133,6 +277,18 @@ class Gate:
 
     def __repr__(self) -> str:
         return f"Gate({self.project!r})"
+
+
+def _ask(rule: _PythonRule, action: Mapping[str, Any]) -> dict[str, str] | None:
+    outcome: Outcome = rule.outcome
+    try:
+        reason = rule.check(action)
+    except Exception as error:
+        reason = f"the rule failed: {error!r}"
+        outcome = "deny" if rule.level == "required" else "warn"
+    if reason is None:
+        return None
+    return {"id": rule.id, "level": rule.level, "outcome": outcome, "reason": reason, "remedy": rule.remedy}
 
 
 def _decision(found: dict[str, Any]) -> Decision:

@@ -59,5 +59,13 @@ class Project:
         """The folder of the state that all processes of the project share."""
         return Path(self._info["state"])
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Project):
+            return NotImplemented
+        return (self.root, self.worktree) == (other.root, other.worktree)
+
+    def __hash__(self) -> int:
+        return hash((self.root, self.worktree))
+
     def __repr__(self) -> str:
         return f"Project({str(self.root)!r})"

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from turntree._core import McpClientCore, ModelReference, ToolContext, __version__
-from turntree._typing import Self
+from turntree._core import McpClientCore, ModelReference, ToolContext, __version__, _approvers
+from turntree._recipes import Recipe, has_secret_header, is_secret_url, recipe
+from turntree._texts import check_path, encoded
+from turntree._typing import Self, Unpack
 from turntree.mcp._errors import McpError
 from turntree.mcp._sampling import sample
 from turntree.upp._signature import ArgumentError
 from turntree.upp._tools import Tool
 
-OnElicitation = Callable[["Elicitation"], Any]
+OnElicitation = Callable[["Elicitation"], Any] | Literal["approval"]
 OnSampling = ModelReference | Callable[[dict[str, Any]], Any]
 Connect = Callable[[dict[str, Any], Callable[[str, Any], Any]], Awaitable[Any]]
 
@@ -34,6 +37,50 @@ _METHOD_NOT_FOUND = -32601
 
 _LIST_CHANGED = "notifications/tools/list_changed"
 
+# What the names of tools may be at every vendor.
+_LONGEST_NAME = 64
+_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{_LONGEST_NAME}}}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class ServerOptions(TypedDict, total=False):
+    """The options of `stdio`, `http` and `sse`."""
+
+    prefix: str | None
+    allow: Sequence[str] | None
+    deny: Sequence[str] | None
+    timeout: float | None
+    on_elicitation: OnElicitation | None
+    on_sampling: OnSampling | None
+    roots: Sequence[str | os.PathLike[str]]
+
+
+_DEFAULTS: ServerOptions = {
+    "prefix": None,
+    "allow": None,
+    "deny": None,
+    "timeout": 60,
+    "on_elicitation": None,
+    "on_sampling": None,
+    "roots": (),
+}
+
+
+def _with_options(function: _F) -> _F:
+    """Show the options of `ServerOptions` as parameters of the function, for `help` and completion."""
+    own = inspect.signature(function)
+    # `TypedDict` wraps the texts of the annotations.
+    hints = {name: getattr(hint, "__forward_arg__", hint) for name, hint in ServerOptions.__annotations__.items()}
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
+        for name, default in _DEFAULTS.items()
+    ]
+    parameters = [parameter for parameter in own.parameters.values() if parameter.kind != parameter.VAR_KEYWORD]
+    cast("Any", function).__signature__ = own.replace(parameters=[*parameters, *options])
+    return function
+
 
 @dataclass(frozen=True)
 class Elicitation:
@@ -43,11 +90,27 @@ class Elicitation:
         message: The question.
         schema: JSON Schema of the answer: an object of plain values. Empty if the server sends the user to `url`.
         url: The page to open, or None.
+        tool_name: The tool whose call asks, with its prefix. Empty if no run of an agent calls it.
+        tool_call_id: Id of that call, or empty.
+        arguments: Arguments of that call.
     """
 
     message: str
     schema: dict[str, Any] = field(default_factory=dict[str, Any])
     url: str | None = None
+    tool_name: str = ""
+    tool_call_id: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class _ActiveCall:
+    """A call of a tool that a run makes, with the functions that decide about the calls of that run."""
+
+    name: str
+    arguments: dict[str, Any]
+    context: ToolContext
+    approvers: tuple[Any, ...]
 
 
 class McpServer:
@@ -59,7 +122,12 @@ class McpServer:
         name: The name of the toolset in errors.
     """
 
-    def __init__(self, name: str, connect: Connect, options: dict[str, Any]) -> None:
+    def __init__(self, name: str, connect: Connect, given: ServerOptions) -> None:
+        unknown = sorted(set(given) - set(_DEFAULTS))
+        if unknown:
+            message = f"unknown option {unknown[0]!r}; the options are {', '.join(_DEFAULTS)}"
+            raise TypeError(message)
+        options: dict[str, Any] = {**_DEFAULTS, **given}
         self.name: str = name
         self._connect = connect
         self._prefix: str = options["prefix"] or ""
@@ -72,8 +140,28 @@ class McpServer:
         self._core: Any = None
         self._connecting: asyncio.Future[Any] | None = None
         self._listed: list[Tool[..., Any]] | None = None
+        self._calls: list[_ActiveCall] = []
         # Counts the notices that the tools have changed.
         self._changes = 0
+        self._recipe: Recipe | None = None
+
+    def _made_by(self, made_by: Recipe | None) -> McpServer:
+        self._recipe = made_by
+        return self
+
+    def __reduce__(self) -> Recipe:
+        """Pickle the server by the arguments of its function, not connected.
+
+        Raises:
+            TypeError: The arguments hold a secret.
+        """
+        if self._recipe is None:
+            message = (
+                f"the server {self.name!r} cannot be pickled: its arguments hold a secret (env=, auth=, headers= or "
+                "the user in the URL). Give auth= a function, or create the server in the process that uses it"
+            )
+            raise TypeError(message)
+        return self._recipe
 
     async def __aenter__(self) -> Self:
         """Connect."""
@@ -111,7 +199,9 @@ class McpServer:
             changes = self._changes
             found = await self._list(core, "tools/list", "tools")
             if changes == self._changes:
-                self._listed = [self._tool(tool) for tool in found if self._is_wanted(tool["name"])]
+                wanted = [tool for tool in found if self._is_wanted(tool["name"])]
+                names = names_for_models([self._prefix + tool["name"] for tool in wanted])
+                self._listed = [self._tool(*pair) for pair in zip(wanted, names, strict=True)]
         return list(self._listed)
 
     async def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -203,13 +293,13 @@ class McpServer:
     def _is_wanted(self, name: str) -> bool:
         return (self._allow is None or name in self._allow) and name not in self._deny
 
-    def _tool(self, definition: dict[str, Any]) -> Tool[..., Any]:
+    def _tool(self, definition: dict[str, Any], shown: str) -> Tool[..., Any]:
         name: str = definition["name"]
         hints: dict[str, Any] = definition.get("annotations") or {}
 
         # The context is passed by name, so this name is none that a server would choose for an argument.
         async def run(turntree_context: ToolContext, **values: Any) -> Any:
-            result = await self._call(name, values, turntree_context)
+            result = await self._call(name, values, _ActiveCall(shown, values, turntree_context, _approvers()))
             value = _value_of(result)
             if result.get("isError"):
                 # The model reads what the server says; that is no failure of the program.
@@ -219,15 +309,22 @@ class McpServer:
         schema: dict[str, Any] = definition.get("inputSchema") or {"type": "object", "properties": {}}
         description = definition.get("description") or definition.get("title") or ""
         idempotent = bool(hints.get("readOnlyHint") or hints.get("idempotentHint"))
-        return Tool(self._prefix + name, description, schema, run, idempotent=idempotent)
+        return Tool(shown, description, schema, run, idempotent=idempotent)
 
-    async def _call(self, name: str, arguments: dict[str, Any], context: ToolContext | None) -> dict[str, Any]:
+    async def _call(self, name: str, arguments: dict[str, Any], call: _ActiveCall | None) -> dict[str, Any]:
         def report(progress: dict[str, Any]) -> None:
-            if context is not None:
-                context.report({key: progress[key] for key in ("progress", "total", "message") if key in progress})
+            if call is not None:
+                known = {key: progress[key] for key in ("progress", "total", "message") if key in progress}
+                call.context.report(known)
 
         core = await self._connected()
-        result: dict[str, Any] = await core.call("tools/call", {"name": name, "arguments": arguments}, report)
+        if call is not None:
+            self._calls.append(call)
+        try:
+            result: dict[str, Any] = await core.call("tools/call", {"name": name, "arguments": arguments}, report)
+        finally:
+            if call is not None:
+                self._calls.remove(call)
         return result
 
     async def _answer(self, method: str, params: Any) -> tuple[Any, tuple[int, str] | None]:
@@ -247,9 +344,21 @@ class McpServer:
 
     async def _elicit(self, ask: OnElicitation, params: dict[str, Any]) -> dict[str, Any]:
         question = Elicitation(params.get("message", ""), params.get("requestedSchema") or {}, params.get("url"))
-        answer = ask(question)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        # A server does not say which call asks. Calls of one server seldom overlap.
+        call = self._calls[-1] if self._calls else None
+        if call is not None:
+            asking = call.context.tool_call_id or ""
+            question = replace(question, tool_name=call.name, tool_call_id=asking, arguments=call.arguments)
+        askers: Sequence[Any] = (ask,) if callable(ask) else call.approvers if call is not None else ()
+        answer: Any = None
+        for asker in askers:
+            answer = asker(question)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            # A function that leaves the decision to a person; the next one is asked.
+            if answer != "ask":
+                break
+            answer = None
         if isinstance(answer, dict):
             return {"action": "accept", "content": cast("dict[str, Any]", answer)}
         if answer is True:
@@ -261,6 +370,28 @@ class McpServer:
         return f"<McpServer {self.name!r}, {state}>"
 
 
+def names_for_models(names: Sequence[str]) -> list[str]:
+    """Names that every vendor takes: letters, digits, ``_`` and ``-``, at most 64. They differ from each other.
+
+    Names that need no change keep it, whatever their order.
+    """
+    taken = {name for name in names if _NAME.fullmatch(name)}
+    shown: list[str] = []
+    for name in names:
+        if name in taken:
+            shown.append(name)
+            continue
+        plain = _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] or "_"
+        unique, number = plain, 1
+        while unique in taken:
+            number += 1
+            end = f"_{number}"
+            unique = plain[: _LONGEST_NAME - len(end)] + end
+        taken.add(unique)
+        shown.append(unique)
+    return shown
+
+
 def _names(option: str, names: Iterable[str] | None) -> set[str] | None:
     if isinstance(names, str):
         message = f"{option} must be a list of names of tools; write {option}=[{names!r}]"
@@ -270,7 +401,11 @@ def _names(option: str, names: Iterable[str] | None) -> set[str] | None:
 
 def _root(path: str | os.PathLike[str]) -> dict[str, str]:
     text = os.fspath(path)
-    return {"uri": text if "://" in text else Path(text).absolute().as_uri()}
+    if "://" in text:
+        encoded(text, "roots")
+        return {"uri": text}
+    check_path(text, "roots")
+    return {"uri": Path(text).absolute().as_uri()}
 
 
 def _value_of(result: dict[str, Any]) -> Any:
@@ -293,18 +428,13 @@ def _text_of(block: dict[str, Any]) -> str:
     return f"[{kind}, {block.get('mimeType')}, {len(block.get('data') or '') * 3 // 4} bytes]"
 
 
+@_with_options
 def stdio(
     command: str,
     *args: str,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
-    prefix: str | None = None,
-    allow: Sequence[str] | None = None,
-    deny: Sequence[str] | None = None,
-    timeout: float | None = 60,
-    on_elicitation: OnElicitation | None = None,
-    on_sampling: OnSampling | None = None,
-    roots: Sequence[str | os.PathLike[str]] = (),
+    **options: Unpack[ServerOptions],
 ) -> McpServer:
     """Return a toolset of the MCP server that a program is: it is started, and messages go over its standard streams.
 
@@ -314,14 +444,17 @@ def stdio(
         env: Variables for the program, in addition to those that programs need to start, such as ``PATH`` and
             ``HOME``. Other variables of this process, such as API keys, are not passed.
         cwd: Its working directory.
-        prefix: Text before the names of the tools, to keep the tools of several servers apart.
+        **options: The following options, which `http` and `sse` have too.
+        prefix: Text before the names of the tools, to keep the tools of several servers apart. Models see names of
+            letters, digits, ``_`` and ``-``; other characters of a server's names become ``_``.
         allow: The only tools to use, by the server's names. Default: all.
         deny: Tools to leave out.
         timeout: Seconds to connect, and for each request; a report of progress starts the time of a call anew. None:
             no limit.
         on_elicitation: Answers questions of the server to the user: a function, sync or async, of an `Elicitation`. It
-            returns a dict with the answer, True to agree, False to decline, or None to cancel. Default: the server
-            learns that there is nobody to ask.
+            returns a dict with the answer, True to agree, False to decline, or None to cancel. ``"approval"``: the
+            ``on_approval`` of the run whose call asks, which takes the `Elicitation`. Default: the server learns that
+            there is nobody to ask.
         on_sampling: A model that answers the server's requests for messages; or a function, sync or async, of the
             parameters of ``sampling/createMessage`` that returns text or the members of its result. Default: the server
             learns that there is no model.
@@ -337,23 +470,17 @@ def stdio(
     def connect(settings: dict[str, Any], answer: Any) -> Any:
         return McpClientCore.stdio(program, variables, folder, settings, answer)
 
-    return McpServer(
-        f"mcp {command}", connect, _options(prefix, allow, deny, timeout, on_elicitation, on_sampling, roots)
-    )
+    server = McpServer(f"mcp {command}", connect, options)
+    made_by = None if env else recipe(stdio, *program, cwd=folder, **options)
+    return server._made_by(made_by)
 
 
+@_with_options
 def http(
     url: str,
     headers: Mapping[str, str] | None = None,
     auth: str | Callable[[], Any] | None = None,
-    *,
-    prefix: str | None = None,
-    allow: Sequence[str] | None = None,
-    deny: Sequence[str] | None = None,
-    timeout: float | None = 60,
-    on_elicitation: OnElicitation | None = None,
-    on_sampling: OnSampling | None = None,
-    roots: Sequence[str | os.PathLike[str]] = (),
+    **options: Unpack[ServerOptions],
 ) -> McpServer:
     """Return a toolset of an MCP server at an address: Streamable HTTP.
 
@@ -361,30 +488,18 @@ def http(
         url: The address, such as ``https://example.com/mcp``.
         headers: Headers for every request.
         auth: A bearer token; or a function, sync or async, that returns one and is called at each connection.
-        prefix: As for `stdio`.
-        allow: As for `stdio`.
-        deny: As for `stdio`.
-        timeout: As for `stdio`.
-        on_elicitation: As for `stdio`.
-        on_sampling: As for `stdio`.
-        roots: As for `stdio`.
+        **options: As for `stdio`.
     """
-    options = _options(prefix, allow, deny, timeout, on_elicitation, on_sampling, roots)
-    return McpServer(f"mcp {url}", _over_http(url, headers, auth, is_sse=False), options)
+    server = McpServer(f"mcp {url}", _over_http(url, headers, auth, is_sse=False), options)
+    return server._made_by(_recipe_over_http(http, url, headers, auth, options))
 
 
+@_with_options
 def sse(
     url: str,
     headers: Mapping[str, str] | None = None,
     auth: str | Callable[[], Any] | None = None,
-    *,
-    prefix: str | None = None,
-    allow: Sequence[str] | None = None,
-    deny: Sequence[str] | None = None,
-    timeout: float | None = 60,
-    on_elicitation: OnElicitation | None = None,
-    on_sampling: OnSampling | None = None,
-    roots: Sequence[str | os.PathLike[str]] = (),
+    **options: Unpack[ServerOptions],
 ) -> McpServer:
     """Return a toolset of an older MCP server at an address: the HTTP transport with server-sent events of 2024.
 
@@ -392,19 +507,24 @@ def sse(
         url: The address of the event stream, such as ``https://example.com/sse``.
         headers: Headers for every request.
         auth: As for `http`.
-        prefix: As for `stdio`.
-        allow: As for `stdio`.
-        deny: As for `stdio`.
-        timeout: As for `stdio`.
-        on_elicitation: As for `stdio`.
-        on_sampling: As for `stdio`.
-        roots: As for `stdio`.
+        **options: As for `stdio`.
     """
-    options = _options(prefix, allow, deny, timeout, on_elicitation, on_sampling, roots)
-    return McpServer(f"mcp {url}", _over_http(url, headers, auth, is_sse=True), options)
+    server = McpServer(f"mcp {url}", _over_http(url, headers, auth, is_sse=True), options)
+    return server._made_by(_recipe_over_http(sse, url, headers, auth, options))
+
+
+def _recipe_over_http(
+    function: Callable[..., McpServer], url: str, headers: Mapping[str, str] | None, auth: Any, options: ServerOptions
+) -> Recipe | None:
+    """Return what pickle needs; None if the arguments hold a secret."""
+    is_secret = isinstance(auth, str) or is_secret_url(url) or has_secret_header(headers)
+    return None if is_secret else recipe(function, url, dict(headers or {}), auth, **options)
 
 
 def _over_http(url: str, headers: Mapping[str, str] | None, auth: Any, *, is_sse: bool) -> Connect:
+    if not isinstance(cast("object", url), str) or not url.startswith(("http://", "https://")):
+        message = f"url must be the address of a server, such as https://example.com/mcp, not {url!r}"
+        raise ValueError(f"{message}; a program is mcp.stdio(command)")
     pairs = list((headers or {}).items())
 
     async def connect(settings: dict[str, Any], answer: Any) -> Any:
@@ -414,20 +534,6 @@ def _over_http(url: str, headers: Mapping[str, str] | None, auth: Any, *, is_sse
         return await cast("Awaitable[Any]", McpClientCore.http(url, pairs, token, is_sse, settings, answer))
 
     return connect
-
-
-def _options(
-    prefix: Any, allow: Any, deny: Any, timeout: Any, on_elicitation: Any, on_sampling: Any, roots: Any
-) -> dict[str, Any]:
-    return {
-        "prefix": prefix,
-        "allow": allow,
-        "deny": deny,
-        "timeout": timeout,
-        "on_elicitation": on_elicitation,
-        "on_sampling": on_sampling,
-        "roots": roots,
-    }
 
 
 __all__ = ["Elicitation", "McpError", "McpServer", "http", "sse", "stdio"]

@@ -80,6 +80,11 @@ class OAuth:
                     kept.pop("refresh_token")
             return await self._authorize(kept)
 
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled: tokens and the secret of the client stay in this process."""
+        message = "OAuth cannot be pickled: it holds tokens. Create the server in the process that uses it"
+        raise TypeError(message)
+
     async def forget(self) -> None:
         """Forget the tokens, so that the next connection asks the user. The registration of the program is kept."""
         async with self._turn:

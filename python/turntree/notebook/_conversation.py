@@ -33,7 +33,7 @@ def messages_html(messages: Sequence[_core.Message], title: str = "") -> str:
     """Return messages as a conversation."""
     page = Page()
     if title:
-        page.add(f'<p class="dim">{escape(title)}</p>')
+        page.add(f'<p class="dim">{page.line(title)}</p>')
     add_messages(page, messages)
     return page.html()
 
@@ -85,6 +85,12 @@ def _blocks(page: Page, blocks: Iterable[Any], *, as_markdown: bool) -> None:
     for block in shown[:ENTRIES]:
         if isinstance(block, _core.Reasoning):
             page.add(f"<details><summary>reasoning</summary>{page.pre(block.text, TEXT)}</details>")
+        elif isinstance(block, _core.CodeExecution):
+            failed = " class=bad" if block.is_error else ""
+            page.add(f"<details{failed}><summary>code that the vendor ran</summary>")
+            for text in filter(None, (block.code, block.output)):
+                page.add(page.pre(text, TEXT))
+            page.add("</details>")
         elif not isinstance(block, _core.Text):
             page.add(f'<p class="dim">[{_media(block)}]</p>')
         elif as_markdown:

@@ -304,7 +304,7 @@ def _arrows(steps: Sequence[_core.PlanStep], places: Mapping[str, tuple[int, int
 def _boxes(steps: Sequence[_core.PlanStep], places: Mapping[str, tuple[int, int]]) -> Iterable[str]:
     for step in steps:
         x, y = places[step.id]
-        title = f"{step.id} ({step.status}): {one_line(step.description, 300)}"
+        title = f"{one_line(step.id, 60)} ({step.status}): {one_line(step.description, 300)}"
         tool = f" · {one_line(step.tool, 18)}" if step.tool else ""
         yield (
             f'<g><title>{escape(title)}</title><rect x="{x}" y="{y}" width="{_BOX}" height="{_BOX_HEIGHT}" rx="5" '

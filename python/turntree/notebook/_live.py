@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from turntree import _core
 from turntree._agent import Agent
+from turntree._agent_stream import AgentStream
 from turntree._generics import DataT, DepsT
 from turntree._run_options import RunOptions
 from turntree._session import Session
@@ -106,10 +107,7 @@ class Live(Generic[DataT]):
         try:
             screen.begin(activity, asyncio.get_running_loop())
             options: dict[str, Any] = {**self._options, **self._approval()}
-            async with self._target.stream(input, sub_agent_events=True, **options) as stream:
-                async for event in stream:
-                    screen.add(event)
-                turn = await stream.turn
+            turn = await _shown(self._target.stream(input, sub_agent_events=True, **options), screen)
             await asyncio.sleep(max(0.0, screen.settled()))
         except BaseException as error:
             activity.end("stopped" if isinstance(error, asyncio.CancelledError) else "ended without a turn")
@@ -155,6 +153,20 @@ class Live(Generic[DataT]):
             return "This run has not begun. Write: turn = await live(…)"
         state = "has ended" if self._task.done() else "goes on in the background"
         return f"This run {state}. Write: turn = await run, with run = live(…).start()"
+
+
+async def _shown(stream: AgentStream[DataT], screen: Screen) -> _core.Turn[DataT]:
+    """Show the events of a stream, and return its turn."""
+    try:
+        async for event in stream:
+            screen.add(event)
+        return await stream.turn
+    except asyncio.CancelledError:
+        # The loop has ended the run. aclose would also wait for tools in threads, which nothing can interrupt.
+        raise
+    except BaseException:
+        await stream.aclose()
+        raise
 
 
 def _retrieved(task: asyncio.Task[Any]) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from turntree import _core
-from turntree._reprs import LONGEST, class_of, count
+from turntree._reprs import class_of, count, without_ends
 from turntree.notebook import _conversation, _graph, _usage
+from turntree.notebook._page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# Characters of a member in a table of members.
+_MEMBER = 60
 
 _ProtocolThread: type[Any] = _core.ProtocolThread
 
@@ -60,10 +65,21 @@ _RICH: dict[type[Any], Callable[[Any], list[Any]]] = {
 }
 
 
-def html(value: Any) -> str | None:
-    """Return a value as HTML; None if its class has no renderer."""
-    render = _HTML.get(class_of(value))
-    return None if render is None else render(value)
+def html(value: Any) -> str:
+    """Return a value as HTML: by the renderer of its class, else as a table of its members."""
+    return _HTML.get(class_of(value), _table)(value)
+
+
+def _table(value: Any) -> str:
+    page = Page()
+    page.add(f"<table><caption>{page.line(type(value).__name__)}</caption>")
+    for name, member in value.model_dump(by_alias=False).items():
+        # A text that is cut has no closing quotation mark.
+        cut = member[:_MEMBER] if isinstance(member, str) else member
+        text = json.dumps(cut, ensure_ascii=False, default=repr)
+        page.add(f"<tr><th>{page.line(name)}</th><td><code>{page.line(text, _MEMBER)}</code></td></tr>")
+    page.add("</table>")
+    return page.html()
 
 
 def markdown(value: Any) -> str | None:
@@ -75,15 +91,12 @@ def markdown(value: Any) -> str | None:
 def rich(value: Any) -> list[Any]:
     """Return the parts of the repr of a value for rich."""
     parts = _RICH.get(class_of(value))
-    return _members(value) if parts is None else [_shortened(part) for part in parts(value)]
+    if parts is None:
+        return _members(value)
+    # A tuple is a name with a value, and the value that is not shown.
+    return [tuple(without_ends([*part])) if class_of(part) is tuple else without_ends(part) for part in parts(value)]
 
 
 def _members(value: Any) -> list[Any]:
-    return [(name, _shortened(member)) for name, member in value.model_dump(by_alias=False).items()]
-
-
-def _shortened(part: Any) -> Any:
-    """Return a text that is too long without its end. rich shortens nothing."""
-    if isinstance(part, str) and len(part) > 10 * LONGEST:
-        return part[: 10 * LONGEST - 1] + "…"
-    return part
+    # rich shortens nothing.
+    return [(name, without_ends(member)) for name, member in value.model_dump(by_alias=False).items()]

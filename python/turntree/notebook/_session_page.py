@@ -46,18 +46,26 @@ setTimeout(follow, 1000);
 """
 _PAGE_STYLE = """<style>
 body{margin:0 auto;padding:1rem;max-width:64rem;font:14px/1.5 system-ui,sans-serif;background:#fff;color:#1f2328}
-a{color:#0550ae}.skip{position:absolute;left:-99rem}.skip:focus{position:static}
+h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.15rem}a{color:#0550ae}.skip{position:absolute;left:-99rem}.skip:focus{position:static}
 nav a{margin-right:1em}.turntree pre{max-height:none}
 @media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}a{color:#79c0ff}}
 </style>"""
 
 
-def document(title: str, text: str, version: str, nonce: str) -> str:
-    """Return the whole page. Without a nonce it has no script and does not follow the session."""
+_ALONE = (
+    '<meta http-equiv="Content-Security-Policy" '
+    "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">"
+)
+
+
+def document(title: str, text: str, version: str = "", nonce: str = "") -> str:
+    """Return the whole page. Without a nonce it is a file of its own: no script, and its policy forbids any."""
+    policy = "" if nonce else _ALONE
     script = f'<script nonce="{nonce}">{_SCRIPT}</script>' if nonce else ""
     state = '<span id="state" role="status">following the session</span>' if nonce else ""
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(one_line(title, 200))}</title>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{policy}'
+        f"<title>{escape(one_line(title, 200))}</title>"
         f'<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">{_PAGE_STYLE}{STYLE}</head>'
         f'<body><a class="skip" href="#main">Skip to the content</a><header><h1>{escape(one_line(title, 200))}</h1>'
         '<nav aria-label="Sections"><a href="#tree">Tree</a><a href="#messages">Messages</a>'

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, Union, cast
 
 from turntree import Agent
-from turntree.testing._expect import called_tools, is_subsequence
+from turntree._run_options import RunOptions, native_options
+from turntree._texts import check_path
+from turntree._typing import Unpack
+from turntree.testing._expect import called_tools, has_data, is_subsequence
 from turntree.upp import ModelReference, Turn
 
 __all__ = ["Case", "CaseResult", "Dataset", "Judge", "Report", "Verdict", "evaluate", "evaluate_sync", "judge"]
@@ -48,15 +51,15 @@ class Case:
     Args:
         input: The input of the run.
         text: What the answer contains: a text, a regular expression (`re.Pattern`), or several of them.
-        tools: Names of tools that are called in this order; others may be called between them.
-        data: The structured answer.
+        tools: Names of tools that are called in this order, or one name; others may be called between them.
+        data: The structured answer, or its JSON.
         name: The name in reports. Default: the beginning of the input.
         metadata: Data for judges.
     """
 
     input: Any
     text: str | re.Pattern[str] | Sequence[str | re.Pattern[str]] | None = None
-    tools: Sequence[str] | None = None
+    tools: str | Sequence[str] | None = None
     data: Any = None
     name: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -77,10 +80,10 @@ class Case:
             verdicts.append(Verdict(not missing, reason, "text"))
         if self.tools is not None:
             called = called_tools(turn)
-            passed = is_subsequence(list(self.tools), called)
+            passed = is_subsequence([self.tools] if isinstance(self.tools, str) else list(self.tools), called)
             verdicts.append(Verdict(passed, "" if passed else f"called {_list(called) or 'no tool'}", "tools"))
         if self.data is not None:
-            passed = turn.data == self.data
+            passed = has_data(turn, self.data)
             verdicts.append(Verdict(passed, "" if passed else f"the data are {turn.data!r}", "data"))
         return verdicts
 
@@ -105,6 +108,12 @@ class Dataset:
 
     def __init__(self, cases: Iterable[Case | Mapping[str, Any]]) -> None:
         """Take the cases."""
+        remedy = (
+            "write Dataset.from_jsonl(path)" if isinstance(cases, (str, os.PathLike)) else "put one case into brackets"
+        )
+        if isinstance(cast("object", cases), (str, os.PathLike, Mapping, Case)):
+            message = f"cases must be a list of cases, not {type(cases).__name__}; {remedy}"
+            raise TypeError(message)
         self.cases: list[Case] = [_case(item, index) for index, item in enumerate(cases)]
 
     @classmethod
@@ -116,6 +125,7 @@ class Dataset:
             ValueError: A line is not a JSON object of this form; the message names the line.
         """
         cases: list[Case] = []
+        check_path(path, "path")
         for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
             if not line.strip():
                 continue
@@ -305,6 +315,7 @@ async def evaluate(
     concurrency: int = 8,
     repeats: int = 1,
     on_result: Callable[[CaseResult], None] | None = None,
+    **options: Unpack[RunOptions[Any]],
 ) -> Report:
     """Run an agent on every case, and check the answers.
 
@@ -317,22 +328,34 @@ async def evaluate(
         concurrency: How many runs are in progress at the same time.
         repeats: How often each case runs.
         on_result: Called after each run, for example to show progress.
+        **options: The options of each run, as for `Agent.run`: ``deps=``, ``model=``, ``timeout=`` and so on.
 
     Raises:
-        ValueError: `concurrency` or `repeats` is less than 1.
-        TypeError: An item of the dataset is not a case.
+        ValueError: `concurrency` or `repeats` is less than 1, or an option is invalid.
+        TypeError: `agent` has no method ``run``, an item of the dataset is not a case, or an option is unknown.
     """
+    if not callable(getattr(agent, "run", None)) or isinstance(agent, type):
+        message = f"evaluate takes an agent, or an object with an async run(input), not {type(agent).__name__}"
+        raise TypeError(message)
+    native_options("evaluate", options)
     for name, value in (("concurrency", concurrency), ("repeats", repeats)):
         if value < 1:
             message = f"{name} must be at least 1, not {value}"
             raise ValueError(message)
     cases = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+    if callable(judges):
+        message = "judges must be a list; put a single one into brackets"
+        raise TypeError(message)
     deciders = list(judges)
+    for place, decider in enumerate(deciders):
+        if not callable(decider):
+            message = f"judges[{place}] must be a function of a case and a turn, not {type(decider).__name__}"
+            raise TypeError(message)
     free = asyncio.Semaphore(concurrency)
 
     async def run(case: Case, repeat: int) -> CaseResult:
         async with free:
-            result = await _run_case(agent, case, repeat, deciders)
+            result = await _run_case(agent, case, repeat, deciders, options)
         if on_result is not None:
             on_result(result)
         return result
@@ -353,6 +376,7 @@ def evaluate_sync(
     concurrency: int = 8,
     repeats: int = 1,
     on_result: Callable[[CaseResult], None] | None = None,
+    **options: Unpack[RunOptions[Any]],
 ) -> Report:
     """Like `evaluate`, for code without an event loop.
 
@@ -360,14 +384,18 @@ def evaluate_sync(
         RuntimeError: An event loop runs on this thread; await `evaluate` there.
     """
     return asyncio.run(
-        evaluate(agent, dataset, judges=judges, concurrency=concurrency, repeats=repeats, on_result=on_result)
+        evaluate(
+            agent, dataset, judges=judges, concurrency=concurrency, repeats=repeats, on_result=on_result, **options
+        )
     )
 
 
-async def _run_case(agent: Agent, case: Case, repeat: int, judges: Sequence[Judge]) -> CaseResult:
+async def _run_case(
+    agent: Agent, case: Case, repeat: int, judges: Sequence[Judge], options: RunOptions[Any]
+) -> CaseResult:
     start = time.perf_counter()
     try:
-        turn = await agent.run(case.input)
+        turn = await agent.run(case.input, **options)
     except Exception as error:
         return CaseResult(case, repeat, None, error, (), time.perf_counter() - start)
     seconds = time.perf_counter() - start

@@ -65,8 +65,8 @@ class Expectation:
         return self._check(found is not None, f"no part of the answer matches {pattern!r}")
 
     def data_equals(self, data: Any) -> Self:
-        """The structured answer equals this value."""
-        return self._check(self._turn.data == data, f"the data are {_short(self._turn.data)}, not {_short(data)}")
+        """The structured answer equals this value, or its JSON does."""
+        return self._check(has_data(self._turn, data), f"the data are {_short(self._turn.data)}, not {_short(data)}")
 
     def called(self, tool: str, /, *, times: int | None = None, **arguments: Any) -> Self:
         """A tool was called, with at least these arguments; exactly `times` times if given."""
@@ -125,6 +125,20 @@ class Expectation:
         __tracebackhide__ = True
         message = f"{problem}\n{summary(self._turn)}"
         raise AssertionError(message)
+
+
+def has_data(turn: Turn, data: Any) -> bool:
+    """Whether the structured answer, or its JSON, equals a value: a file of cases has JSON."""
+    return bool(turn.data == data) or _json_of(turn.data) == _json_of(data)
+
+
+def _json_of(value: Any) -> Any:
+    from turntree.upp import ToolResult
+
+    try:
+        return ToolResult("", value).result  # It has the JSON of any value.
+    except (TypeError, ValueError):
+        return value
 
 
 def called_tools(turn: Turn) -> list[str]:

@@ -9,6 +9,8 @@ from turntree.testing._replies import ErrorReply
 from turntree.testing._schemas import OPENAI, schema_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from turntree.testing._request import Request
 
 _BY_STATUS: dict[int, tuple[str, str | None, str]] = {
@@ -60,3 +62,12 @@ def check_format(form: Json, member: str) -> ErrorReply | None:
     if form.get("strict") is not True or (error := schema_error(form.get("schema"), OPENAI)) is None:
         return None
     return ErrorReply(400, f"Invalid schema for {member} '{form.get('name')}': {error}", code="invalid_json_schema")
+
+
+def check_tools(functions: Iterable[Json]) -> ErrorReply | None:
+    """Return an error for a function with `strict` and a schema that the vendor cannot enforce."""
+    for function in functions:
+        if function.get("strict") is True and (error := schema_error(function.get("parameters"), OPENAI)) is not None:
+            message = f"Invalid schema for function '{function.get('name')}': {error}"
+            return ErrorReply(400, message, code="invalid_function_parameters")
+    return None

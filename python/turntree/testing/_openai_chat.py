@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from turntree.testing._dialect import CREATED, Exchange, Json, as_list, as_object, event, text_of
-from turntree.testing._openai import OpenAIDialect, check_format, check_key
+from turntree.testing._openai import OpenAIDialect, check_format, check_key, check_tools
 from turntree.testing._replies import ErrorReply, Fault
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class OpenAIChat(OpenAIDialect):
         messages = [as_object(message) for message in as_list(body.get("messages"))]
         if not messages:
             return ErrorReply(400, "Missing required parameter: 'messages'.")
-        return _check_tool_messages(messages) or _check_format(body)
+        functions = (as_object(as_object(tool).get("function")) for tool in as_list(body.get("tools")))
+        return _check_tool_messages(messages) or _check_format(body) or check_tools(functions)
 
     def user_text(self, body: object) -> str:
         """Return the text of the last user message."""

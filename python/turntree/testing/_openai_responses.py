@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from turntree.testing._dialect import CREATED, Call, Exchange, Json, as_list, as_object, event, text_of
-from turntree.testing._openai import OpenAIDialect, check_format, check_key
+from turntree.testing._openai import OpenAIDialect, check_format, check_key, check_tools
 from turntree.testing._replies import ErrorReply, Fault
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class OpenAIResponses(OpenAIDialect):
             format_error := check_format(as_object(as_object(body.get("text")).get("format")), "text.format")
         ) is not None:
             return format_error
+        if (tool_error := check_tools(as_object(tool) for tool in as_list(body.get("tools")))) is not None:
+            return tool_error
         # The vendor stores the calls of an earlier response; this server does not.
         return None if body.get("previous_response_id") else _check_calls(_items(body))
 

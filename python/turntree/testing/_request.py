@@ -12,6 +12,7 @@ Api: TypeAlias = Literal[
     "anthropic-messages",
     "google-generate-content",
     "ollama-chat",
+    "bedrock-converse",
     "openai-embeddings",
     "google-embeddings",
     "ollama-embeddings",

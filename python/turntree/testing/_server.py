@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from turntree._typing import Self
 from turntree.testing._anthropic import AnthropicMessages
+from turntree.testing._bedrock import BedrockConverse
 from turntree.testing._dialect import Call, Dialect, Exchange, compact
 from turntree.testing._embeddings import EMBEDDINGS
 from turntree.testing._google import GoogleGenerateContent
@@ -43,6 +44,7 @@ _DIALECTS: tuple[Dialect, ...] = (
     AnthropicMessages(),
     GoogleGenerateContent(),
     OllamaChat(),
+    BedrockConverse(),
 )
 
 _ALL_DIALECTS: tuple[Dialect, ...] = (*_DIALECTS, *EMBEDDINGS, *IMAGES)
@@ -76,8 +78,8 @@ class LoopbackServer:
     """An HTTP/1.1 server on 127.0.0.1 in a background thread, with one more thread per connection.
 
     The end of the path identifies the API: `…/chat/completions`, `…/responses`, `…/messages`, `…:generateContent`,
-    `…:streamGenerateContent`, `…/api/chat`, and those of embeddings and images: `…/embeddings`, `…:batchEmbedContents`,
-    `…/api/embed`, `…/images/generations`, `…/images/edits`, `…:predict`.
+    `…:streamGenerateContent`, `…/api/chat`, `…/converse`, `…/converse-stream`, and those of embeddings and images:
+    `…/embeddings`, `…:batchEmbedContents`, `…/api/embed`, `…/images/generations`, `…/images/edits`, `…:predict`.
 
     The end of the `with` block closes all connections. If the script's function raised an exception, and the block did
     not, the exception is raised there.

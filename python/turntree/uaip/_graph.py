@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from html import escape
 from typing import Any, NamedTuple
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y = 168, 52, 70, 34
 _MAX_LABEL = 22
+# Characters of one text, such as a description or a value of the state.
+_LONGEST = 4_000
 
 
 class StageOutline(NamedTuple):
@@ -167,6 +168,13 @@ def _box(stage: StageOutline, place: tuple[int, int], is_current: bool, is_initi
 
 def _clipped(text: str) -> str:
     return text if len(text) <= _MAX_LABEL else text[: _MAX_LABEL - 1] + "…"
+
+
+def escape(text: str) -> str:
+    """Return the beginning of a text for HTML. Invisible characters are shown by their number."""
+    from turntree.notebook import _page
+
+    return _page.escape(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
 def table(rows: list[tuple[str, str]], head: tuple[str, str]) -> str:

@@ -418,17 +418,27 @@ class Workflow:
         return _graph.Outline(self.name, self.description or "", initial, stages, transitions)
 
     def _repr_html_(self) -> str:
-        return _graph.html(self._outline(), None)
+        try:
+            return _graph.html(self._outline(), None)
+        except DefinitionError as error:
+            from turntree.notebook._page import escape
+
+            return f"<pre>{escape(repr(self))}\n{escape(str(error))}</pre>"
 
     def _repr_markdown_(self) -> str:
-        return f"```mermaid\n{self.graph()}```\n"
+        try:
+            return f"```mermaid\n{self.graph()}```\n"
+        except DefinitionError as error:
+            return f"```text\n{error}\n```\n"
 
     def __rich_repr__(self) -> Iterable[Any]:
         yield self.name
         yield "stages", list(self._stages)
 
     def __repr__(self) -> str:
-        return f"Workflow({self.name!r}, stages=[{', '.join(self._stages)}])"
+        from turntree._reprs import literal, shortened
+
+        return f"Workflow({literal(self.name, 100)}, stages=[{shortened(', '.join(self._stages), 1_000)}])"
 
 
 def _name_of(reference: Any) -> str:

@@ -47,7 +47,8 @@ def serve(
         signing_key: The private key that signs complete responses, with Ed25519 or RSA: PEM text, or a JWK as text or
             dict. The public key is at ``/.well-known/jwks.json``; see `verify`. Default: responses are not signed.
         public_url: The URL under which clients reach the server, for the addresses in its answers. Default: that of the
-            request.
+            request. Without `auth`, the server answers to its host, to ``localhost`` and to addresses only, and only to
+            web pages of these.
         resume_window: How long, in seconds, a response continues while its client is not connected.
         strict_openai: Whether the paths of OpenAI refuse requests without ``model``, as OpenAI does.
 

@@ -6,6 +6,8 @@ from turntree._core import (
     Audio,
     AudioDelta,
     Binary,
+    CodeExecution,
+    CodeExecutionDelta,
     ContentBlockStart,
     ContentBlockStop,
     CycleUsage,
@@ -64,8 +66,10 @@ from turntree._core import (
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp import files, native, prices
+from turntree.upp._auth import AccessToken
 from turntree.upp._batch import Batch
 from turntree.upp._batch_vendors import BatchStatus
+from turntree.upp._bedrock import bedrock
 from turntree.upp._cloud import azure, vertex
 from turntree.upp._cloud_tokens import ApplicationDefaultCredentials, EntraCredentials, ManagedIdentity
 from turntree.upp._custom_provider import (
@@ -114,10 +118,15 @@ from turntree.upp._settings import ModelSettings
 from turntree.upp._token_count import TokenCount
 from turntree.upp._tool_use import ToolUseStrategy
 from turntree.upp._tools import Tool, tool
+from turntree.upp._transport import HttpRequest, HttpResponse, Signer, Transport
+from turntree.upp._unions import AnyMessage, AnyStreamEvent, ContentBlock
 from turntree.upp.native import NativeTool
 
 __all__ = [
     "LLM",
+    "AccessToken",
+    "AnyMessage",
+    "AnyStreamEvent",
     "ApplicationDefaultCredentials",
     "AssistantMessage",
     "Audio",
@@ -125,6 +134,8 @@ __all__ = [
     "BatchStatus",
     "Binary",
     "Capabilities",
+    "CodeExecution",
+    "ContentBlock",
     "CustomRetry",
     "CycleUsage",
     "Document",
@@ -140,6 +151,8 @@ __all__ = [
     "ErrorCode",
     "ExponentialBackoff",
     "GeneratedImage",
+    "HttpRequest",
+    "HttpResponse",
     "Image",
     "ImageCapabilities",
     "ImageEvent",
@@ -166,8 +179,10 @@ __all__ = [
     "RetryAfterStrategy",
     "RetryStrategy",
     "RoundRobinKeys",
+    "Signer",
     "StreamEvent",
     "AudioDelta",
+    "CodeExecutionDelta",
     "ContentBlockStart",
     "ContentBlockStop",
     "ImageDelta",
@@ -196,6 +211,7 @@ __all__ = [
     "ToolResult",
     "ToolResultMessage",
     "ToolUseStrategy",
+    "Transport",
     "Turn",
     "UPPError",
     "UserMessage",
@@ -203,6 +219,7 @@ __all__ = [
     "WeightedKeys",
     "anthropic",
     "azure",
+    "bedrock",
     "cerebras",
     "cohere",
     "create_provider",

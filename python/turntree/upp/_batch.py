@@ -13,7 +13,7 @@ from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._batch_vendors import VENDORS, BatchStatus, Outcome, State, Vendor
 from turntree.upp._llm import LLM, options_of
 from turntree.upp._tool_use import ToolUseStrategy
-from turntree.upp._vendor_calls import check_id, model_and_config, read_object, refuse, write_json
+from turntree.upp._vendor_calls import api_of, check_id, model_and_config, read_object, refuse, write_json
 
 _OVER = {"completed", "failed", "expired", "cancelled"}
 _NO_TOOLS = ToolUseStrategy(max_iterations=0)
@@ -251,7 +251,7 @@ def _vendor_of(bound: LLM[Any]) -> Vendor:
     vendor = VENDORS.get(model.provider)
     if vendor is None:
         refuse(model, "batches", VENDORS)
-    return vendor(model.provider, VendorApi(model, config))
+    return vendor(model.provider, api_of(model, config, "batches"))
 
 
 def _arguments(inputs: object) -> list[tuple[Any, ...]]:

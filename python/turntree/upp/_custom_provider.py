@@ -76,7 +76,9 @@ class ModelResponse:
         self.id: str | None = id
 
     def __repr__(self) -> str:
-        return f"ModelResponse({self.content!r}, usage={self.usage!r}, stop_reason={self.stop_reason!r})"
+        from turntree._reprs import literal
+
+        return f"ModelResponse({literal(self.content)}, usage={literal(self.usage)}, stop_reason={self.stop_reason!r})"
 
 
 class EmbeddingRequest:
@@ -122,7 +124,9 @@ class ImageRequest:
         self.mask: Image | None = mask
 
     def __repr__(self) -> str:
-        return f"ImageRequest({self.prompt!r})"
+        from turntree._reprs import literal
+
+        return f"ImageRequest({literal(self.prompt)})"
 
 
 class Provider:

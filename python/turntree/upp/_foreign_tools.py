@@ -9,6 +9,8 @@ import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from turntree.upp._foreign_results import result_of_other_library
+
 if TYPE_CHECKING:
     from turntree.upp._tools import Tool
 
@@ -48,12 +50,29 @@ def _of_pydantic_ai(value: Any) -> Tool[..., Any]:
 
     async def run(context: Any, **given: Any) -> Any:
         checked = schema.validator.validate_python(given)
-        # A function that takes a context receives the `ToolContext`: `deps` has the same name there.
-        return await schema.call(checked, context)
+        return result_of_other_library(await schema.call(checked, _context_of_pydantic_ai(value, context)), dicts=False)
 
     retries = getattr(value, "max_retries", None)
     approval = "ask" if getattr(value, "requires_approval", False) is True else None
     return _made(value, schema.json_schema, run, approval=approval, retries=1 if retries is None else retries)
+
+
+def _context_of_pydantic_ai(value: Any, context: Any) -> Any:
+    """Return a context of that library, which is loaded since it has made the tool, without a model."""
+    library = sys.modules.get("pydantic_ai")
+    try:
+        make, usage = cast("Any", library).RunContext, cast("Any", library).RunUsage()
+        return make(
+            deps=context.deps,
+            model=None,
+            usage=usage,
+            tool_name=value.name,
+            tool_call_id=context.tool_call_id,
+            metadata=dict(context.metadata),
+        )
+    except (AttributeError, TypeError):
+        # Another version: `deps` and `tool_call_id` have the same names in our context.
+        return context
 
 
 def _of_openai_agents(value: Any) -> Tool[..., Any]:
@@ -72,7 +91,7 @@ def _of_openai_agents(value: Any) -> Tool[..., Any]:
             tool_arguments=text,
             **options,
         )
-        return await value.on_invoke_tool(call, text)
+        return result_of_other_library(await value.on_invoke_tool(call, text), dicts=True)
 
     approval = _approval_of_openai_agents(getattr(value, "needs_approval", False))
     return _made(value, value.params_json_schema, run, approval=approval)
@@ -87,11 +106,29 @@ def _approval_of_openai_agents(needed: Any) -> Any:
 
 
 def _of_langchain(value: Any) -> Tool[..., Any]:
-    async def run(context: Any, **given: Any) -> Any:
-        result = await value.ainvoke(given)
-        is_json = isinstance(result, (str, int, float, bool, list, dict, type(None)))
-        return cast("Any", result) if is_json else str(result)
+    schema = _schema_of(getattr(value, "tool_call_schema", None) or value.args_schema)
+    # LangChain gives the id of the call only to tools that are called with the whole call. Their results are texts.
+    needs_call = bool(_injected(value, schema))
 
-    source = getattr(value, "tool_call_schema", None) or value.args_schema
-    schema = source.model_json_schema() if hasattr(source, "model_json_schema") else source
+    async def run(context: Any, **given: Any) -> Any:
+        call = {"type": "tool_call", "name": value.name, "args": given, "id": context.tool_call_id}
+        result = result_of_other_library(await value.ainvoke(call if needs_call else given), dicts=True)
+        is_json = isinstance(result, (str, int, float, bool, list, dict, type(None)))
+        has_json = hasattr(result, "model_dump") or hasattr(result, "__dataclass_fields__")
+        return cast("Any", result) if is_json or has_json else str(result)
+
     return _made(value, schema, run)
+
+
+def _schema_of(source: Any) -> Any:
+    return source.model_json_schema() if hasattr(source, "model_json_schema") else source
+
+
+def _injected(value: Any, schema: Any) -> set[str]:
+    """Return the required arguments that are not the model's."""
+    try:
+        required = _schema_of(value.args_schema)["required"]
+        return set(required) - set(schema["properties"])
+    except (KeyError, TypeError, ValueError):
+        # No JSON Schema: an injected argument may have any type.
+        return set()

@@ -46,7 +46,11 @@ def llm(*, model: _core.ModelReference | str, structure: type[DataT], **options:
 
 
 @overload
-def llm(*, model: _core.ModelReference | str, structure: Any = None, **options: Unpack[LlmOptions]) -> LLM[Any]: ...
+def llm(*, model: _core.ModelReference | str, structure: None = None, **options: Unpack[LlmOptions]) -> LLM[None]: ...
+
+
+@overload
+def llm(*, model: _core.ModelReference | str, structure: Any, **options: Unpack[LlmOptions]) -> LLM[Any]: ...
 
 
 @explain_arguments(AGENT)
@@ -183,6 +187,11 @@ class LLM(Generic[DataT]):
         options = owner._options if isinstance(owner, LLM) else {name: owner.options.get(name) for name in known}
         llm._options = {**options, "tools": options.get("tools") or (), "system": owner.system}
         return llm
+
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled."""
+        message = "an LLM cannot be pickled: give its model, and write llm(model=…) in the other process"
+        raise TypeError(message)
 
     @property
     def model(self) -> _core.ModelReference:

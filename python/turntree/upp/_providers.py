@@ -11,8 +11,11 @@ from typing import Any, Literal, Protocol, TypedDict, cast
 
 from turntree._argument_errors import MODEL, unknown_argument
 from turntree._core import KeyStrategy, ModelReference, ProviderConfig, Replay, RetryStrategy
+from turntree._recipes import without_key
 from turntree._typing import Unpack
 from turntree.exceptions import UPPError
+from turntree.upp._auth import Auth
+from turntree.upp._transport import Transport
 
 
 class CustomRetry(Protocol):
@@ -42,38 +45,52 @@ class ConnectionOptions(TypedDict, total=False):
 
     Attributes:
         api_key: A text, a function (sync or async) or a key strategy. Default: the provider's environment variable.
+        auth: Instead of a key: a token, a function (sync or async) that returns one, or an object with
+            ``sign(request)``; see `Signer`. Tokens are sent as ``Authorization: Bearer``, and kept until they expire if
+            the function returns an `AccessToken`.
         timeout: The maximum time until the response headers. Default: 120.
         connect_timeout: The maximum time to establish a connection. Default: 10.
         idle_timeout: The maximum time between two parts of a stream. Default: `timeout`.
         total_timeout: The maximum duration of a call, with its retries and its stream. Default: no limit.
         headers: Headers that replace the provider's headers, case-insensitive; None removes a header.
         api_version: The version of the vendor's API, if the API has versions.
-        retry_strategy: A retry strategy, or an object with the methods of `CustomRetry`. Default: no retries.
+        max_retries: The maximum number of retries after connection errors and the statuses 408, 409, 429 and 5xx, a
+            stream until its first byte. Default: 2, or the environment variable TURNTREE_MAX_RETRIES.
+        retry_strategy: Instead of `max_retries`: a retry strategy, or an object with the methods of `CustomRetry`.
         retry_after_max: The maximum ``Retry-After`` that a retry waits for. Default: 3600.
         max_concurrency: The maximum number of concurrent requests to one host, including streams; further requests
             wait. Configurations with the same number share one limit. Default: no limit.
+        max_connections: The maximum number of connections to one host. Further requests wait for one, which does not
+            count as `timeout`. Default: as many as the requests need.
+        http2: True: HTTP/2 if the server offers it, else HTTP/1.1. False: HTTP/1.1. ``only``: HTTP/2 without
+            negotiation, also for ``http`` URLs. Default: True.
         proxy: URL of a proxy, or ``direct`` for none. Default: environment variables, such as ``HTTPS_PROXY``.
         ca_certificates: Certificate authorities in addition to those of the system: PEM as bytes, or the path of a
             file. On Linux, ``SSL_CERT_FILE`` replaces the certificates of the system for all requests.
         strict_schemas: Whether the vendor enforces the schema of structured output. Default: if the schema can be
             enforced. True: other schemas raise INVALID_REQUEST. False: schemas are sent unchanged.
-        transport: A recording that replaces the network; see `replay`.
+        transport: An object with ``async send(request)`` that sends the requests; see `Transport`. Or a recording; see
+            `replay`.
     """
 
     api_key: str | Callable[[], str | Awaitable[str]] | KeyStrategy | None
+    auth: Auth | None
     timeout: float | None
     connect_timeout: float | None
     idle_timeout: float | None
     total_timeout: float | None
     headers: Mapping[str, str | None] | None
     api_version: str | None
+    max_retries: int | None
     retry_strategy: RetryStrategy | CustomRetry | None
     retry_after_max: float | None
     max_concurrency: int | None
+    max_connections: int | None
+    http2: bool | Literal["only"] | None
     proxy: str | None
     ca_certificates: bytes | str | PathLike[str] | None
     strict_schemas: bool | None
-    transport: Replay | None
+    transport: Replay | Transport | None
 
 
 class ConfigOptions(ConnectionOptions, total=False):
@@ -124,37 +141,23 @@ def reference(provider: str, model: str, options: dict[str, Any], connection: Ma
     return ModelReference(provider, model, options, ProviderConfig(config, **settings), recipe)
 
 
-# Headers that hold a secret.
-_SECRET_HEADERS = frozenset(
-    {"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"}
-)
-
-
 def _recipe(
     provider: str, model: str, options: dict[str, Any], connection: dict[str, Any]
 ) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
     """Return what pickle needs to create the reference in another process, without its key; None if it cannot."""
     config = connection.pop("config", None)
     # A sign-in to a cloud replaces the key, which the other process cannot find.
-    if provider == "vertex" or options.get("api") == "token":
+    if provider == "vertex" or options.get("api") in ("token", "vertex") or "access_key_id" in options:
         return None
-    connection.pop("api_key", None)
     connection.pop("prices", None)
     if isinstance(config, Mapping):
         connection = {**cast("Mapping[str, Any]", config), **connection}
-        connection.pop("api_key", None)
     elif config is not None:
         return None
-    headers: Any = connection.get("headers") or {}
-    urls = (connection.get("base_url"), connection.get("proxy"))
-    if (
-        connection.get("transport") is not None
-        or not isinstance(headers, Mapping)
-        or any(str(name).lower() in _SECRET_HEADERS for name in cast("Mapping[Any, Any]", headers))
-        or any("@" in str(url) for url in urls if url is not None)
-    ):
+    rest = without_key(connection)
+    if rest is None:
         return None
-    return _restored, (provider, model, {**options}, connection)
+    return _restored, (provider, model, {**options}, rest)
 
 
 def _restored(provider: str, model: str, options: dict[str, Any], connection: dict[str, Any]) -> ModelReference:
@@ -164,7 +167,8 @@ def _restored(provider: str, model: str, options: dict[str, Any], connection: di
 def anthropic(model: str, *, betas: Sequence[str] = (), **options: Unpack[ProviderOptions]) -> ModelReference:
     """Return a model of Anthropic's Messages API. Environment variable of the key: ANTHROPIC_API_KEY.
 
-    The API requires ``params={"max_tokens": …}``: turntree has no default parameters.
+    The API requires ``max_tokens``. If neither ``settings`` nor ``params`` has it, the most tokens of the model are
+    sent: 64000 for Claude 4 and Claude 3.7, 32000 for Claude Opus 4, 8192 for Claude 3.5, 4096 for others.
 
     Args:
         model: Name of the model, such as ``claude-sonnet-4-5``.

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 from turntree._core import ModelReference
-from turntree.upp import _cloud, _hosts, _providers
+from turntree.upp import _bedrock, _cloud, _hosts, _providers
 
 _FACTORIES: dict[str, Callable[..., ModelReference]] = {
     "anthropic": _providers.anthropic,
     "azure": _cloud.azure,
+    "bedrock": _bedrock.bedrock,
     "cerebras": _providers.cerebras,
     "deepseek": _providers.deepseek,
     "deepseek_responses": partial(_providers.deepseek, api="responses"),
@@ -52,6 +53,7 @@ _FACTORIES: dict[str, Callable[..., ModelReference]] = {
 
 # The names that other libraries have for providers.
 _PEERS = {
+    "amazon-bedrock": "bedrock",
     "claude": "anthropic",
     "gemini": "google",
     "google-gla": "google",

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, cast
 
 from turntree._core import ModelReference, ModelRequest, fallback_model, router_model
+from turntree._recipes import recipe
 from turntree.exceptions import ErrorCode, UPPError
 
 
@@ -41,15 +42,16 @@ def fallback(
         raise ValueError(message)
     references = [_model_of(model, f"models[{place}]") for place, model in enumerate(models)]
     if when is None:
-        return fallback_model(references, None, None)
+        return fallback_model(references, None, None, recipe(fallback, *references))
     if isinstance(when, str):
         when = (when,)
     if callable(when):
-        return fallback_model(references, None, when)
+        return fallback_model(references, None, when, recipe(fallback, *references, when=when))
     if not isinstance(cast("Any", when), Iterable):
         message = f"when must be error codes or a function of the error, not {type(when).__name__}"
         raise TypeError(message)
-    return fallback_model(references, [_code(code) for code in when], None)
+    codes = [_code(code) for code in when]
+    return fallback_model(references, codes, None, recipe(fallback, *references, when=codes))
 
 
 def router(
@@ -78,7 +80,7 @@ def router(
         async def chosen(request: ModelRequest) -> ModelReference:
             return _model_of(await function(request), "the result of choose")
 
-        return router_model(chosen)
+        return router_model(chosen, recipe(router, choose))
 
     def chosen_at_once(request: ModelRequest) -> Any:
         result = function(request)
@@ -86,7 +88,7 @@ def router(
             return _awaited(cast("Awaitable[Any]", result))
         return _model_of(result, "the result of choose")
 
-    return router_model(chosen_at_once)
+    return router_model(chosen_at_once, recipe(router, choose))
 
 
 async def _awaited(result: Awaitable[Any]) -> ModelReference:

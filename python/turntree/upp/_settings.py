@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
+from turntree._argument_errors import SETTINGS, explain_arguments
+
 # An effort, or a budget of tokens.
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 OnRefusal: TypeAlias = Literal["raise", "return"]
@@ -23,6 +25,7 @@ _NAMES = (
     "service_tier",
     "cache",
     "timeout",
+    "raw",
 )
 _MAX_TEMPERATURE = 2
 
@@ -48,6 +51,8 @@ class ModelSettings:
         cache: ``"auto"`` marks the prompt for the cache of vendors that do not cache by themselves, ``"1h"`` for an
             hour. ``"off"`` sets no marks.
         timeout: The maximum time until the response headers, in seconds.
+        raw: Whether ``turn.raw`` has the vendor's responses as they arrived. They are stored with the messages, which
+            then take about three times the memory.
 
     Raises:
         TypeError: A setting has the wrong type.
@@ -67,7 +72,9 @@ class ModelSettings:
     service_tier: str | None
     cache: str | None
     timeout: float | None
+    raw: bool | None
 
+    @explain_arguments(SETTINGS)
     def __init__(
         self,
         *,
@@ -82,6 +89,7 @@ class ModelSettings:
         service_tier: str | None = None,
         cache: Literal["auto", "5m", "1h", "off"] | None = None,
         timeout: float | None = None,
+        raw: bool | None = None,
     ) -> None:
         for name, value, least, most in (
             ("max_tokens", max_tokens, 1, None),
@@ -94,8 +102,9 @@ class ModelSettings:
         for name, text in (("tool_choice", tool_choice), ("service_tier", service_tier)):
             if text is not None and not isinstance(text, str):
                 raise _wrong(name, "a str", text)
-        if parallel_tool_calls is not None and not isinstance(parallel_tool_calls, bool):
-            raise _wrong("parallel_tool_calls", "a bool", parallel_tool_calls)
+        for name, switch in (("parallel_tool_calls", parallel_tool_calls), ("raw", raw)):
+            if switch is not None and not isinstance(switch, bool):
+                raise _wrong(name, "a bool", switch)
         if cache not in {None, "auto", "5m", "1h", "off"}:
             message = f'ModelSettings(cache=…) must be "auto", "5m", "1h" or "off", not {cache!r}'
             raise ValueError(message)
@@ -113,6 +122,7 @@ class ModelSettings:
             "service_tier": service_tier,
             "cache": cache,
             "timeout": timeout,
+            "raw": raw,
         }
         for name, value in given.items():
             object.__setattr__(self, name, value)
@@ -139,7 +149,9 @@ class ModelSettings:
         return _settings_from, (self.to_dict(),)
 
     def __repr__(self) -> str:
-        return f"ModelSettings({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+        from turntree._reprs import literal
+
+        return f"ModelSettings({', '.join(f'{name}={literal(value)}' for name, value in self.to_dict().items())})"
 
 
 def _settings_from(settings: dict[str, Any]) -> ModelSettings:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from turntree._core import ModelCall, ModelReference, ProviderConfig, VendorApi, recorded_model
+from turntree.upp._paths import is_vertex
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -20,6 +21,7 @@ _TOKENS_OF_MESSAGE = 4
 _TOKENS_OF_MEDIUM = 800
 
 _ANTHROPIC = ("model", "messages", "system", "tools", "tool_choice", "thinking")
+_VERTEX = ("contents", "systemInstruction", "tools", "generationConfig")
 _OPENAI = (
     "model",
     "input",
@@ -99,22 +101,27 @@ async def count(
     except TypeError:
         return _estimate(call)
     body = cast("dict[str, Any]", json.loads(api.body(call.request)))
-    path, request, member = _endpoint(model, body)
+    path, request, member = _endpoint(model, api.path, body)
     if path is None:
         return _estimate(call)
     answer = await api.call("POST", path, json.dumps(request).encode(), "application/json", [], "")
     return TokenCount(int(json.loads(answer)[member]), exact=True)
 
 
-def _endpoint(model: ModelReference, body: dict[str, Any]) -> tuple[str | None, dict[str, Any], str]:
+def _endpoint(model: ModelReference, calls: str, body: dict[str, Any]) -> tuple[str | None, dict[str, Any], str]:
     """Return the path of the vendor's count, its request, and the member of its answer."""
     name = model.model_id
+    if model.provider == "anthropic" and is_vertex(calls):
+        request = {"model": name, **_only(body, ("anthropic_version", *_ANTHROPIC))}
+        return "/models/count-tokens:rawPredict", request, "input_tokens"
     if model.provider == "anthropic":
         return "/messages/count_tokens", _only(body, _ANTHROPIC), "input_tokens"
     if model.provider == "google":
         collection = name if "/" in name else f"models/{name}"
         request = {"generateContentRequest": {"model": collection, **body}}
         return f"/{collection}:countTokens", request, "totalTokens"
+    if model.provider == "vertex":
+        return f"/models/{name}:countTokens", _only(body, _VERTEX), "totalTokens"
     if model.provider == "openai" and "input" in body:
         return "/responses/input_tokens", _only(body, _OPENAI), "input_tokens"
     return None, {}, ""

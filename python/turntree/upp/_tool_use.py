@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from turntree._argument_errors import TOOL_STRATEGY, explain_arguments
 from turntree._options import options_from
 from turntree.upp._tools import Tool
 
@@ -40,6 +41,7 @@ class ToolUseStrategy:
         "on_tool_call",
     )
 
+    @explain_arguments(TOOL_STRATEGY)
     def __init__(
         self,
         *,

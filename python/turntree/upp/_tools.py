@@ -91,7 +91,8 @@ class Tool(Generic[P, R]):
             message = "name must be a non-empty str"
             raise TypeError(message)
         if approval is not None and approval != "ask" and not callable(approval):
-            message = f'approval must be a function or "ask", not {approval!r}'
+            remedy = '; write approval="ask"' if approval is True else ""
+            message = f'approval must be a function or "ask", not {approval!r}{remedy}'
             raise TypeError(message)
         if not isinstance(idempotent, bool):
             message = f"idempotent must be a bool, not {type(idempotent).__name__}"
@@ -102,6 +103,9 @@ class Tool(Generic[P, R]):
         if not 0 <= retries <= _MAX_RETRIES:
             message = f"retries must be from 0 to {_MAX_RETRIES}, not {retries}"
             raise ValueError(message)
+        if parameters is not None and not isinstance(parameters, Mapping):
+            message = f"parameters must be a JSON Schema, a dict, not {type(parameters).__name__}"
+            raise TypeError(message)
         self.name: str = name
         self.description: str = description
         self.approval: Approval | None = approval
@@ -135,7 +139,8 @@ class Tool(Generic[P, R]):
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle a decorated function by its module and qualified name, other tools by their arguments."""
         if self._handoff is not None:
-            return _handoff_tool, (self._agent, self.name, self.description, self._handoff)
+            input_filter = getattr(self, "_input_filter", None)
+            return _handoff_tool, (self._agent, self.name, self.description, self._handoff, input_filter)
         if self._sub_agent is not None:
             return _agent_tool, (self._agent, self.name, self.description, self.parameters)
         module, name = getattr(self._function, "__module__", None), getattr(self._function, "__qualname__", "")
@@ -153,7 +158,9 @@ class Tool(Generic[P, R]):
         return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"Tool(name={self.name!r}, description={self.description[:60]!r})"
+        from turntree._reprs import literal
+
+        return f"Tool(name={literal(self.name, 100)}, description={self.description[:60]!r})"
 
     def _bound(self) -> Any:
         if self._signature is None:
@@ -324,7 +331,7 @@ def _agent_tool(agent: Any, name: str, description: str, parameters: dict[str, A
     return cast("Tool[..., Any]", agent.to_tool(name, description, parameters))
 
 
-def _handoff_tool(agent: Any, tool_name: str, description: str, name: str) -> Tool[..., Any]:
+def _handoff_tool(agent: Any, tool_name: str, description: str, name: str, input_filter: Any = None) -> Tool[..., Any]:
     from turntree._handoff import handoff
 
-    return handoff(agent, description, name=name, tool_name=tool_name)
+    return handoff(agent, description, name=name, tool_name=tool_name, input_filter=input_filter)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 from turntree._core import ModelReference, ProviderConfig, VendorApi
 from turntree._options import check_model
 from turntree.exceptions import ErrorCode, UPPError
+from turntree.upp._paths import is_vertex
 
 if TYPE_CHECKING:
     from turntree.upp._llm import LLM
@@ -46,7 +47,20 @@ def connect(owner: object, what: str, vendors: Mapping[str, object]) -> tuple[st
     model, config = model_and_config(owner)
     if model.provider not in vendors:
         refuse(model, what, vendors)
-    return model.provider, VendorApi(model, config)
+    return model.provider, api_of(model, config, what)
+
+
+def api_of(model: ModelReference, config: ProviderConfig | Mapping[str, Any] | None, what: str) -> VendorApi:
+    """Return the connection to the vendor of a model.
+
+    Raises:
+        UPPError: INVALID_REQUEST: the model is Claude at Vertex AI, which has the model calls alone.
+    """
+    api = VendorApi(model, config)
+    if is_vertex(api.path):
+        message = f"Vertex AI has no {what} of Claude; use a model of anthropic(…) for them"
+        raise UPPError(message, ErrorCode.INVALID_REQUEST, provider=model.provider)
+    return api
 
 
 def refuse(model: ModelReference, what: str, vendors: Mapping[str, object]) -> NoReturn:

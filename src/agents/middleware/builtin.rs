@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
+use crate::prelude::*;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 
 use super::callbacks::{PyCounter, PyRule, PySummarizer};
 use crate::bridge::callbacks::{Callbacks, PyCallback};
@@ -21,6 +21,8 @@ use turntree_upp::middleware::Level;
 pub(crate) struct AgentMiddleware {
     core: Arc<dyn CoreMiddleware>,
     callbacks: Callbacks,
+    /// The function and its arguments that create the middleware in another process.
+    recipe: Option<Py<PyAny>>,
 }
 
 impl AgentMiddleware {
@@ -28,8 +30,12 @@ impl AgentMiddleware {
         Arc::clone(&self.core)
     }
 
-    fn of(core: impl CoreMiddleware + 'static, functions: Vec<Arc<PyCallback>>) -> Self {
-        Self { core: Arc::new(core), callbacks: Callbacks { functions, ..Callbacks::default() } }
+    fn of(
+        core: impl CoreMiddleware + 'static,
+        functions: Vec<Arc<PyCallback>>,
+        recipe: Option<Py<PyAny>>,
+    ) -> Self {
+        Self { core: Arc::new(core), callbacks: Callbacks { functions, ..Callbacks::default() }, recipe }
     }
 }
 
@@ -57,12 +63,13 @@ impl AgentMiddleware {
     /// Raises:
     ///     ValueError: The level is unknown.
     #[staticmethod]
-    #[pyo3(signature = (*, level, logger, include_messages, include_timing))]
+    #[pyo3(signature = (*, level, logger, include_messages, include_timing, recipe = None))]
     fn logging(
         level: &str,
         logger: &Bound<'_, PyAny>,
         include_messages: bool,
         include_timing: bool,
+        recipe: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let function = PyCallback::new(logger)?;
         let sink = Arc::clone(&function);
@@ -86,7 +93,7 @@ impl AgentMiddleware {
         core.level = level;
         core.include_messages = include_messages;
         core.include_timing = include_timing;
-        Ok(Self::of(core, vec![function]))
+        Ok(Self::of(core, vec![function], recipe))
     }
 
     /// Check inputs and outputs with rules: each a name, a function of a text or None, and a JSON Schema.
@@ -94,23 +101,25 @@ impl AgentMiddleware {
     /// Raises:
     ///     ValueError: A schema is not a valid JSON Schema.
     #[staticmethod]
-    #[pyo3(signature = (*, name, input, output, hold))]
+    #[pyo3(signature = (*, name, input, output, hold, recipe = None))]
     fn guardrails(
         name: String,
         input: Vec<GivenRule<'_>>,
         output: Vec<GivenRule<'_>>,
         hold: bool,
+        recipe: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let mut functions = Vec::new();
         let input = rules_from(input, &mut functions)?;
         let output = rules_from(output, &mut functions)?;
-        Ok(Self::of(Guardrails { name, input, output, hold }, functions))
+        Ok(Self::of(Guardrails { name, input, output, hold }, functions, recipe))
     }
 
     /// Limit the messages that are sent to a window.
     #[staticmethod]
     #[pyo3(signature = (
-        *, name, max_tokens, max_turns, counter, summarize, summary_tokens, summary_input_tokens, sends_overflow
+        *, name, max_tokens, max_turns, counter, summarize, summary_tokens, summary_input_tokens, sends_overflow,
+        recipe = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of `memory`, all by keyword")]
     fn memory(
@@ -122,6 +131,7 @@ impl AgentMiddleware {
         summary_tokens: u64,
         summary_input_tokens: u64,
         sends_overflow: bool,
+        recipe: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let overflow = if sends_overflow { Overflow::Send } else { Overflow::Error };
         let mut core = Memory::default();
@@ -142,12 +152,13 @@ impl AgentMiddleware {
             functions.push(Arc::clone(&function));
             core = core.with_summarizer(Arc::new(PySummarizer(function)));
         }
-        Ok(Self::of(core, functions))
+        Ok(Self::of(core, functions, recipe))
     }
 
     /// Stop runs that exceed a limit of tokens, cost, steps or time.
     #[staticmethod]
-    #[pyo3(signature = (*, name, tokens, cost, steps, seconds, by_session, ignore_unpriced))]
+    #[pyo3(signature = (*, name, tokens, cost, steps, seconds, by_session, ignore_unpriced, recipe = None))]
+    #[expect(clippy::too_many_arguments, reason = "the options of `budget`, all by keyword")]
     fn budget(
         name: String,
         tokens: Option<u64>,
@@ -156,8 +167,10 @@ impl AgentMiddleware {
         seconds: Option<f64>,
         by_session: bool,
         ignore_unpriced: bool,
+        recipe: Option<Py<PyAny>>,
     ) -> Self {
-        Self::of(Budget { name, tokens, cost, steps, seconds, by_session, ignore_unpriced }, Vec::new())
+        let core = Budget { name, tokens, cost, steps, seconds, by_session, ignore_unpriced };
+        Self::of(core, Vec::new(), recipe)
     }
 
     /// The name of the middleware.
@@ -166,9 +179,17 @@ impl AgentMiddleware {
         self.core.name()
     }
 
+    /// Pickle the middleware by the arguments of its function.
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let recipe = self.recipe.as_ref().map(|recipe| recipe.clone_ref(py));
+        recipe.ok_or_else(|| {
+            PyTypeError::new_err("this middleware cannot be pickled; create it in the process that uses it")
+        })
+    }
+
     fn __repr__(&self) -> String {
         format!("AgentMiddleware({:?})", self.core)
     }
 }
 
-garbage_collected!(AgentMiddleware: callbacks);
+garbage_collected!(AgentMiddleware: callbacks, recipe);

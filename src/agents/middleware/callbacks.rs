@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::hooks::{result_of, with_python};

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::{PyException, PyTypeError};
-use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use super::builtin::AgentMiddleware;
@@ -15,6 +15,7 @@ use crate::agents::stream::AgentStreamEvent;
 use crate::bridge::call::Call;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil;
+use crate::convert::text::text_of;
 use crate::error::{ToException as _, wrong_type};
 use crate::python_exception::Raised;
 use crate::thread::history_from;
@@ -79,7 +80,9 @@ impl PyMiddleware {
     fn of(object: &Bound<'_, PyAny>, place: usize, callbacks: &mut Callbacks) -> PyResult<Self> {
         let type_name = object.get_type().name()?.to_string();
         let name = match object.getattr_opt("name")? {
-            Some(name) if name.is_instance_of::<PyString>() => name.extract()?,
+            Some(name) if name.is_instance_of::<PyString>() => {
+                text_of(&name, &format!("middleware[{place}].name"))?
+            }
             Some(name) if !name.is_none() => {
                 return Err(wrong_type(&name, &format!("middleware[{place}].name"), "a str"));
             }

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyException;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList};
 
 use super::classes::{Installation, Member, MemberType, REQUEST, RESPONSE, RETRY, USAGE, bit, is_part_of};

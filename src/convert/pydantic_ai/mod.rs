@@ -15,7 +15,7 @@ mod classes;
 mod plain;
 mod reader;
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 pub(crate) use builder::build;
 pub(crate) use reader::read;

@@ -1,7 +1,7 @@
 //! Plain Python values as the JSON that Pydantic writes, and JSON as plain Python values.
 
+use crate::prelude::*;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use super::Unknown;

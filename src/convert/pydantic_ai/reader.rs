@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
+use crate::prelude::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use pyo3::intern;
-use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyDictMethods, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use super::classes::{Class, Installation, Member, MemberType, REQUEST, RESPONSE, RETRY, USAGE, bit};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
-use pyo3::prelude::*;
 
 use super::builtin::Middleware;
 use super::cleanup::PyCleanupExecutor;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pyo3::prelude::*;
+use crate::prelude::*;
 
 use super::request::{CallRequest, CallResponse};
 use super::state::CallState;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use futures_util::future::BoxFuture;
 use pyo3::exceptions::PyTypeError;
-use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::bridge::callbacks::{Callbacks, PyCallback};

@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyString};
 
 use crate::bridge::gc::{Collect, garbage_collected};
 use crate::bridge::gil::lock;
 use crate::convert::json::{to_raw, to_raw_object};
+use crate::convert::text::text_of;
 use crate::thread::history_from;
 use crate::to_python::ToPython;
 use crate::upp::embedding::{input_type_of, inputs_from};
@@ -175,7 +176,10 @@ fn settled_embedding(
         request.inputs = inputs_from(&inputs)?.into();
     }
     if let Some(kind) = shown.taken(py, Member::InputType) {
-        request.input_type = kind.extract::<Option<String>>()?.as_deref().map(input_type_of).transpose()?;
+        request.input_type = text_of::<Option<String>>(&kind, "request.input_type")?
+            .as_deref()
+            .map(input_type_of)
+            .transpose()?;
     }
     request.params = settled_params(py, request.params, shown)?;
     Ok(request)
@@ -199,8 +203,8 @@ fn definition_from(tool: &Bound<'_, PyAny>) -> PyResult<ToolDefinition> {
     }
     let metadata = tool.getattr("metadata")?;
     Ok(ToolDefinition {
-        name: tool.getattr("name")?.extract()?,
-        description: tool.getattr("description")?.extract()?,
+        name: text_of(&tool.getattr("name")?, "request.tools: name")?,
+        description: text_of(&tool.getattr("description")?, "request.tools: description")?,
         parameters: to_raw(&tool.getattr("parameters")?, "parameters")?,
         metadata: if metadata.is_none() { None } else { Some(to_raw_object(&metadata, "metadata")?) },
         extra: Extra::new(),

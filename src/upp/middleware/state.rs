@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::prelude::*;
 use pyo3::exceptions::PyKeyError;
-use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 
 use crate::bridge::gc::Collect;
 use crate::convert::json::to_raw;
+use crate::convert::text::beginning;
 use crate::to_python::ToPython;
 use turntree_upp::middleware::{CallContext as CoreContext, StateValue};
 
@@ -145,6 +146,7 @@ impl CallState {
                 shown.set_item(name, to_object(py, &value)?)?;
             }
         }
-        Ok(format!("CallState({})", shown.repr()?))
+        let shown = shown.repr()?.to_string_lossy().into_owned();
+        Ok(format!("CallState({})", beginning(&shown, 1000)))
     }
 }

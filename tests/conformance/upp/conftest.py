@@ -1,5 +1,6 @@
 """Fixtures of the conformance tests of UPP-1.2."""
 
+import os
 from contextlib import ExitStack
 
 import pytest
@@ -7,6 +8,9 @@ import pytest
 from turntree.testing import serve
 
 from .providers import PROVIDERS
+
+# Tests count requests: retries are those that a test configures.
+os.environ["TURNTREE_MAX_RETRIES"] = "0"
 
 
 @pytest.fixture(params=list(PROVIDERS))

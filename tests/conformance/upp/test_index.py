@@ -10,11 +10,11 @@ from .providers import PROVIDERS
 def test_every_provider_is_tested():
     """The table has every factory of `turntree.upp` that returns a model reference, except those without a vendor.
 
-    Perplexity has no tools, Z.ai no enforced schemas, and Vertex AI other URLs: `test_hosts.py` and `test_cloud.py`
-    test them.
+    Perplexity has no tools, Z.ai no enforced schemas, Vertex AI other URLs, and Bedrock signatures and a format of its
+    own: `test_hosts.py`, `test_cloud.py` and `test_bedrock.py` test them.
     """
     without_vendor = {"create_provider", "model", "scripted", "fallback", "router"}
-    elsewhere = {"perplexity", "vertex", "zai"}
+    elsewhere = {"bedrock", "perplexity", "vertex", "zai"}
     factories = {
         name
         for name in upp.__all__

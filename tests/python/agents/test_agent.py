@@ -6,7 +6,7 @@ import uuid
 import pytest
 from agent_support import add, call, calls_for_ever, types
 
-from turntree import Agent, agent
+from turntree import Agent, ValidationError, agent
 from turntree.execution import loop
 from turntree.upp import (
     AssistantMessage,
@@ -185,7 +185,7 @@ def test_invalid_input_error_names_the_argument(run, wrong):
 
 
 def test_unencodable_text_raises_an_error(run):
-    with pytest.raises(UnicodeError):
+    with pytest.raises(ValidationError, match="input: the character at index 0 is a lone surrogate"):
         run(agent(model=scripted(["x"])).run("\ud800"))
 
 

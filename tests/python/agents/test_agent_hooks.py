@@ -170,3 +170,9 @@ def test_hooks_is_an_alias_of_strategy(run):
     assert "hooks" not in helper.options
     with pytest.raises(TypeError, match="hooks and strategy are two names of one option"):
         agent(model=scripted([]), hooks=AgentHooks(), strategy=AgentStrategy())
+
+
+def test_a_hook_that_is_not_a_function_is_refused_when_it_is_given():
+    for wrong in (3, "print", {}):
+        with pytest.raises(TypeError, match=f"on_complete must be a function, not {type(wrong).__name__}"):
+            AgentStrategy(on_complete=wrong)

@@ -137,6 +137,9 @@ def test_map_rejects_invalid_arguments():
     helper = agent(model=scripted(echo))
     with pytest.raises(ValueError, match="concurrency must be at least 1"):
         helper.map(["x"], concurrency=0)
+    for wrong in ("2", 1.5, None, True):
+        with pytest.raises(TypeError, match=f"concurrency must be an int, not {type(wrong).__name__}"):
+            helper.map(["x"], concurrency=wrong)
     with pytest.raises(TypeError, match="inputs must be iterable"):
         helper.map(3)
 

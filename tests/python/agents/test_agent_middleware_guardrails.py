@@ -24,6 +24,8 @@ from turntree import (
 )
 from turntree.middleware import guardrails, rule
 from turntree.upp import (
+    CodeExecution,
+    CodeExecutionDelta,
     Image,
     Reply,
     Text,
@@ -263,3 +265,18 @@ def test_invalid_return_value_of_a_rule_raises(run):
 def test_rules_are_validated_at_construction(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+def test_code_that_a_vendor_ran_is_checked_too(run):
+    model = scripted([["Look:", CodeExecution("print(123)", "123")]])
+    helper = agent(model=model, middleware=[guardrails(output=rule(r"\d+", action="rewrite", replacement="#"))])
+
+    async def streamed():
+        stream = helper.stream("hi")
+        events = [event.upp async for event in stream if isinstance(event.upp, CodeExecutionDelta)]
+        return events, await stream.turn
+
+    events, turn = run(streamed())
+
+    assert turn.response.content[1] == CodeExecution("print(#)", "#")
+    assert [(event.code, event.output) for event in events] == [("print(#)", "#")]

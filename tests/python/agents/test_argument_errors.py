@@ -5,9 +5,11 @@ import inspect
 import pytest
 
 import turntree
-from turntree import Session, agent, session
+import turntree.models
+import turntree.tools
+from turntree import Session, agent, execution, mcp, middleware, query, session, thread_protocol
 from turntree._argument_errors import AGENT, RUN
-from turntree.upp import AssistantMessage, Reply, Thread, UserMessage, llm, scripted, tool
+from turntree.upp import AssistantMessage, Reply, Thread, ToolUseStrategy, UserMessage, llm, scripted, tool
 
 
 def model():
@@ -155,3 +157,70 @@ async def test_leaving_the_text_of_a_stream_ends_the_run():
     with pytest.raises(turntree.upp.UPPError) as error:
         await stream.turn
     assert error.value.code == "CANCELLED"
+
+
+MISTAKES = {
+    "guardrails": (lambda: agent(guardrails=[]), r"middleware=\[turntree\.middleware\.guardrails"),
+    "mcp_servers": (lambda: agent(mcp_servers=[]), r"tools=\[turntree\.mcp\.stdio"),
+    "an id that is no text": (lambda: agent(id=3), r"^id must be a str, not int$"),
+    "a name instead of tools": (
+        lambda: agent(tools="search"),
+        r"^tools must be a list; give functions, not their names$",
+    ),
+    "one tool": (lambda: agent(tools=print), r"write tools=\[print\]"),
+    "approval=True": (lambda: tool(approval=True)(len), r'write approval="ask"$'),
+    "steps of plan": (lambda: execution.plan(max_steps=3), r"the limit of plan\(\) is max_plan_steps="),
+    "iterations of react": (lambda: execution.react(max_iterations=3), r"the limit of react\(\) is max_steps="),
+    "steps of loop": (lambda: execution.loop(max_steps=3), r"the limit of loop\(\) is max_iterations="),
+    "a cost": (lambda: middleware.budget(max_cost=3), r"budget\(\) has no argument 'max_cost': write cost="),
+    "retries": (
+        lambda: ToolUseStrategy(retries=3),
+        r"ToolUseStrategy\(\) has no argument 'retries': .*@tool\(retries=",
+    ),
+    "a tool name that is no text": (lambda: agent(name="a").to_tool(3), r"^name must be a str, not int$"),
+    "a run instead of a stream": (
+        lambda: thread_protocol.ui_response("x"),
+        r"^stream must be agent\.stream\(input\).* not str$",
+    ),
+    "a program as a URL": (lambda: mcp.http("uvx server"), r"address of a server.*a program is mcp\.stdio\(command\)"),
+}
+
+
+@pytest.mark.parametrize(("call", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_first_day_mistakes_are_answered_with_what_to_write(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
+
+
+def test_names_of_other_libraries_are_explained():
+    with pytest.raises(ImportError, match="from turntree.models import ModelSettings"):
+        from turntree import ModelSettings  # noqa: F401
+    with pytest.raises(AttributeError, match=r"write openai\("):
+        _ = turntree.models.ChatOpenAI
+    with pytest.raises(AttributeError, match="from turntree.tools import tool"):
+        _ = turntree.tools.function_tool
+
+
+def test_attributes_of_trees_and_turns_are_explained():
+    sess = session(agent(model=model()))
+    turn = sess.run_sync("hi")
+    with pytest.raises(AttributeError, match=r"tree\.history\(\)"):
+        _ = sess.tree.messages
+    with pytest.raises(AttributeError, match=r"turn\.model_dump_json\(\)"):
+        turn.json()
+
+
+def test_tools_that_are_neither_a_list_nor_a_tool_are_named_by_their_type():
+    with pytest.raises(TypeError, match="^tools must be a list, not int$"):
+        agent(model=scripted([]), tools=3)
+
+
+async def test_a_query_with_a_wrong_argument_does_not_run_the_agent():
+    model = scripted(["answer"])
+
+    with pytest.raises(TypeError, match="^session must be a Session, not int$"):
+        await query(agent(model=model), "question", session=3)
+    with pytest.raises(TypeError, match="^agent must be an Agent, not int; write query"):
+        await query(3, "question")
+
+    assert model.requests == []

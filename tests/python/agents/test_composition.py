@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from strategy_support import call, search, texts
 
-from turntree import Session, ToolContext, agent, session
-from turntree.execution import parallel, route, sequence
-from turntree.upp import UPPError, scripted, tool
+from turntree import ApprovalRequired, LimitExceeded, Limits, Session, ToolContext, agent, session
+from turntree.execution import fallback, loop, parallel, route, select, sequence
+from turntree.upp import ToolCall, UPPError, scripted, tool
 
 
 def says(*replies, name=None, **options):
@@ -23,12 +23,88 @@ async def test_each_agent_of_a_sequence_receives_the_text_before_it():
     turn = await agent(execution=sequence(says("notes"), agent(model=writer))).run("go")
 
     assert turn.text == "done"
-    assert texts(turn.messages) == ["go", "notes", "notes", "done"]
-    assert texts(writer.requests[0].messages) == ["go", "notes", "notes"]
+    assert texts(turn.messages) == ["go", "notes", "done"]
+    assert texts(writer.requests[0].messages) == ["go", "notes"]
+    assert [message.type for message in writer.requests[0].messages] == ["user", "user"]
     assert turn.cycles == 2
     assert turn.usage.total_tokens == sum(
         cycle["inputTokens"] + cycle["outputTokens"] for cycle in turn.model_dump()["usage"]["cycles"]
     )
+
+
+async def test_the_third_agent_of_a_sequence_sees_the_first_response_once():
+    last = scripted(["end"])
+    turn = await agent(execution=sequence(says("one"), says("two"), agent(model=last))).run("go")
+
+    assert texts(last.requests[0].messages) == texts(turn.messages)[:3] == ["go", "one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("combine", "names"),
+    [
+        (sequence, ["first", "second"]),
+        (parallel, ["first", "second"]),
+        (lambda *agents: route(lambda _: "second", agents), ["second"]),
+    ],
+)
+async def test_usage_by_agent_names_the_agents_of_a_strategy(combine, names):
+    turn = await agent(execution=combine(says("one", name="first"), says("two words", name="second"))).run("go")
+
+    assert sorted(turn.usage.by_agent) == names
+    assert sum(usage.output_tokens for usage in turn.usage.by_agent.values()) == turn.usage.output_tokens > 0
+
+
+async def test_usage_of_nested_strategies_has_every_agent():
+    inner = agent(execution=sequence(says("x", name="a"), says("y", name="b")), name="inner")
+    turn = await agent(execution=sequence(inner, says("z", name="c"))).run("go")
+
+    assert sorted(turn.usage.by_agent) == ["a", "b", "c", "inner"]
+
+
+@pytest.mark.parametrize("combine", [sequence, parallel])
+async def test_limits_count_the_agents_of_a_strategy(combine):
+    desk = agent(execution=combine(says("one"), says("two")))
+
+    assert (await desk.run("go", limits=Limits(requests=2))).cycles == 2
+    with pytest.raises(LimitExceeded):
+        await agent(execution=combine(says("one"), says("two"))).run("go", limits=Limits(requests=1))
+
+
+async def test_agents_in_a_custom_strategy_are_sub_runs():
+    seen = []
+
+    @tool
+    def look(context: ToolContext) -> str:
+        seen.append((context.parent_agent_id, context.deps))
+        return ""
+
+    helper = agent(tools=[look], name="helper")
+
+    class Twice:
+        name = "twice"
+
+        async def execute(self, context):
+            await helper.run("first")
+            return await helper.run("second")
+
+    replies = [[call("look")], "a", [call("look")], "b"]
+    outer = agent(execution=Twice(), model=scripted(replies), name="outer")
+    turn = await outer.run("go", deps="mine")
+
+    assert seen == [(outer.id, "mine")] * 2
+    assert turn.text == "b"
+    assert len(turn.usage.by_agent["helper"].cycles) == 4
+
+
+async def test_agents_of_strategies_that_call_each_other_end_at_the_depth_limit():
+    class Again:
+        name = "again"
+
+        async def execute(self, context):
+            return await context.agent.run("deeper")
+
+    with pytest.raises(UPPError, match="agents deep"):
+        await agent(execution=Again(), model=scripted([])).run("go")
 
 
 async def test_sequence_keeps_tool_records_and_the_last_structured_answer():
@@ -162,7 +238,7 @@ async def test_session_stores_the_turn_of_a_sequence_with_a_checkpoint():
     again = Session.from_json(talk.to_json(), desk)
     turn = await again.run("more")
 
-    assert texts(again.tree.history())[:4] == ["go", "one:go", "one:go", "two:one:go"]
+    assert texts(again.tree.history())[:3] == ["go", "one:go", "two:one:go"]
     assert turn.text == "two:one:more"
     assert talk.checkpoints[-1].step == 2
 
@@ -171,3 +247,212 @@ async def test_session_stores_the_turn_of_a_sequence_with_a_checkpoint():
 def test_other_objects_than_agents_are_refused(make):
     with pytest.raises(TypeError, match="must be an Agent"):
         make()
+
+
+@tool(approval="ask")
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+def cashier(*replies, name="cashier"):
+    return agent(model=scripted(list(replies)), tools=[pay], name=name)
+
+
+def asks(call_id, amount):
+    return ToolCall(call_id, "pay", {"amount": amount})
+
+
+async def test_a_sequence_waits_for_an_approval_and_goes_on_after_it():
+    first, last = says("notes", name="first"), says("done", name="last")
+    middle = cashier(asks("p1", 5), "paid it")
+    desk = agent(execution=sequence(first, middle, last))
+    chat = session(desk)
+
+    with pytest.raises(ApprovalRequired) as waiting:
+        await chat.run("go")
+
+    assert [call.tool_call_id for call in waiting.value.calls] == ["p1"]
+    assert [call.arguments for call in chat.pending] == [{"amount": 5}]
+    assert chat.is_unfinished
+
+    chat.approve("p1", arguments={"amount": 4})
+    turn = await chat.resume()
+
+    assert texts(turn.messages)[-1] == "done"
+    assert [record.result for record in turn.tool_executions] == ["paid 4"]
+    assert len(first.model.requests) == 1
+    assert len(middle.model.requests) == 2
+    assert sorted(turn.usage.by_agent) == ["cashier", "first", "last"]
+    assert turn.cycles == 4
+    assert not chat.pending
+
+
+async def test_a_waiting_strategy_resumes_in_another_process():
+    chat = session(agent(execution=sequence(says("notes"), cashier(asks("p1", 5)))))
+    with pytest.raises(ApprovalRequired):
+        await chat.run("go")
+
+    first, middle = says(), cashier("paid it")
+    again = Session.from_json(chat.to_json(), agent(execution=sequence(first, middle)))
+    assert [call.tool_call_id for call in again.pending] == ["p1"]
+    again.deny("p1", "too much")
+    turn = await again.resume()
+
+    assert turn.text == "paid it"
+    assert turn.tool_executions[0].is_error
+    assert len(first.model.requests) == 0
+
+
+async def test_parallel_agents_wait_together():
+    one, other = cashier(asks("a", 1), "one", name="one"), cashier(asks("b", 2), "two", name="two")
+    plain = says("three", name="plain")
+    chat = session(agent(execution=parallel(one, other, plain)))
+
+    with pytest.raises(ApprovalRequired) as waiting:
+        await chat.run("go")
+    assert sorted(call.tool_call_id for call in waiting.value.calls) == ["a", "b"]
+    chat.approve_all()
+    turn = await chat.resume()
+
+    assert turn.text == "one: one\n\ntwo: two\n\nplain: three"
+    assert len(plain.model.requests) == 1
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_custom_strategy_waits_for_the_approval_of_an_agent_that_it_runs(streamed):
+    helper, inner = says("advice"), cashier(asks("p1", 5), "paid it")
+
+    class Careful:
+        name = "careful"
+
+        async def execute(self, context):
+            advice = await helper.run(context.input)
+            return await inner.run(advice.text)
+
+    chat = session(agent(execution=Careful(), model=scripted([])))
+
+    async def run(start):
+        if not streamed:
+            return await start()
+        stream = chat.stream("go") if start == chat.run else chat.resume_stream()
+        async for _ in stream:
+            pass
+        return await stream.turn
+
+    with pytest.raises(ApprovalRequired):
+        await (run(chat.run) if streamed else chat.run("go"))
+    chat.approve("p1")
+    turn = await run(chat.resume)
+
+    assert turn.text == "paid it"
+    assert len(helper.model.requests) == 1
+
+
+async def test_nested_strategies_wait_at_any_depth():
+    inner = agent(execution=sequence(says("a"), cashier(asks("p1", 5), "b")), name="inner")
+    chat = session(agent(execution=sequence(inner, says("c"))))
+    with pytest.raises(ApprovalRequired):
+        await chat.run("go")
+
+    assert [call.tool_call_id for call in chat.pending] == ["p1"]
+    chat.approve("p1")
+
+    assert (await chat.resume()).text == "c"
+
+
+async def test_a_strategy_makes_a_checkpoint_after_each_agent():
+    chat = session(agent(execution=sequence(says("one"), says("two"), says("three"))))
+    stream = chat.stream("go")
+    made = [event.uap.data["checkpointId"] async for event in stream if event.uap and event.uap.type == "checkpoint"]
+
+    steps = [checkpoint.step for checkpoint in chat.checkpoints]
+    assert steps == [1, 2, 3, 3]
+    assert len(chat.checkpoints[1].sub_agent_states) == 2
+    assert set(made) <= {checkpoint.id for checkpoint in chat.checkpoints}
+    assert len(made) == 4
+
+
+async def test_a_failed_strategy_resumes_with_the_agent_that_failed():
+    first = says("notes")
+    flaky = agent(model=scripted([UPPError("down", code="PROVIDER_ERROR"), "fine"]))
+    chat = session(agent(execution=sequence(first, flaky)))
+    with pytest.raises(UPPError, match="down"):
+        await chat.run("go")
+
+    turn = await chat.resume()
+
+    assert texts(turn.messages) == ["go", "notes", "fine"]
+    assert len(first.model.requests) == 1
+
+
+async def test_limits_count_the_agents_that_ended_before_a_resume():
+    first, second = says("one"), cashier(asks("p1", 5), "two")
+    chat = session(agent(execution=sequence(first, second)))
+    with pytest.raises(ApprovalRequired):
+        await chat.run("go")
+    chat.approve("p1")
+
+    with pytest.raises(LimitExceeded):
+        await chat.resume(limits=Limits(requests=2))
+
+
+async def test_a_session_with_a_strategy_runs_again_after_a_waiting_run():
+    chat = session(agent(execution=sequence(says("x", "y"), cashier(asks("p1", 5), "paid", "more"))))
+    with pytest.raises(ApprovalRequired):
+        await chat.run("go")
+    chat.approve("p1")
+    await chat.resume()
+    turn = await chat.run("again")
+
+    assert texts(turn.messages) == ["again", "y", "more"]
+    assert texts(chat.tree.history()) == ["go", "x", "", "paid 5", "paid", "again", "y", "more"]
+
+
+async def test_without_a_session_a_waiting_strategy_says_that_it_needs_one():
+    with pytest.raises(ApprovalRequired, match="run the agent in a session"):
+        await agent(execution=sequence(cashier(asks("p1", 5)))).run("go")
+
+
+async def test_on_approval_of_the_run_decides_about_the_agents_of_a_strategy():
+    seen = []
+
+    async def decide(pending):
+        seen.append(pending.tool_call_id)
+        return True
+
+    turn = await agent(execution=sequence(cashier(asks("p1", 5), "paid"))).run("go", on_approval=decide)
+
+    assert seen == ["p1"]
+    assert turn.tool_executions[0].result == "paid 5"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_chosen_strategy_waits_for_an_approval_of_the_agents_own_tool(streamed):
+    model = scripted([asks("p1", 5), asks("p2", 6), "paid both"])
+    chat = session(agent(model=model, tools=[pay], execution=fallback(select(lambda context: loop()), loop())))
+
+    async def go(start):
+        if not streamed:
+            return await start()
+        stream = chat.stream("go") if start is begin else chat.resume_stream()
+        async for _ in stream:
+            pass
+        return await stream.turn
+
+    def begin():
+        return chat.run("go")
+
+    with pytest.raises(ApprovalRequired):
+        await go(begin)
+    chat.approve("p1")
+    with pytest.raises(ApprovalRequired):
+        await go(chat.resume)
+    again = Session.from_json(chat.to_json(), chat.agent)
+    assert [call.tool_call_id for call in again.pending] == ["p2"]
+    again.deny("p2")
+    turn = await again.resume()
+
+    assert turn.text == "paid both"
+    assert [record.is_error for record in turn.tool_executions] == [False, True]
+    assert len(model.requests) == 3

@@ -11,7 +11,7 @@ import pytest
 from agent_support import add, call
 
 from turntree import ApprovalRequired, ToolContext, agent, session
-from turntree.upp import scripted, tool
+from turntree.upp import Document, Image, scripted, tool
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 
@@ -104,21 +104,6 @@ async def test_approval_of_the_openai_agents_sdk_asks_a_person(needed):
         await chat.run("hi")
     chat.approve_all()
     assert (await chat.resume()).text == "done"
-
-
-async def test_the_real_packages_are_accepted():
-    langchain = pytest.importorskip("langchain_core.tools")
-    openai_agents = pytest.importorskip("agents")
-
-    def double(a: int) -> int:
-        """Double a number."""
-        return a * 2
-
-    assert (await result_of(langchain.tool(double), a=2)).result == 4
-    assert (await result_of(openai_agents.function_tool(double), a=2)).result == 4
-    ours = tool(double)
-    assert langchain.tool(ours).invoke({"a": 2}) == 4
-    assert openai_agents.function_tool(ours.run).name == "double"
 
 
 async def test_arguments_are_checked_before_the_call():
@@ -224,3 +209,119 @@ def who(ctx: "missing.ToolContext[Nothing]", a: int) -> str:
     assert namespace["who"]._takes_context
     assert list(namespace["who"].parameters["properties"]) == ["a"]
     assert ToolContext[int].__origin__ is ToolContext
+
+
+# What they return
+
+PNG = b"\x89PNG"
+IMAGE = Image.from_base64("iVBORw==", "image/png").to_dict()
+
+
+async def test_media_of_pydantic_ai_are_blocks_that_every_vendor_takes():
+    pydantic_ai = pytest.importorskip("pydantic_ai")
+    png = pydantic_ai.BinaryContent(PNG, media_type="image/png")
+
+    def look(kind: str) -> typing.Any:
+        """Look."""
+        return {
+            "one": png,
+            "url": pydantic_ai.ImageUrl("https://example.com/a.png"),
+            "pdf": pydantic_ai.BinaryContent(b"%PDF", media_type="application/pdf"),
+            "sound": pydantic_ai.BinaryContent(b"123456", media_type="audio/wav"),
+            "list": ["a dot", png],
+            "return": pydantic_ai.ToolReturn("a dot", content=["see", png], metadata={"secret": 1}),
+            "data": [{"type": "text", "text": "data of the application"}],
+        }[kind]
+
+    found = {
+        kind: (await result_of(pydantic_ai.Tool(look), kind=kind)).result
+        for kind in ("one", "url", "pdf", "sound", "list", "return", "data")
+    }
+
+    assert found == {
+        "one": IMAGE,
+        "url": Image.from_url("https://example.com/a.png").to_dict(),
+        "pdf": Document.from_base64("JVBERg==", "application/pdf").to_dict(),
+        "sound": "[audio/wav, 6 bytes]",
+        "list": ["a dot", IMAGE],
+        "return": ["a dot", "see", IMAGE],
+        "data": [{"type": "text", "text": "data of the application"}],
+    }
+
+
+async def test_tools_of_pydantic_ai_receive_the_context_of_their_library():
+    pydantic_ai = pytest.importorskip("pydantic_ai")
+
+    def who(ctx: pydantic_ai.RunContext[str], a: int = 3) -> str:
+        """Say who."""
+        assert isinstance(ctx, pydantic_ai.RunContext)
+        return f"{ctx.deps} {ctx.tool_name} {ctx.tool_call_id} {ctx.retry} {ctx.usage.requests} {a}"
+
+    assert (await result_of(pydantic_ai.Tool(who), deps="Ann")).result == "Ann who call_1_1 0 0 3"
+
+
+class ToolMessage:
+    """As ``langchain_core.messages.ToolMessage``."""
+
+    type = "tool"
+
+    def __init__(self, content):
+        self.content = content
+        self.artifact = {"big": 1}
+
+
+ToolMessage.__module__ = "langchain_core.messages.tool"
+
+
+@dataclass
+class Weather:
+    rain: bool
+
+
+@pytest.mark.parametrize(
+    ("returned", "result"),
+    [
+        (ToolMessage("found"), "found"),
+        (Weather(rain=True), {"rain": True}),
+        (
+            [
+                {"type": "text", "text": "a dot"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+            ],
+            ["a dot", IMAGE],
+        ),
+        ([{"type": "image", "base64": "iVBORw==", "mime_type": "image/png"}], [IMAGE]),
+        ({"type": "file", "url": "of the application"}, {"type": "file", "url": "of the application"}),
+    ],
+)
+async def test_results_of_langchain_are_those_that_its_model_reads(returned, result):
+    class Returns(LangChainTool):
+        async def ainvoke(self, given):
+            return returned
+
+    assert (await result_of(Returns(), a=1)).result == result
+
+
+NEEDS_ID = {**SCHEMA, "required": ["a", "tool_call_id"]}
+
+
+async def test_a_tool_of_langchain_that_needs_the_id_of_the_call_receives_the_call():
+    class Injected(LangChainTool):
+        args_schema = NEEDS_ID
+        tool_call_schema = SCHEMA
+
+        async def ainvoke(self, given):
+            return ToolMessage(json.dumps(given))
+
+    assert json.loads((await result_of(Injected(), a=1)).result) == {
+        "type": "tool_call", "name": "lookup", "args": {"a": 1}, "id": "call_1_1",
+    }  # fmt: skip
+
+
+async def test_images_of_the_openai_agents_sdk_are_blocks():
+    class Draws(OpenAIAgentsTool):
+        async def on_invoke_tool(self, context, text):
+            image = SimpleNamespace(type="image", image_url="data:image/png;base64,iVBORw==", file_id=None)
+            return [SimpleNamespace(type="text", text="a dot"), image]
+
+    assert (await result_of(Draws(), a=1)).result == ["a dot", IMAGE]

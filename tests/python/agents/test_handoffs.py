@@ -1,13 +1,16 @@
 """Handoffs: another agent takes over the conversation."""
 
 import pickle
+import subprocess
+import sys
 
 import pytest
 
 from turntree import ApprovalRequired, Limits, Session, agent, handoff, session, tools
 from turntree import thread_protocol as tp
+from turntree.execution import loop
 from turntree.store import memory
-from turntree.upp import ToolCall, UPPError, openai, scripted, tool
+from turntree.upp import Reply, ToolCall, UPPError, openai, scripted, tool
 
 TO_BILLING = ToolCall("h1", "transfer_to_billing", {})
 
@@ -133,6 +136,27 @@ def test_agents_hand_the_conversation_to_each_other_at_most_ten_times():
     assert "handed over 10 times" in turn.tool_executions[-1].result
 
 
+def test_an_endless_circle_of_handoffs_ends_with_an_error_about_handoffs():
+    calls = [0]
+
+    def play(request):
+        calls[0] += 1
+        name = "b" if any(offered["name"] == "transfer_to_b" for offered in request.tools) else "a"
+        return ToolCall(f"call{calls[0]}", f"transfer_to_{name}", {})
+
+    first = agent(model=scripted(play), name="a", tools=[handoff(lambda: second, name="b")], execution=loop(3))
+    second = agent(model=scripted(play), name="b", tools=[handoff(first)], execution=loop(3))
+
+    with pytest.raises(UPPError) as raised:
+        first.run_sync("Hi")
+
+    assert raised.value.message == (
+        "Handoffs exceeded their maximum (10 for one input), and the model did not answer: it called 'transfer_to_b' "
+        "again and again; say in system= which agent answers what, or give one of the agents fewer handoffs"
+    )
+    assert calls == [14]
+
+
 def test_the_conversation_comes_back_by_a_function_that_names_the_agent():
     billing = agent(
         model=scripted(["Refunded.", ToolCall("h2", "transfer_to_triage", {})]),
@@ -239,3 +263,131 @@ def test_mistakes_name_the_remedy():
     with pytest.raises(TypeError, match="not int"):
         handoff(3)
     assert tools.handoff is handoff
+
+
+def without_tools(messages):
+    return [message for message in messages if message.type == "user"]
+
+
+def test_an_input_filter_chooses_what_the_other_agent_reads():
+    billing = agent(model=scripted(["Refunded.", "On Monday."]), name="billing")
+    triage = agent(model=scripted([TO_BILLING]), name="triage", tools=[handoff(billing, input_filter=without_tools)])
+    chat = session(triage)
+
+    turn = chat.run_sync("Refund, please.")
+    second = chat.run_sync("When?")
+
+    first, later = (
+        [message.text for message in request.messages if message.type != "tool_result"]
+        for request in billing.model.requests
+    )
+    assert first == ["Refund, please."]
+    assert later == ["Refund, please.", "Refunded.", "When?"]
+    assert [message.type for message in turn.messages] == ["user", "assistant", "tool_result", "assistant"]
+    assert (second.text, second.agent) == ("On Monday.", "billing")
+
+
+def test_an_input_filter_applies_again_when_the_run_is_resumed():
+    model = scripted([ConnectionError("down"), "Refunded."])
+    billing = agent(model=model, name="billing")
+    triage = agent(model=scripted([TO_BILLING]), name="triage", tools=[handoff(billing, input_filter=without_tools)])
+    chat = session(triage)
+    with pytest.raises((ConnectionError, UPPError)):
+        chat.run_sync("Refund, please.")
+
+    Session.from_json(chat.to_json(), triage).resume_sync()
+
+    assert [[message.type for message in request.messages] for request in model.requests] == [["user"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("input_filter", "words"),
+    [(lambda messages: None, "must return a list of messages"), (lambda messages: [], "not empty")],
+)
+def test_a_wrong_input_filter_ends_the_run(input_filter, words):
+    billing = agent(model=scripted(["x"]), name="billing")
+    triage = agent(model=scripted([TO_BILLING]), name="triage", tools=[handoff(billing, input_filter=input_filter)])
+
+    with pytest.raises(TypeError, match=words):
+        triage.run_sync("Refund")
+    with pytest.raises(TypeError, match="must be a function, not int"):
+        handoff(billing, input_filter=3)
+
+
+def test_a_handoff_with_an_input_filter_is_pickled():
+    billing = agent(model=openai("gpt-5", api_key="x"), name="billing")
+
+    copy = pickle.loads(pickle.dumps(handoff(billing, input_filter=without_tools)))
+
+    assert copy._input_filter is without_tools
+
+
+async def test_the_timeout_of_a_run_bounds_both_agents():
+    # Each agent alone is fast enough.
+    billing = agent(model=scripted([Reply("Refunded.", delay=0.55)]), name="billing")
+    triage = agent(model=scripted([Reply(TO_BILLING, delay=0.4)]), name="triage", tools=[handoff(billing)])
+
+    with pytest.raises(UPPError, match=r"within 0\.6 s") as failed:
+        await triage.run("Refund", timeout=0.6)
+
+    assert failed.value.code == "TIMEOUT"
+    assert [message.type for message in failed.value.partial.messages[:3]] == ["user", "assistant", "tool_result"]
+
+
+def test_only_the_agent_that_answers_completes_the_turn():
+    completed = []
+
+    def on_complete(name):
+        return {"on_complete": lambda turn: completed.append((name, turn.text))}
+
+    billing = agent(model=scripted(["Refunded."]), name="billing", hooks=on_complete("billing"))
+    triage = agent(model=scripted([TO_BILLING]), name="triage", tools=[handoff(billing)], hooks=on_complete("triage"))
+
+    triage.run_sync("Refund")
+
+    assert completed == [("billing", "Refunded.")]
+
+
+async def test_a_session_in_sqlite_goes_on_with_the_agent_that_answered(tmp_path):
+    url = f"sqlite:///{tmp_path}/chat.db"
+    first, _billing = agents()
+    chat = await Session.open(url, "chat", first)
+    await chat.run("Refund, please.")
+
+    again, _other = agents("On Monday.", triage=[])
+    turn = await (await Session.load(url, "chat", again)).run("When?")
+
+    assert (turn.text, turn.agent) == ("On Monday.", "billing")
+
+
+KILLED = """
+import asyncio, os, sys
+from turntree import Session, agent, handoff
+from turntree.upp import ToolCall, scripted
+
+def die(request):
+    os._exit(9)
+
+billing = agent(model=scripted(die), name="billing")
+triage = agent(model=scripted([ToolCall("h1", "transfer_to_billing", {})]), name="triage", tools=[handoff(billing)])
+
+async def main():
+    chat = await Session.open(sys.argv[1], "chat", triage, save_interval="tool")
+    await chat.run("Refund, please.")
+
+asyncio.run(main())
+"""
+
+
+async def test_a_run_of_a_killed_process_resumes_with_the_agent_that_had_taken_over(tmp_path):
+    url = f"sqlite:///{tmp_path}/chat.db"
+    assert subprocess.run([sys.executable, "-c", KILLED, url], check=False).returncode == 9
+
+    triage, billing = agents("Refunded.", triage=[])
+    chat = await Session.load(url, "chat", triage)
+    assert chat.is_unfinished
+    turn = await chat.resume()
+
+    assert (turn.text, turn.agent) == ("Refunded.", "billing")
+    assert agents_of(turn.messages) == [None, "triage", None, "billing"]
+    assert len(billing.model.requests) == 1

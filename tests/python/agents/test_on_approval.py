@@ -222,3 +222,45 @@ def test_on_approval_must_be_a_function(wrong):
         session(helper, on_approval=wrong)
     with pytest.raises(TypeError, match=r"on_approval of Agent\.run_sync must be a function"):
         helper.run_sync("Go", on_approval=wrong)
+
+
+@pytest.mark.parametrize("place", ["agent", "session", "run"])
+async def test_runs_inside_tools_inherit_on_approval(place):
+    asked = []
+    on_approval = answering(True, asked)
+    helper, done = payer()
+
+    @tool
+    async def delegate() -> str:
+        return (await helper.run("Pay Ann.")).text
+
+    boss = agent(model=once("delegate"), tools=[delegate], on_approval=on_approval if place == "agent" else None)
+    chat = session(boss, on_approval=on_approval if place == "session" else None)
+    turn = await chat.run("Go.", **({"on_approval": on_approval} if place == "run" else {}))
+
+    assert done == [("ann", 5)]
+    assert turn.text == "paid ann 5"
+    assert [pending.tool_name for pending in asked] == ["pay"]
+
+
+async def test_the_agent_inside_a_tool_is_asked_before_the_run_around_it():
+    order = []
+
+    def asker(name, decision):
+        async def on_approval(pending):
+            order.append(name)
+            return decision
+
+        return on_approval
+
+    helper, done = payer(on_approval=asker("inner", "ask"))
+
+    @tool
+    def delegate() -> str:
+        return helper.run_sync("Pay Ann.").text
+
+    boss = agent(model=once("delegate"), tools=[delegate], on_approval=asker("outer", False))
+    await boss.run("Go.")
+
+    assert order == ["inner", "outer"]
+    assert done == []

@@ -4,12 +4,44 @@ import asyncio
 import dataclasses
 import datetime
 import pathlib
+import traceback
 
 import pytest
 
 import turntree
-from turntree import Agent, AgentStrategy, Limits, Session, agent, ask, execution, middleware, query, session, store
-from turntree.upp import Thread, Tool, UserMessage, llm, openai, scripted, tool
+from turntree import (
+    Agent,
+    AgentStrategy,
+    Limits,
+    Session,
+    agent,
+    ask,
+    execution,
+    middleware,
+    query,
+    session,
+    store,
+    thread_protocol,
+)
+from turntree.upp import (
+    AssistantMessage,
+    Document,
+    Image,
+    ModelSettings,
+    Text,
+    Thread,
+    Tool,
+    ToolResultMessage,
+    Turn,
+    UPPError,
+    UserMessage,
+    llm,
+    openai,
+    scripted,
+    tool,
+)
+
+NOW = "2026-01-01T00:00:00Z"
 
 
 def helper(**options):
@@ -77,6 +109,9 @@ DEFINITIONS = {
         lambda: Tool("x", "y", None, look_up, args_schema={}),
         "the schema is that of the signature",
     ),
+    "Tool(parameters='…')": (lambda: Tool("x", "y", "z", look_up), "parameters must be a JSON Schema, a dict, not str"),
+    "ModelSettings(max_output_tokens=)": (lambda: ModelSettings(max_output_tokens=3), "write max_tokens="),
+    "ModelSettings(other=)": (lambda: ModelSettings(other=3), "the arguments are cache, max_tokens, "),
     "loop(max_steps=)": (lambda: execution.loop(max_steps=3), "max_iterations="),
     "react(max_iterations=)": (lambda: execution.react(max_iterations=3), "max_steps="),
     "AgentStrategy(on_start=)": (lambda: AgentStrategy(on_start=look_up), "write on_step_start="),
@@ -191,3 +226,73 @@ def test_messages_and_blocks_of_turntree_are_accepted():
     assert run([UserMessage("a")], "b").text == "ok"
     assert run(["a", {"type": "text", "text": "b"}]).text == "ok"
     assert run((UserMessage("a"),), "b").text == "ok"
+
+
+OBJECTS = {
+    "a message without a type": (lambda: UserMessage.model_validate({"content": "x"}), r'"type" is missing; add it'),
+    "wrong content": (
+        lambda: UserMessage.model_validate({"type": "user", "id": "a", "timestamp": NOW, "content": 3}),
+        r"/content: expected a list of content blocks or a string, got the number 3$",
+    ),
+    "a turn without messages": (lambda: Turn.model_validate({"usage": {}}), r'^"messages" is missing; add it$'),
+    "a message of a turn": (
+        lambda: Turn.model_validate({"messages": [{"type": "user"}]}),
+        r'^/messages/0: "content" is missing; add it$',
+    ),
+    "a history": (lambda: run([{"type": "user"}], "x"), r'^history\[0\]: "content" is missing; add it$'),
+    "a block": (lambda: UserMessage([{"type": "text"}]), r'^content\[0\]: "text" is missing; add it$'),
+    "a result": (lambda: ToolResultMessage([{}]), r'^results\[0\]: "toolCallId" is missing; add it$'),
+    "a thread": (lambda: Thread.from_json({"messages": [{}]}), r'^/messages/0: "type" is missing; add it$'),
+    "a session": (lambda: Session.from_json({"version": "1.0.0"}, helper()), r"is missing; add it$"),
+    "a document": (lambda: thread_protocol.Thread.model_validate({}), r'^"version" is missing; add it$'),
+    "an image of OpenAI in a message": (
+        lambda: UserMessage([{"type": "image_url", "image_url": {"url": "https://x"}}]),
+        r"content\[0\] is a block in the form of OpenAI's API; write turntree\.upp\.Image\.from_url",
+    ),
+    "a text of OpenAI in a message": (lambda: UserMessage([{"type": "input_text"}]), "write the text itself"),
+    "Text(3)": (lambda: Text(3), "^text must be a str, not int$"),
+    "Text()": (Text, r'^Text\(\) needs text; write Text\("…"\)$'),
+    "UserMessage()": (UserMessage, r'^UserMessage\(\) needs content; write UserMessage\("…"\)$'),
+    "AssistantMessage()": (AssistantMessage, r"^AssistantMessage\(\) needs content; "),
+    "ToolResultMessage()": (ToolResultMessage, r"^ToolResultMessage\(\) needs results; "),
+    "Image(data)": (lambda: Image(b"x"), r"^Image\(\) needs source and mime_type; write Image\.from_path"),
+    "Document()": (Document, r"^Document\(\) needs source and mime_type; write Document\.from_path"),
+    "append a message": (lambda: Thread().append(UserMessage("x")), r"write thread\.push\(message\)"),
+    "append a text": (lambda: Thread().append("x"), r"write thread\.user\(text\)"),
+}
+
+
+@pytest.mark.parametrize(("call", "words"), OBJECTS.values(), ids=OBJECTS)
+def test_errors_of_objects_name_the_path_and_no_offset(call, words):
+    with pytest.raises((TypeError, ValueError), match=words) as raised:
+        call()
+
+    assert "column" not in str(raised.value)
+    assert "__new__" not in str(raised.value)
+
+
+def test_errors_of_json_text_name_the_member_or_the_line():
+    with pytest.raises(ValueError, match=r'"type" is missing; add it$'):
+        UserMessage.model_validate_json('{"content": "x"}')
+    with pytest.raises(ValueError, match=r"content/0/text: expected a string, got the number 3$"):
+        UserMessage.model_validate_json('{"type": "user", "content": [{"type": "text", "text": 3}]}')
+    with pytest.raises(ValueError, match="invalid JSON at line 2 column 3"):
+        UserMessage.model_validate_json('{"content":\n  x}')
+
+
+def test_a_upp_error_has_its_class_once_and_no_empty_provider():
+    with pytest.raises(UPPError) as raised:
+        agent(name="lost").run_sync("x")
+    failed = UPPError("no", code="RATE_LIMITED", provider="openai", status_code=429)
+
+    assert "".join(traceback.format_exception_only(raised.value)).count("UPPError") == 1
+    assert str(raised.value).startswith("[INVALID_REQUEST] agent 'lost' has no model")
+    assert "provider:" not in str(raised.value)
+    assert str(failed) == "[RATE_LIMITED] no (provider: openai, modality: llm, status: 429)"
+
+
+def test_a_missing_key_names_the_argument_of_python(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    with pytest.raises(UPPError, match=r"no API key: set the environment variable OPENAI_API_KEY, or pass api_key= "):
+        llm(model=openai("gpt-5")).generate_sync("x")

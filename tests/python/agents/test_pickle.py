@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from turntree import agent, testing
+from turntree import GuardrailError, agent, mcp, middleware, session, testing
 from turntree.tools import tool
-from turntree.upp import Tool, create_provider, openai, scripted
+from turntree.upp import ErrorCode, ProviderConfig, Tool, create_provider, fallback, llm, openai, router, scripted
 
 
 @dataclass
@@ -59,10 +59,21 @@ async def test_the_key_is_read_from_the_environment_of_the_other_process(monkeyp
 def test_secrets_in_other_settings_are_refused():
     for options in (
         {"headers": {"Authorization": "Bearer x"}},
+        {"headers": {"X-Tenant": "tenant-4711"}},
+        {"headers": {"User-Agent": "me", "X-Own-Pass": "a secret"}},
+        {"config": {"headers": {"X-Own-Pass": "a secret"}}},
         {"base_url": "https://user:password@example.org/v1"},
+        {"base_url": "https://example.org/v1?api_key=secret"},
     ):
-        with pytest.raises(TypeError, match="hold a secret"):
+        with pytest.raises(TypeError, match="may hold a secret"):
             pickle.dumps(openai("gpt-5", **options))
+
+
+def test_headers_without_secrets_are_pickled():
+    stored = pickle.dumps(openai("gpt-5", headers={"User-Agent": "reports/2", "X-Title": "Reports", "Accept": None}))
+
+    assert b"reports/2" in stored
+    assert pickle.loads(stored).model_id == "gpt-5"
 
 
 def test_models_in_the_memory_of_a_process_say_why_they_cannot_be_pickled():
@@ -76,6 +87,23 @@ def test_models_in_the_memory_of_a_process_say_why_they_cannot_be_pickled():
         pickle.dumps(agent(model=scripted(["Hi"])))
     with pytest.raises(TypeError, match="a custom model cannot be pickled: its functions belong to this process"):
         pickle.dumps(custom)
+
+
+def test_the_configuration_of_an_agent_is_sent_without_its_key():
+    stored = pickle.dumps(agent(model=openai("gpt-5"), config={"api_key": "sk-secret", "timeout": 3}))
+
+    assert b"sk-secret" not in stored
+    assert pickle.loads(stored).options["config"] == {"timeout": 3}
+    for config in ({"headers": {"Authorization": "sk-secret"}}, ProviderConfig(api_key="sk-secret")):
+        with pytest.raises(TypeError, match="the agent cannot be pickled: its config= holds a secret"):
+            pickle.dumps(agent(model=openai("gpt-5"), config=config))
+
+
+def test_sessions_and_llms_say_what_to_send_instead():
+    with pytest.raises(TypeError, match=r"a session cannot be pickled: .* Session\.open\(store, id, agent\)"):
+        pickle.dumps(session(agent(model=openai("gpt-5"))))
+    with pytest.raises(TypeError, match=r"an LLM cannot be pickled: .* llm\(model=…\)"):
+        pickle.dumps(llm(model=openai("gpt-5")))
 
 
 def test_a_decorated_tool_is_pickled_by_its_module_and_name():
@@ -98,6 +126,66 @@ def test_an_agent_has_its_options_and_id():
     assert (other.id, other.name, other.options["params"]) == (original.id, "main", {"top_p": 1})
     assert [one.name for one in other.tools] == [one.name for one in original.tools]
     assert other.options["structure"] is City
+
+
+def is_short(text: str) -> bool:
+    return len(text) < 10
+
+
+def choose(request):
+    return openai("gpt-5")
+
+
+def token() -> str:
+    return "from a vault"
+
+
+async def test_agents_are_pickled_with_their_middleware(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    rules = [is_short, middleware.rule("secret", message="no secrets")]
+    given = [
+        middleware.logging("debug", include_messages=True),
+        middleware.guardrails(input=rules),
+        middleware.memory(max_turns=3, counter=len, summarize=agent(model=openai("gpt-5"))),
+        middleware.budget(steps=3, per="session", name="small"),
+    ]
+    with testing.serve(lambda _request: "Hi.") as server:
+        other = copied(agent(model=openai("gpt-5", base_url=server.base_url), middleware=given))
+
+        assert [repr(one) for one in other.options["middleware"]] == [repr(one) for one in given]
+        assert (await other.run("Hello")).text == "Hi."
+        for text, reason in (("longer than ten", "is_short"), ("secret", "no secrets")):
+            with pytest.raises(GuardrailError, match=reason):
+                await other.run(text)
+
+
+async def test_models_made_of_other_models_are_pickled_by_their_parts(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with testing.serve([testing.ErrorReply(400), "Hi."]) as server:
+        one = openai("gpt-5", base_url=server.base_url)
+        model = copied(fallback(one, one, when=[ErrorCode.INVALID_REQUEST]))
+
+        assert (await agent(model=model).run("Hello")).text == "Hi."
+    assert copied(fallback(one, when=is_short)).provider == "fallback"
+    assert copied(router(choose)).provider == "router"
+    with pytest.raises(TypeError, match="a scripted model cannot be pickled"):
+        pickle.dumps(fallback(one, scripted(["Hi"])))
+
+
+def test_mcp_servers_are_pickled_without_secrets():
+    program = mcp.stdio("tool-server", "--fast", prefix="x_", allow=["a"])
+    site = mcp.http("https://example.com/mcp", headers={"X-Title": "a"}, auth=token)
+
+    assert copied(program).__reduce__() == program.__reduce__()
+    assert copied(site).name == "mcp https://example.com/mcp"
+    for server in (
+        mcp.stdio("tool-server", env={"API_KEY": "k"}),
+        mcp.http("https://example.com/mcp", auth="sk-secret"),
+        mcp.sse("https://example.com/sse", headers={"Authorization": "Bearer x"}),
+        mcp.http("https://example.com/mcp", auth=mcp.oauth("https://example.com/mcp")),
+    ):
+        with pytest.raises(TypeError, match="cannot be pickled: it"):
+            pickle.dumps(agent(model=openai("gpt-5"), tools=[server]))
 
 
 _CHILD = """

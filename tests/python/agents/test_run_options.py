@@ -8,7 +8,19 @@ import weakref
 import pytest
 from agent_support import call
 
-from turntree import RunContext, Session, ToolContext, ToolsetContext, agent, session
+from turntree import (
+    LimitExceeded,
+    Limits,
+    RunContext,
+    Session,
+    ToolContext,
+    ToolsetContext,
+    agent,
+    ask,
+    query,
+    session,
+)
+from turntree.execution import fallback, loop, parallel, route, select, sequence
 from turntree.store import memory
 from turntree.upp import ErrorCode, UPPError, scripted, tool
 
@@ -83,7 +95,25 @@ async def session_stream_sync(helper, **options):
     return await asyncio.to_thread(read_all)
 
 
-WAYS = [run, run_sync, stream, stream_sync, mapped, in_session, in_session_sync, session_stream, session_stream_sync]
+async def at_another_node(helper, **options):
+    sess = session(helper)
+    return await sess.run("hi", at=sess.fork(sess.tree.root.id), **options)
+
+
+async def asked(helper, **options):
+    return await ask(helper, "hi", **options)
+
+
+async def queried(helper, **options):
+    return (await query(helper, "hi", **options)).turn
+
+
+async def by_a_chosen_strategy(helper, **options):
+    return await helper.with_(execution=fallback(select(lambda context: loop()), loop())).run("hi", **options)
+
+
+AGENT_WAYS = [run, run_sync, stream, stream_sync, mapped, asked, queried, by_a_chosen_strategy]
+WAYS = [*AGENT_WAYS, in_session, in_session_sync, session_stream, session_stream_sync, at_another_node]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -109,6 +139,53 @@ async def test_every_way_to_run_takes_the_options(way):
     assert [request.system for request in model.requests] == ["Use replica."] * 2
     assert model.requests[0].params == {"a": 1, "b": 2}
     assert seen[0] == ("replica", {"user": "ann"})
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_every_way_to_run_takes_settings_limits_and_an_approver(way):
+    @tool(approval="ask")
+    def pay() -> str:
+        return "paid"
+
+    model = scripted(lambda request: "done" if request.messages[-1].type == "tool_result" else call("pay"))
+    helper = agent(model=model, tools=[pay])
+
+    turn = await way(helper, settings={"max_tokens": 7}, limits=Limits(requests=2), on_approval=lambda pending: True)
+
+    assert results(turn) == ["paid"]
+    assert list(model.requests[0].params.values()) == [7]
+    with pytest.raises(LimitExceeded):
+        await way(helper, limits=Limits(requests=1), on_approval=lambda pending: True)
+
+
+@pytest.mark.parametrize("combine", [sequence, parallel, lambda *agents: route(lambda context: agents[0], agents)])
+async def test_the_agents_of_a_strategy_share_deps_limits_and_the_approver(combine):
+    asked_for = []
+
+    @tool(approval="ask")
+    def pay(context: ToolContext) -> str:
+        return f"paid from {context.deps.name}"
+
+    def worker():
+        model = scripted(lambda request: "done" if request.messages[-1].type == "tool_result" else call("pay"))
+        return agent(model=model, tools=[pay])
+
+    desk = agent(execution=combine(worker(), worker()))
+
+    turn = await desk.run("hi", deps=Database(), on_approval=lambda pending: asked_for.append(1) or True)
+
+    assert set(results(turn)) == {"paid from main"}
+    assert len(asked_for) == len(results(turn))
+    with pytest.raises(LimitExceeded):
+        await desk.run("hi", deps=Database(), on_approval=lambda pending: True, limits=Limits(requests=1))
+
+
+async def test_a_continued_query_takes_options_again():
+    first = await query(reader(), "hi", deps=Database("first"))
+    second = await first.continue_("more", deps=Database("second"))
+
+    assert results(first.turn) == ["first"]
+    assert results(second.turn) == ["second"]
 
 
 async def test_a_run_without_deps_has_none():
@@ -233,6 +310,43 @@ async def test_a_timeout_ends_the_run_with_its_partial_turn():
     assert begun.is_set()
     assert cancelled.is_set()
     assert error.value.partial.messages[0].text == "hi"
+
+
+class Waiting:
+    """A middleware one of whose hooks waits."""
+
+    name = "waiting"
+
+    def __init__(self, hook):
+        self.hook, self.ended = hook, []
+        setattr(self, hook, self.wait)
+
+    async def wait(self, _context, turn=None):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.append(self.hook)
+
+    async def on_error(self, _context, error):
+        self.ended.append(error.code)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(("hook", "messages"), [("before", None), ("after", ["hi", "done"])])
+async def test_a_timeout_ends_a_middleware_that_waits(hook, messages, is_streamed):
+    waiting = Waiting(hook)
+    helper = agent(model=scripted(["done"]), middleware=[waiting])
+
+    with pytest.raises(UPPError) as error:
+        if is_streamed:
+            async for _ in helper.stream("hi", timeout=0.2):
+                pass
+        await helper.run("hi", timeout=0.2)
+
+    assert error.value.code is ErrorCode.TIMEOUT
+    assert waiting.ended == [hook, ErrorCode.TIMEOUT]
+    partial = error.value.partial
+    assert (partial and [message.text for message in partial.messages]) == messages
 
 
 async def test_a_session_resumes_a_run_that_timed_out():

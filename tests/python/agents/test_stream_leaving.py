@@ -174,6 +174,29 @@ async def by_batches(case):
     return stream
 
 
+async def by_held_batches(case):
+    stream = case.stream()
+    batches = stream.batches()
+    async for events in batches:
+        if any(map(case.is_reached, events)):
+            break
+    return stream, batches
+
+
+async def by_held_text(case):
+    stream = case.stream()
+    pieces = stream.text()
+    if case.phase == "text":
+        async for _ in pieces:
+            break
+        return stream, pieces
+    task = asyncio.ensure_future(anext(aiter(pieces)))
+    await until(case.begun.is_set if case.phase == "tool" else case.request)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return stream, pieces
+
+
 async def by_del(case):
     stream = case.stream()
     while not case.is_reached(await anext(stream)):
@@ -204,6 +227,20 @@ async def by_sync_break(case):
     return stream
 
 
+async def by_held_sync_text(case):
+    if case.phase != "text":
+        return await by_sync_break(case)
+    stream = case.stream_sync()
+    pieces = stream.text()
+
+    def loop():
+        for _ in pieces:
+            break
+
+    await asyncio.to_thread(loop)
+    return stream, pieces
+
+
 async def by_sync_with(case):
     def block():
         with case.stream_sync() as stream:
@@ -224,9 +261,12 @@ WAYS = (
     by_async_with,
     by_generator,
     by_batches,
+    by_held_batches,
+    by_held_text,
     by_del,
     by_timeout,
     by_sync_break,
+    by_held_sync_text,
     by_sync_with,
 )
 
@@ -238,7 +278,8 @@ async def turn_of(stream):
 
 async def check(server, key, owner, phase, way):
     case = Case(server, key, owner, phase)
-    stream = await way(case)
+    held = await way(case)
+    stream = held[0] if isinstance(held, tuple) else held
     left = time.monotonic()
     if phase == "tool":
         await until(case.cancelled.is_set)
@@ -254,7 +295,11 @@ async def check(server, key, owner, phase, way):
         assert (await turn_of(stream)).response.metadata["uap"]["aborted"]
         return
     with pytest.raises(UPPError) as caught:
-        await (turn_of(stream) if way not in (by_sync_break, by_sync_with) else asyncio.to_thread(lambda: stream.turn))
+        await (
+            turn_of(stream)
+            if not way.__name__.startswith(("by_sync", "by_held_sync"))
+            else asyncio.to_thread(lambda: stream.turn)
+        )
     assert caught.value.code is ErrorCode.CANCELLED
 
 

@@ -22,6 +22,8 @@ def pay(to: str) -> str:
 
 def replies(request):
     last = request.messages[-1]
+    if last.text == "fail":
+        raise RuntimeError("out of tea \\x1b[2J" + "x" * 100_000)
     if last.type == "tool_result":
         return "Done: " + str(last.results[0].result)
     if "pay" in last.text:
@@ -66,6 +68,16 @@ def test_calls_are_approved_and_denied_by_a_person(app):
     assert "Done: paid Ann" in said
     assert "a person denied it" in said
     assert "\x1b" not in said
+
+
+def test_an_exception_of_the_application_is_shown_and_the_conversation_goes_on(app):
+    done = chat(app, "fail\nHi\n")
+
+    assert done.returncode == 0
+    assert done.stderr.startswith(b"turntree: RuntimeError: out of tea \\x1b[2Jxxx")
+    assert b"app.py:" in done.stderr
+    assert len(done.stderr) < 10_000
+    assert "Oslo Hi" in done.stdout.decode()
 
 
 def test_a_session_of_a_store_goes_on(app):

@@ -16,6 +16,7 @@ from shell_command import BROKEN, COMMAND, DATA, HISTORIES, THREADS, fails, turn
 
 from turntree import agent, session
 from turntree import thread_protocol as tp
+from turntree._cli import main
 from turntree.upp import scripted
 
 TRANSCRIPT = """\
@@ -290,6 +291,20 @@ def test_show_html_escapes_the_content():
     assert b"\x1b" not in turntree("show", stdin=history.encode()).stdout
 
 
+def test_show_html_of_a_session_is_the_page_of_the_inspector(tmp_path):
+    talk = session(agent(model=scripted(["<script>alert(1)</script>"])))
+    talk.run_sync("Hi")
+    for text in (talk.to_json(), json.dumps(talk.to_dict(), indent=1)):
+        page = turntree("show", "--html", stdin=text.encode()).stdout.decode()
+        assert talk.checkpoints[0].id in page
+        assert '<h2 id="requests">' in page
+        assert "<script" not in page
+        assert "Content-Security-Policy" in page
+    path = tmp_path / "damaged.json"
+    path.write_text(talk.to_json().replace('"rootId"', '"root"'))
+    fails(1, f"{path}: ", "show", "--html", path)
+
+
 def test_tree_prints_a_session_as_a_tree():
     talk = session(agent(model=scripted(["One.", "Two."])))
     talk.run_sync("First")
@@ -316,6 +331,35 @@ def test_show_prints_one_chosen_line_of_a_file(tmp_path):
 
     assert turntree("show", path, "--line", 3).stdout.decode() == TRANSCRIPT
     fails(1, "no document in line 99", "show", path, "--line", 99)
+
+
+# Stores
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sessions"],
+        ["runs"],
+        ["doctor"],
+        ["show", "--session", "s"],
+        ["tree", "--session", "s"],
+        ["convert", "--session", "s"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_command_that_reads_does_not_create_a_store_that_is_missing(command, tmp_path, capsys):
+    for url in (f"sqlite:///{tmp_path}/missing.db", f"file://{tmp_path}/missing"):
+        assert main([*command, "--store", url]) == 2
+
+        assert "No such file or directory; check the URL of the store" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_rules_that_is_missing_is_wrong_usage(tmp_path, capsys):
+    assert main(["policy", "test", str(tmp_path / "missing"), "--project", str(tmp_path)]) == 2
+
+    assert "there is no such folder" in capsys.readouterr().err
 
 
 # doctor

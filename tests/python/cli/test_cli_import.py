@@ -56,5 +56,5 @@ def test_other_sources_are_refused(tmp_path):
     url = f"sqlite:///{tmp_path}/sessions.db"
 
     fails(1, "neither the tables of LangGraph's SqliteSaver nor", "import", other, "--store", url)
-    fails(1, "missing.db: No such file or directory", "import", tmp_path / "missing.db", "--store", url)
+    fails(2, "missing.db: No such file or directory", "import", tmp_path / "missing.db", "--store", url)
     fails(2, "the following arguments are required: --store", "import", SOURCE)

@@ -17,12 +17,17 @@ from crash_sessions import OutsideLog, advance, make_agent, open_session
 from turntree import store
 
 
+def say(line: object) -> None:
+    """Print a line in one write: two processes print to the same pipe, also with PYTHONUNBUFFERED."""
+    os.write(1, f"{line}\n".encode())
+
+
 async def execute(url: str, folder: Path, first: int, parent: int) -> None:
     """Execute sessions until the parent process ends."""
     outside, acknowledged = OutsideLog(folder / "outside.log"), OutsideLog(folder / "acknowledged.log")
     async with store.from_url(url) as saved:
         await saved.sessions(limit=1)
-        print("ready", flush=True)
+        say("ready")
         for number in itertools.count(first):
             # The process that started this one has ended with its test.
             if os.getppid() != parent:
@@ -40,8 +45,8 @@ def main(url: str, folder: Path) -> None:
         program = os.fork()
         if program == 0:
             asyncio.run(execute(url, folder, int(line), parent))
-        print(program, flush=True)
-        print(os.waitpid(program, 0)[1], flush=True)
+        say(program)
+        say(os.waitpid(program, 0)[1])
 
 
 if __name__ == "__main__":

@@ -3,76 +3,21 @@
 Every ```python block runs, in order; a ```text block after it contains its expected output.
 """
 
-import ast
-import asyncio
-import inspect
-import io
 import logging
 import re
-import shutil
-from contextlib import redirect_stdout
-from functools import partial
-from pathlib import Path
 
 import pytest
 import tomllib
+from docs_pages import DOCUMENTS, ROOT, TESTED_ELSEWHERE, blocks, imported, run_document
 
-from turntree.testing import ToolCall, serve
-from turntree.upp import _registry
-
-ROOT = Path(__file__).resolve().parents[3]
-PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "decisions" not in path.parts]
-DOCUMENTS = [ROOT / "README.md", *PAGES]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Links of the README are absolute, because the page of the package has no other files.
 REPOSITORY = f"{PROJECT['urls']['Repository']}/blob/main/"
-# Its blocks need other packages and run in tests/python/uamp.
-TESTED_ELSEWHERE = {"clients.md"}
-# What a page reads and its reader has already: the path in the directory of the page, and the source.
-FILES = {
-    "command-line.md": {"examples/data": "examples/data"},
-    "import.md": {
-        "openai.db": "tests/data/imports/openai.db",
-        "langgraph.db": "tests/data/imports/langgraph.db",
-        "histories": "examples/data",
-    },
-}
 
 
 def name_of(path):
     """The name of a document in the ids of tests."""
     return str(path.relative_to(ROOT / "docs" if path.is_relative_to(ROOT / "docs") else ROOT))
-
-
-def blocks(path):
-    """The fenced blocks of a document: language, line of the first code line, code."""
-    text = path.read_text(encoding="utf-8")
-    for match in FENCE.finditer(text):
-        yield match[1], text.count("\n", 0, match.start(2)), match[2]
-
-
-def run_block(path, line, code, namespace, runner):
-    """Run one block, with `await` allowed as in a notebook. Returns its printed output."""
-    padded = "\n" * line + code  # tracebacks then show the line of the document
-    compiled = compile(padded, str(path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        if compiled.co_flags & inspect.CO_COROUTINE:
-            # eval returns the coroutine of the block
-            runner.run(eval(compiled, namespace))
-        else:
-            exec(compiled, namespace)
-    return printed.getvalue()
-
-
-@pytest.fixture
-def named_model(monkeypatch):
-    """`"openai:…"` calls a tool and answers, on this machine: a document may run it as its reader does."""
-    with serve([ToolCall("weather", {"city": "Tokyo"}), "Take sunglasses."]) as server:
-        local = partial(_registry._FACTORIES["openai"], base_url=server.base_url, api_key="none")
-        monkeypatch.setitem(_registry._FACTORIES, "openai", local)
-        yield server
 
 
 @pytest.fixture
@@ -94,20 +39,23 @@ def own_logging():
 
 
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.name not in TESTED_ELSEWHERE], ids=name_of)
-@pytest.mark.usefixtures("named_model", "own_logging")
+@pytest.mark.usefixtures("own_logging")
 def test_the_code_of_a_document_runs(path, directory):
-    for name, source in FILES.get(path.name, {}).items():
-        (shutil.copytree if (ROOT / source).is_dir() else shutil.copy)(ROOT / source, directory / name)
-    namespace = {"__name__": "__main__"}
-    printed = None
+    run_document(path, directory)
 
-    with asyncio.Runner() as runner:
-        for language, line, code in blocks(path):
-            if language == "python":
-                printed = run_block(path, line, code, namespace, runner)
-            elif language == "text" and printed is not None:
-                assert printed == code, f"{path.name}:{line}"
-                printed = None
+
+# Packages whose name differs from that of their module.
+PACKAGES = {"a2a": "a2a-sdk", "absurd_sdk": "turntree[absurd]", "agents": "openai-agents", "pyarrow": "turntree[arrow]"}
+COMMAND = re.compile(r"pip install ([^\n`]*)|(turntree\[[\w,-]+\])")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_a_document_names_the_packages_that_its_code_needs(path):
+    text = path.read_text("utf-8")
+    named = " ".join("".join(found) for found in COMMAND.findall(text)).replace("_", "-")
+    modules = {name for language, _, code in blocks(path) if language in ("python", "py") for name in imported(code)}
+
+    assert [name for name in sorted(modules) if PACKAGES.get(name, name).replace("_", "-") not in named] == []
 
 
 def test_the_readme_begins_with_the_installation_and_an_agent_of_six_lines():

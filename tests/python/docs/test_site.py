@@ -1,5 +1,7 @@
 """The documentation site: a place for every page, every public module in the reference, and no warning."""
 
+import importlib.util
+import json
 import os
 import pkgutil
 import re
@@ -36,6 +38,21 @@ def test_the_reference_has_every_public_module():
     public = {name for name in public if not name.startswith(("turntree.__main__", "turntree.upp.native."))}
 
     assert public - NOT_IN_THE_REFERENCE == set(re.findall(r'^    "(turntree[\w.]*)":', HOOKS, re.MULTILINE))
+
+
+def test_versions_are_listed_the_newest_first_and_the_start_page_leads_there(tmp_path):
+    spec = importlib.util.spec_from_file_location("site_versions", ROOT / "tools" / "site_versions.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    for name in ("0.9", "dev", "0.10", "0.2.1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").touch()
+    (tmp_path / "assets").mkdir()
+
+    assert tool.write(tmp_path) == ["0.10", "0.9", "0.2.1", "dev"]
+    listed = json.loads((tmp_path / "versions.json").read_text("utf-8"))
+    assert [row["version"] for row in listed if "latest" in row["aliases"]] == ["0.10"]
+    assert "url=0.10/" in (tmp_path / "index.html").read_text("utf-8")
 
 
 # Continuous integration builds the site by `make site`, after the tests.

@@ -60,6 +60,8 @@ def test_the_program_has_enough_places_to_die_at(uninterrupted):
     assert uninterrupted[1]["places"] >= PLACES
 
 
+# Two programs that import much, each with its own limit.
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("die_at", range(1, PLACES + 1, 1 if os.environ.get("TURNTREE_CRASHES") else 4))
 def test_a_killed_run_is_continued(uninterrupted, die_at, tmp_path):
     engine, expected, all_effects = uninterrupted

@@ -90,7 +90,8 @@ async def test_a_guarded_tool_tells_the_model_why_a_call_is_denied(repository):
             "Done.",
         ]
     )
-    turn = await agent(model=model, tools=[guard(shell, project=Project.find(repository))]).run("Clean up")
+    guarded = agent(model=model, tools=[shell], middleware=[guard(Project.find(repository))])
+    turn = await guarded.run("Clean up")
 
     assert ran == ["ls"]
     assert "files.remove" in str(turn.tool_executions[0].result)
@@ -102,7 +103,7 @@ async def test_a_guarded_tool_waits_for_a_person(repository):
         return command
 
     model = scripted([{"toolName": "shell", "arguments": {"command": "npm publish"}}, "Done."])
-    talk = session(agent(model=model, tools=[guard(shell, project=Project.find(repository))]))
+    talk = session(agent(model=model, tools=[shell], middleware=[guard(Project.find(repository))]))
     with pytest.raises(ApprovalRequired):
         await talk.run("Publish")
 

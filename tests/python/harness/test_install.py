@@ -26,6 +26,7 @@ def test_installing_twice_is_installing_once_and_uninstalling_restores(project, 
     assert uninstall(project, name)
 
     assert not file.exists()
+    assert [path.name for path in project.root.iterdir()] == [".turntree"]
     assert not uninstall(project, name)
 
 
@@ -53,6 +54,23 @@ def test_a_file_that_was_changed_since_loses_only_our_entries(project):
     assert uninstall(project, "claude")
 
     assert json.loads(file.read_text()) == {"hooks": {}, "model": "y"}
+
+
+def test_hooks_of_others_stay_whatever_their_path_and_in_a_group_of_ours(project):
+    other = {"type": "command", "command": "/home/anna/turntree/lint.sh"}
+    file = project.root / ".claude/settings.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [other]}]}}))
+    assert not is_installed(project, "claude")
+
+    settings = json.loads(install(project, "claude").read_text())
+    assert settings["hooks"]["PreToolUse"][0] == {"matcher": "Bash", "hooks": [other]}
+    settings["hooks"]["PreToolUse"][1]["hooks"].append({"type": "command", "command": "mine"})
+    file.write_text(json.dumps(settings))
+    assert uninstall(project, "claude")
+
+    groups = json.loads(file.read_text())["hooks"]["PreToolUse"]
+    assert groups == [{"matcher": "Bash", "hooks": [other]}, {"hooks": [{"type": "command", "command": "mine"}]}]
 
 
 def test_a_file_that_is_not_json_is_not_touched(project):

@@ -12,7 +12,7 @@ import pytest
 from mcp_support import OFFICIAL_SERVER, environment, model_events
 
 from turntree import agent, mcp
-from turntree.upp import scripted
+from turntree.upp import ToolCall, scripted
 
 TRANSPORTS = ["stdio", "http", "sse"]
 
@@ -84,6 +84,28 @@ async def test_questions_are_answered_and_progress_is_reported(transport: str):
     assert questions[0].message == "Which color?"
     assert list(questions[0].schema["properties"]) == ["color"]
     assert reports == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("decision", "answered"), [({"color": "blue"}, "accept: blue"), (False, "decline"), ("ask", "cancel")]
+)
+async def test_on_approval_of_the_run_answers_questions(decision: Any, answered: str):
+    questions: list[mcp.Elicitation] = []
+
+    async def decide(question: mcp.Elicitation) -> Any:
+        questions.append(question)
+        return decision
+
+    model = scripted([ToolCall("c1", "my_ask", {}), "Done."])
+    async with connected("stdio", on_elicitation="approval", prefix="my_") as server:
+        turn = await agent(model=model, tools=[server]).run("Go.", on_approval=decide)
+        alone = await server.call("ask")
+
+    assert turn.tool_executions[0].result == answered
+    (question,) = questions
+    assert isinstance(question, mcp.Elicitation)
+    assert (question.tool_name, question.tool_call_id, question.message) == ("my_ask", "c1", "Which color?")
+    assert alone["content"][0]["text"] == "cancel"
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import sys
 
@@ -195,3 +196,15 @@ async def official_client(*arguments: str) -> object:
     )
     output, _ = await process.communicate()
     return json.loads(output)
+
+
+def test_the_kinds_of_servers_have_the_same_options():
+    options = [
+        {name: parameter.default for name, parameter in inspect.signature(make).parameters.items()}
+        for make in (mcp.stdio, mcp.http, mcp.sse)
+    ]
+
+    shared = {"prefix": None, "allow": None, "deny": None, "timeout": 60, "on_elicitation": None, "on_sampling": None}
+    assert all({**shared, "roots": ()}.items() <= own.items() for own in options)
+    with pytest.raises(TypeError, match="unknown option 'tool_prefix'; the options are prefix, allow, "):
+        mcp.http("http://127.0.0.1:1/mcp", tool_prefix="x")

@@ -31,7 +31,7 @@ HOSTILE = (
 # What the style and the drawings use; anything else came from data.
 TAGS = (
     "div style p b details summary code pre span table tr th td section figure figcaption svg g title path circle "
-    "rect text tspan em strong del a ul ol li h3 h4 h5 h6 hr br blockquote"
+    "rect text tspan em strong del a ul ol li h3 h4 h5 h6 hr br blockquote caption"
 )
 VOID = {"br", "hr"}
 

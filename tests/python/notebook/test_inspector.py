@@ -9,6 +9,7 @@ import browser
 import pytest
 
 from turntree import agent, session
+from turntree._cli import main
 from turntree.notebook import inspect
 from turntree.upp import ToolCall, scripted, tool
 
@@ -155,13 +156,36 @@ def test_the_page_works_by_keyboard(page):
     assert page.value("document.activeElement.parentElement.open") is not before
 
 
-def test_the_page_passes_axe(page):
-    if not AXE.exists():
-        browser.absent("axe-core (npm ci in tests/node)")
+def violations(page):
+    """The rules of axe that the page breaks, with everything opened."""
     page.value("document.querySelectorAll('details').forEach(each => { each.open = true })")
     page.value(AXE.read_text("utf-8") + "; null")
-    found = page.value(
+    return page.value(
         "axe.run().then(found => found.violations.map(each => [each.id, each.nodes.slice(0, 3).map(one => one.html)]))"
     )
 
-    assert found == []
+
+def test_the_page_passes_axe(page):
+    if not AXE.exists():
+        browser.absent("axe-core (npm ci in tests/node)")
+    assert violations(page) == []
+
+
+def test_the_page_as_a_file_has_no_script_passes_axe_and_asks_nobody(shown, page, tmp_path, capsys):
+    made, _ = shown
+    (tmp_path / "session.json").write_text(made.to_json(), "utf-8")
+    assert main(["show", "--html", str(tmp_path / "session.json")]) == 0
+    file = tmp_path / "session.html"
+    file.write_text(capsys.readouterr().out, "utf-8")
+    page.asked.clear()
+    page.logged.clear()
+    page.open(file.as_uri())
+
+    titles = page.value("[...document.querySelectorAll('h2')].map(each => each.textContent)")
+    assert titles == ["Tree", "Messages", "Checkpoints", "Requests"]
+    assert page.value("document.querySelectorAll('script, main img').length") == 0
+    assert made.checkpoints[0].id in page.value("document.body.textContent")
+    assert [each for each in page.asked if not each.startswith((file.as_uri(), "data:"))] == []
+    assert page.logged == []
+    if AXE.exists():
+        assert violations(page) == []

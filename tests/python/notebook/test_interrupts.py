@@ -13,6 +13,7 @@ from turntree import agent, session
 from turntree.upp import Reply, ToolCall, openai, scripted, tool
 
 released = threading.Event()
+blocked = threading.Event()
 
 def announced(request):
     "Answer after a minute, and say that the request has come."
@@ -29,7 +30,16 @@ async def sleep(n: int) -> str:
 def block(n: int) -> str:
     "Wait in a thread."
     print("WAITING", flush=True)
+    blocked.set()
     released.wait(60)
+
+@tool(approval="ask")
+async def guarded(n: int) -> str:
+    "Wait for a person."
+
+async def ask_forever(pending):
+    print("WAITING", flush=True)
+    await asyncio.sleep(60)
 
 listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
@@ -58,7 +68,14 @@ CELLS = {
     "a stream with a sync tool": (
         "async for event in agent(model=calls('block'), tools=[block], cleanup_timeout=60).stream('Go'): pass"
     ),
+    "agent.map": "async for turn in agent(model=calls('sleep'), tools=[sleep]).map(['a', 'b']): pass",
+    "an approval": "await agent(model=calls('guarded'), tools=[guarded], on_approval=ask_forever).run('Go')",
     "a session": "await session(agent(model=calls('sleep'), tools=[sleep])).run('Go')",
+    "live with a sync tool": (
+        "from turntree.notebook import live\n"
+        "await live(session(agent(model=calls('block'), tools=[block], cleanup_timeout=60)), 'Go')"
+    ),
+    "run_sync with a sync tool": "agent(model=calls('block'), tools=[block], cleanup_timeout=60).run_sync('Go')",
     "run_sync": "agent(model=calls('sleep'), tools=[sleep]).run_sync('Go')",
 }
 
@@ -77,6 +94,27 @@ def test_stop_ends_a_cell_that_waits_for(kernel, waiting):
     assert cell.error in ("CancelledError", "KeyboardInterrupt"), cell.traceback
     assert cell.seconds < BOUND
     assert kernel.run("released.set(); released.clear(); 6 * 7").printed == "42"
+
+
+CANCEL_IN_THE_STEP_OF_THE_SIGNAL = """
+blocked.clear()
+task = asyncio.ensure_future(agent(model=calls('block'), tools=[block], cleanup_timeout=60).run('Go'))
+while not blocked.is_set():
+    await asyncio.sleep(0.01)
+previous = signal.signal(signal.SIGINT, lambda *_: task.cancel())
+signal.raise_signal(signal.SIGINT)
+_ = signal.signal(signal.SIGINT, previous)
+_ = await asyncio.wait([task], timeout=10)
+print(task.cancelled())
+released.set()
+"""
+
+
+def test_stop_is_seen_when_the_loop_resumes_the_task_before_it_reads_the_signal(kernel):
+    cell = kernel.run(CANCEL_IN_THE_STEP_OF_THE_SIGNAL)
+    assert kernel.run("released.clear()").error == ""
+
+    assert cell.printed.splitlines() == ["WAITING", "True"], cell.traceback
 
 
 def test_no_descriptor_is_set_after_a_run(kernel):
@@ -107,6 +145,50 @@ def test_a_session_goes_on_after_stop(kernel):
 
     assert cell.error == "", cell.traceback
     assert cell.printed.endswith("'Done.'")
+
+
+SERVER = """
+import asyncio
+from turntree import mcp
+
+async def wait(path: str) -> str:
+    "Wait."
+    open(path, "w").close()
+    await asyncio.sleep(60)
+
+def quick(n: int) -> str:
+    "Answer."
+    return "quick"
+
+asyncio.run(mcp.serve(wait, quick))
+"""
+
+WAIT_FOR_SERVER = """
+async def announce():
+    while not pathlib.Path("called").exists():
+        await asyncio.sleep(0.01)
+    print("WAITING", flush=True)
+
+announcing = asyncio.create_task(announce())
+await agent(model=scripted([ToolCall("c", "wait", {"path": "called"}), "Done."]), tools=[server]).run("Go")
+"""
+
+
+def test_a_server_of_mcp_goes_on_after_stop(kernel):
+    cell = kernel.run(
+        "import pathlib, sys\nfrom turntree import mcp\n"
+        f"_ = pathlib.Path('server.py').write_text({SERVER!r})\n"
+        "server = mcp.stdio(sys.executable, 'server.py')\n_ = await server.__aenter__()"
+    )
+    assert cell.error == "", cell.traceback
+
+    assert kernel.run(WAIT_FOR_SERVER, stop_at="WAITING").error == "CancelledError"
+    cell = kernel.run(
+        "turn = await agent(model=calls('quick'), tools=[server]).run('Go')\n"
+        "await server.__aexit__(None, None, None)\nturn.tool_executions[0].result"
+    )
+
+    assert cell.printed == "'quick'", cell.traceback
 
 
 MANY_LOOPS = """

@@ -1,16 +1,20 @@
-"""Bars of `Agent.map` and `convert_jsonl`."""
+"""Bars of `Agent.map`, conversions, imports, exports, and of sessions that are opened."""
 
 import io
 import re
 import sys
+import threading
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from turntree import agent
+from turntree import ConflictError, Session, agent, store
 from turntree import thread_protocol as tp
 from turntree.upp import UserMessage, scripted
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def replies(request):
@@ -107,6 +111,33 @@ async def test_functions_and_false_are_still_taken():
         await mapped(progress=5)
 
 
+@pytest.fixture
+def histories(tmp_path):
+    """Two conversations of Pydantic AI, and one that is damaged."""
+    good = (ROOT / "examples" / "data" / "plain-text.json").read_text("utf-8")
+    for name, content in (("a", good), ("b", "[5]"), ("c", good)):
+        (tmp_path / f"{name}.json").write_text(content, "utf-8")
+    return tmp_path
+
+
+def test_an_import_shows_its_conversations(monkeypatch, histories):
+    terminal = terminal_of(monkeypatch)
+    without(monkeypatch, "tqdm", "rich")
+    report = store.memory().import_from_sync(histories, format="pydantic-ai", on_error="skip", progress=True)
+
+    assert report.count("imported") == 2
+    assert re.search(r"3 conversations · [\d,]+/s · 1 failed\n", terminal.getvalue())
+
+
+async def test_functions_receive_the_number_of_imported_conversations(histories):
+    counts = []
+    await store.memory().import_from(histories, format="pydantic-ai", on_error="skip", progress=counts.append)
+
+    assert counts == [1, 2, 3]
+    with pytest.raises(TypeError, match="progress must be a function, not int"):
+        store.memory().import_from_sync(histories, progress=5)
+
+
 def test_a_conversion_shows_its_documents(monkeypatch, tmp_path):
     terminal = terminal_of(monkeypatch)
     without(monkeypatch, "tqdm", "rich")
@@ -116,3 +147,72 @@ def test_a_conversion_shows_its_documents(monkeypatch, tmp_path):
 
     assert report.documents == 1
     assert re.search(r"1 documents · [\d,]+/s · [\d.]+ MB/s\n", terminal.getvalue())
+
+
+@pytest.fixture
+async def filled():
+    """A store with two sessions: one of them has three runs, each of which was saved."""
+    sessions = store.memory()
+    helper = agent(model=scripted(replies))
+    for id, runs in (("large", 3), ("small", 1)):
+        talk = await Session.open(sessions, id, helper, save_interval="turn")
+        for _ in range(runs):
+            await talk.run("Go")
+    return sessions
+
+
+def last_line(terminal):
+    return terminal.getvalue().rstrip("\n").split("\r")[-1]
+
+
+async def test_a_session_that_is_opened_shows_its_entries(monkeypatch, filled):
+    terminal = terminal_of(monkeypatch)
+    without(monkeypatch, "tqdm", "rich")
+    helper = agent(model=scripted(replies))
+    opened = await Session.open(filled, "large", helper, progress=True)
+    loaded = await Session.load(filled, "large", helper, progress=True)
+
+    assert len(opened.tree.history()) == len(loaded.tree.history()) == 6
+    assert re.fullmatch(r"3 of 3 entries · [\d,]+/s *", last_line(terminal))
+    assert terminal.getvalue().count("\n") == 2
+
+
+async def test_a_session_that_is_new_shows_no_bar(monkeypatch, filled):
+    terminal = terminal_of(monkeypatch)
+    without(monkeypatch, "tqdm", "rich")
+    await Session.open(filled, "new", agent(model=scripted(replies)), progress=True)
+    await Session.open(filled, "large", agent(model=scripted(replies)))
+
+    assert terminal.getvalue() == ""
+    with pytest.raises(TypeError, match="progress must be a bool, not function"):
+        await Session.open(filled, "large", agent(model=scripted(replies)), progress=last_line)
+    with pytest.raises(TypeError, match="progress must be a bool, not int"):
+        filled.export_sync("x.jsonl", progress=1)
+
+
+async def test_exports_show_their_sessions_and_imports_their_bytes(monkeypatch, filled, tmp_path):
+    terminal = terminal_of(monkeypatch)
+    without(monkeypatch, "tqdm", "rich")
+    path = tmp_path / "backup.jsonl"
+
+    assert await filled.export(path, progress=True) == 2
+    assert re.fullmatch(r"2 of 2 sessions · [\d,]+/s *", last_line(terminal))
+
+    assert await store.memory().load_export(path, progress=True) == 2
+    size = f"{path.stat().st_size:,}"
+    assert re.fullmatch(rf"{size} of {size} bytes · [\d,]+/s *", last_line(terminal))
+
+    assert filled.export_sync(path, progress=True) == store.memory().load_export_sync(path, progress=True) == 2
+    assert terminal.getvalue().count("\n") == 4
+
+
+async def test_a_bar_ends_with_its_operation_also_after_an_error(monkeypatch, filled, tmp_path):
+    terminal = terminal_of(monkeypatch)
+    without(monkeypatch, "tqdm", "rich")
+    await filled.export(tmp_path / "backup.jsonl")
+
+    with pytest.raises(ConflictError, match='has the session "(small|large)" already'):
+        await filled.load_export(tmp_path / "backup.jsonl", progress=True)
+
+    assert terminal.getvalue().endswith("\n")
+    assert "turntree-progress" not in [thread.name for thread in threading.enumerate()]

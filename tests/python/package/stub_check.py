@@ -182,7 +182,9 @@ def _native_class(owner: type[Any]) -> Class:
     bases = [base.__name__ for base in owner.__bases__ if base is not object]
     result = Class(bases, documentation=_paragraphs(owner.__doc__))
     namespace = vars(owner)
-    if "__new__" in namespace or "__init__" in namespace:
+    # Python adds a constructor that only explains where objects of the class come from.
+    is_refused = getattr(namespace.get("__new__"), "__module__", None) == "turntree._constructors"
+    if ("__new__" in namespace and not is_refused) or "__init__" in namespace:
         result.constructor = _native_parameters(owner)
     for name, value in namespace.items():
         if name not in {"__new__", "__init__"} | HIDDEN:

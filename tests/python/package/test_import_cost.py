@@ -73,3 +73,10 @@ def test_importing_turntree_loads_no_package_but_itself(loaded):
     others = {name.partition(".")[0] for name in loaded} - {"turntree"}
 
     assert sorted(name for name in others if name not in sys.stdlib_module_names) == []
+
+
+def test_parts_are_imported_when_they_are_asked_for():
+    loaded = loaded_by("import turntree; turntree.middleware.logging; turntree.store.memory; turntree.uaip.Workflow")
+
+    assert {"turntree.middleware", "turntree.store", "turntree.uaip"} <= loaded
+    assert "turntree.notebook" not in loaded

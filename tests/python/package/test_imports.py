@@ -40,6 +40,7 @@ ALLOWED = {
     "turntree.store",
     "turntree.upp._batch",
     "turntree.upp._batch_vendors",
+    "turntree.upp._bedrock",
     "turntree.upp._cloud",
     "turntree.upp._foreign_tools",
     "turntree.upp._hosts",

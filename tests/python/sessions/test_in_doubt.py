@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from session_support import call
 
-from turntree import ApprovalRequired, Session, SessionError, agent, session
+from turntree import ApprovalRequired, Session, SessionError, agent, handoff, session
+from turntree.execution import parallel, route, sequence
 from turntree.store import memory
-from turntree.upp import scripted, tool
+from turntree.upp import ToolCall, scripted, tool
 
 PROGRAM = Path(__file__).with_name("killed_program.py")
 
@@ -228,3 +229,96 @@ async def test_run_does_not_drop_calls_in_doubt_and_discard_does():
         await sess.run("other")
     assert sess.discard()
     assert (sess.in_doubt, sess.is_unfinished) == ([], False)
+
+
+@pytest.mark.parametrize(
+    "execution",
+    [
+        sequence,
+        lambda *agents: parallel(*agents, merge=lambda turns: turns[0].text),
+        lambda *agents: route(lambda c: agents[0]),
+    ],
+    ids=["sequence", "parallel", "route"],
+)
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("nested", [True, False])
+async def test_idempotent_calls_of_the_agents_of_a_strategy_are_repeated(execution, idempotent, nested):
+    adapter, saved, read = memory(), [], []
+
+    @tool(idempotent=idempotent)
+    async def look(at: str) -> str:
+        saved.append((await Session.load(adapter, "s", desk)).to_json())
+        read.append(at)
+        return "seen"
+
+    def reply(request):
+        last = request.messages[-1]
+        return "done" if last.type == "tool_result" else call("look", at="x")
+
+    reader = agent(model=scripted(reply), tools=[look], name="reader")
+    if nested:
+        model = scripted(
+            lambda request: "done" if request.messages[-1].type == "tool_result" else call("ask", task="x")
+        )
+        reader = agent(model=model, tools=[reader.to_tool("ask")], name="outer")
+    desk = agent(
+        model=scripted([]),
+        execution=execution(reader, agent(model=scripted(lambda request: "other"), name="other")),
+    )
+    live = session(desk, id="s", persistence=adapter, save_interval="tool")
+    await live.run("Go")
+
+    crashed = Session.from_json(saved[0], desk)
+
+    if not idempotent:
+        assert [doubtful.tool_name for doubtful in crashed.in_doubt] == ["look"]
+        with pytest.raises(ApprovalRequired):
+            await crashed.resume()
+        crashed.resolve(crashed.in_doubt[0], retry=True)
+    assert crashed.in_doubt == []
+    await crashed.resume()
+    assert read == ["x", "x"]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("place", ["own", "sub-agent", "strategy", "after a handoff"])
+async def test_idempotent_calls_of_toolsets_are_repeated(place, idempotent):
+    adapter, saved, read = memory(), [], []
+
+    @tool(idempotent=idempotent)
+    async def look(at: str) -> str:
+        saved.append((await Session.load(adapter, "s", desk)).to_json())
+        read.append(at)
+        return "seen"
+
+    class Eyes:
+        def tools(self, context):
+            return [look]
+
+    def reply(request):
+        last = request.messages[-1]
+        return "done" if last.type == "tool_result" and "seen" in last.to_json() else call("look", at="x")
+
+    def ask(request):
+        return "done" if request.messages[-1].type == "tool_result" else call("transfer", task="x")
+
+    desk = reader = agent(model=scripted(reply), tools=[Eyes()], name="reader")
+    if place == "sub-agent":
+        desk = agent(model=scripted(ask), tools=[reader.to_tool("transfer")])
+    elif place == "strategy":
+        desk = agent(model=scripted([]), execution=sequence(reader))
+    elif place == "after a handoff":
+        model = scripted([ToolCall("h", "transfer_to_reader", {})])
+        desk = agent(model=model, tools=[handoff(reader)], name="first")
+    await session(desk, id="s", persistence=adapter, save_interval="tool").run("Go")
+
+    crashed = Session.from_json(saved[0], desk)
+
+    if not idempotent:
+        assert [doubtful.tool_name for doubtful in crashed.in_doubt] == ["look"]
+        with pytest.raises(ApprovalRequired):
+            await crashed.resume()
+        crashed.resolve(crashed.in_doubt[0], retry=True)
+    assert crashed.in_doubt == []
+    await crashed.resume()
+    assert read == ["x", "x"]

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from turntree import ApprovalRequired, Session, SessionError, agent, session
+from turntree.execution import fallback, loop, select
 from turntree.store import memory
 from turntree.upp import scripted, tool
 
@@ -119,6 +120,73 @@ async def test_another_process_decides_and_resumes(decided):
 
     assert family.paid == ["ann", "bob"]
     assert turn.response.text == "paid ann / seen / paid bob / seen"
+
+
+class InParts:
+    """Runs two strategies one after the other."""
+
+    name = "in parts"
+
+    async def execute(self, context):
+        first = await context.run(loop())
+        return await context.run(loop(), history=first.messages, input="And again")
+
+
+@pytest.mark.parametrize("reloaded", [False, True])
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    "execution",
+    [select(lambda context: loop()), fallback(loop(), loop()), select(lambda context: select(lambda inner: loop()))],
+    ids=["select", "fallback", "nested select"],
+)
+async def test_sub_agents_of_a_chosen_strategy_wait_too(execution, streamed, reloaded):
+    family = Family()
+    sess = session(family.outer.with_(execution=execution))
+
+    if streamed:
+        stream = sess.stream("Go")
+        with pytest.raises(ApprovalRequired):
+            await stream.turn
+    else:
+        await stopped(sess)
+    assert waiting(sess) == [("pay", {"to": "ann"}), ("pay", {"to": "bob"})]
+    if reloaded:
+        sess = Session.from_json(sess.to_json(), sess.agent)
+    ann, bob = sess.pending
+    sess.deny(bob, "too much")
+    sess.approve(ann)
+    turn = await sess.resume()
+
+    assert (family.paid, family.looked) == (["ann"], [1, 1])
+    assert "paid ann / seen / Tool execution denied: too much / seen" in turn.text
+    assert not sess.is_unfinished
+    assert sorted(turn.usage.by_agent) == sorted([family.middle.id, family.inner.id])
+
+
+async def test_sub_agents_of_each_part_of_a_strategy_wait():
+    @tool(approval="ask")
+    def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    amounts = iter([1, 2])
+
+    def cashier(request):
+        last = request.messages[-1]
+        return last.results[0].result if last.type == "tool_result" else call("pay", amount=next(amounts))
+
+    worker = agent(model=scripted(cashier), tools=[pay])
+    sess = session(agent(model=once(call("worker", task="pay")), tools=[worker.to_tool("worker")], execution=InParts()))
+
+    await stopped(sess)
+    for amount in (1, 2):
+        assert waiting(sess) == [("pay", {"amount": amount})]
+        sess.approve(sess.pending[0])
+        if amount == 1:
+            with pytest.raises(ApprovalRequired):
+                await sess.resume()
+    turn = await sess.resume()
+
+    assert turn.text == "paid 2"
 
 
 async def test_a_store_keeps_the_waiting_calls_and_the_decisions():

@@ -130,6 +130,23 @@ def test_tree_can_start_with_a_thread():
         ThreadTree(3)
 
 
+def test_a_branch_can_begin_after_any_message_of_a_node():
+    tree = ThreadTree()
+    tree.push(UserMessage("a"), AssistantMessage("b"), UserMessage("c"), AssistantMessage("d"))
+    later = tree.branch(tree.root.id, "later")
+
+    first, middle = tree.branch(tree.root.id, after=0), tree.branch(tree.root.id, "middle", after=2)
+
+    assert [message.text for message in tree.history(middle)] == ["a", "b"]
+    assert (tree[middle].branch_point, tree[middle].name, tree.history(first)) == (2, "middle", [])
+    assert len(tree.history(later)) == len(tree.history()) == 4
+    assert ThreadTree.from_json(tree.to_json()) == tree
+    with pytest.raises(ValueError, match=r"has 4 messages; `after` must be at most 4, not 5"):
+        tree.branch(tree.root.id, after=5)
+    with pytest.raises(KeyError):
+        tree.branch("missing", after=0)
+
+
 def test_branch_does_not_change_the_current_node():
     tree = ThreadTree()
 

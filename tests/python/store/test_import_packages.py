@@ -6,10 +6,12 @@ The packages of `requirements/import-tests.txt` are installed once, in an enviro
 import hashlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from import_support import ROOT, SOURCES, drawn, needs_msgpack, texts
 
+import turntree
 from turntree import Session, agent, store
 from turntree.upp import scripted
 
@@ -69,3 +71,40 @@ async def test_a_new_thread_of_langgraph_is_continued(written):
 
     assert texts(session)[-1] == ("assistant", "Sleep well.")
     assert [size for _, _, size in drawn(session)] == [6, 4]
+
+
+TOOLS = """
+import asyncio
+import agents, langchain_core.tools
+from turntree import agent
+from turntree.upp import scripted, tool
+
+def double(a: int) -> int:
+    "Double a number."
+    return a * 2
+
+async def result_of(foreign):
+    model = scripted([{"toolName": "double", "arguments": {"a": 2}}, "done"])
+    return (await agent(model=model, tools=[foreign]).run("Go")).tool_executions[0].result
+
+async def main():
+    ours = tool(double)
+    print(
+        await result_of(langchain_core.tools.tool(double)),
+        await result_of(agents.function_tool(double)),
+        langchain_core.tools.tool(ours).invoke({"a": 2}),
+        agents.function_tool(ours.run).name,
+    )
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.timeout(600)
+def test_tools_of_the_real_packages_are_accepted_and_accept_ours(tmp_path):
+    # Only turntree itself: the environment has other versions of the packages of this one.
+    (tmp_path / "turntree").symlink_to(Path(turntree.__file__).parent)
+    program = [str(environment()), "-c", TOOLS]
+    done = subprocess.run(program, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+
+    assert done.stdout.split() == ["4", "4", "4", "double"], done.stderr

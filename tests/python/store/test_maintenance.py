@@ -456,6 +456,24 @@ async def test_keys_are_rotated(url, helper):
             await plain.rotate()
 
 
+async def test_sessions_are_read_while_others_rotate_their_keys(url, helper):
+    one, two = {"one": bytes(32)}, {"two": b"2" * 32}
+    async with store.from_url(url) as plain:
+        stores = [store.encrypted(plain, {**one, **two}), store.encrypted(plain, {**two, **one})]
+        # Stored apart from the log, under an address that the key decides.
+        large = "large" * 60_000
+        await (await Session.open(stores[0], "s", helper)).run(large)
+
+        for number in range(8):
+            rotated, *read = await asyncio.gather(
+                stores[(number + 1) % 2].rotate(), *(Session.load(stores[0], "s", helper) for _ in range(4))
+            )
+            assert rotated == 1
+            assert [texts(sess)[0] for sess in read] == [large] * 4
+        assert sum(await asyncio.gather(*(stores[1].rotate() for _ in range(4)))) == 1
+        assert await stores[0].check() == []
+
+
 # In a process of its own: two copies of the SQLite library in one process do not see each other's locks of readers.
 BACKUP = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).backup(sqlite3.connect(sys.argv[2]))"
 

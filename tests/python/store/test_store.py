@@ -111,6 +111,10 @@ async def test_sessions_are_listed_in_pages_with_filters(url, helper):
             await saved.sessions(status="done")
         with pytest.raises(ValueError, match="limit must be"):
             await saved.sessions(limit=0)
+        for wrong in ("2", 1.5, None, True):
+            with pytest.raises(TypeError, match=f"limit must be an int, not {type(wrong).__name__}"):
+                await saved.sessions(limit=wrong)
+        assert [info.id for info in await saved.sessions(limit=10**30)] == [info.id for info in await saved.sessions()]
 
 
 async def test_a_store_has_sessions_as_json_by_key(url, helper):

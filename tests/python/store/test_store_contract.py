@@ -77,6 +77,11 @@ async def test_ids_are_any_printable_text_in_every_engine(url, helper):
         for id, error in [("", ValueError), ("x" * 201, ValueError), ("a\nb", ValueError), (b"a", TypeError)]:
             with pytest.raises(error, match="id"):
                 await Session.open(saved, id, helper)
+        # No session has such an id: that is no error of the engine.
+        for id in ("", "x" * 201, "a\nb", "a\0b"):
+            assert await saved.load(id) is None
+            assert await saved.delete(id) is False
+            assert list(await saved.sessions(agent=id)) == []
 
 
 async def test_a_page_has_a_hundred_sessions_by_default(url, helper):

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from turntree import ConflictError, Session, agent, store
+from turntree._cli import main
 from turntree._worker import Worker
 from turntree.upp import AssistantMessage, ToolCall, UserMessage, scripted, tool
 
@@ -482,3 +483,26 @@ def test_a_worker_names_what_is_wrong_with_its_agent(url, tmp_path):
         done = command("worker", place, "--store", url, cwd=tmp_path)
         assert done.returncode == 2, done.stderr
         assert reason in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["worker", "agent_of_wrong_use:MAIN", "--store", "bogus://x"], "'bogus://…' is not the URL of a store"),
+        (["worker", "agent_of_wrong_use:MAIN", "--store", "file:FOLDER"], "has no queue of runs"),
+        (["worker", "agent_of_wrong_use:MAIN", "--store", "memory://", "--concurrency", "0"], "must be at least 1"),
+        (["enqueue", "--store", "file:FOLDER", "--session", "s", "Hi"], "has no queue of runs"),
+        (["enqueue", "--store", "memory://", "--session", "s", "--priority", "99999999999", "Hi"], "priority must be"),
+    ],
+)
+def test_a_store_or_an_option_that_cannot_serve_is_wrong_use(command, words, tmp_path, monkeypatch, capsys):
+    (tmp_path / "agent_of_wrong_use.py").write_text(
+        "from turntree import agent, upp\nMAIN = agent(model=upp.scripted([]))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "agent_of_wrong_use", raising=False)
+
+    status = main([part.replace("file:FOLDER", f"file://{tmp_path}/store") for part in command])
+
+    assert status == 2
+    assert words in capsys.readouterr().err

@@ -3,11 +3,12 @@
 import asyncio
 import json
 import re
+from dataclasses import dataclass
 
 import pytest
 
-from turntree import agent
-from turntree.testing import Case, Dataset, Verdict, evaluate, evaluate_sync, judge
+from turntree import Limits, ToolContext, agent
+from turntree.testing import Case, Dataset, Verdict, evaluate, evaluate_sync, expect, judge
 from turntree.upp import ModelRequest, ToolCall, scripted, tool
 
 
@@ -144,3 +145,82 @@ async def test_wrong_arguments_are_explained() -> None:
         await evaluate(echoing(), ["text"])  # type: ignore[list-item]
     report = await evaluate(echoing(), [])
     assert (report.pass_rate, report.cost) == (1, None)
+
+
+@dataclass
+class City:
+    name: str
+
+
+async def test_structured_answers_equal_their_json(tmp_path) -> None:
+    (tmp_path / "cases.jsonl").write_text('{"input": "a", "data": {"name": "Tokyo"}}\n')
+    cases = [
+        *Dataset.from_jsonl(tmp_path / "cases.jsonl"),
+        Case("b", data=City("Tokyo")),
+        Case("c", data=City("Kyoto")),
+    ]
+    city = agent(model=scripted(lambda _request: '{"name": "Tokyo"}'), structure=City)
+
+    report = await evaluate(city, cases)
+
+    assert [result.passed for result in report.results] == [True, True, False]
+    expect(report.results[0].turn).data_equals({"name": "Tokyo"}).data_equals(City("Tokyo"))
+    with pytest.raises(AssertionError):
+        expect(report.results[0].turn).data_equals({"name": "Kyoto"})
+
+
+async def test_one_tool_may_be_named_without_a_list() -> None:
+    @tool
+    def add() -> int:
+        return 3
+
+    reply = [ToolCall("c", "add", {}), "3", "4"]
+    report = await evaluate(
+        agent(model=scripted(reply), tools=[add]), [Case("1", tools="add"), Case("2", tools="add")], concurrency=1
+    )
+
+    assert [result.passed for result in report.results] == [True, False]
+
+
+async def test_runs_have_the_options_of_runs() -> None:
+    seen = []
+
+    @tool
+    def look(context: ToolContext) -> str:
+        seen.append(context.deps)
+        return "found"
+
+    def reply(request: ModelRequest) -> object:
+        return ToolCall("c", "look", {}) if len(request.messages) == 1 else "done"
+
+    helper = agent(model=scripted(reply), tools=[look])
+
+    assert (await evaluate(helper, [Case("a"), Case("b")], deps="db")).pass_rate == 1.0
+    assert seen == ["db", "db"]
+    report = await evaluate(helper, [Case("a")], limits=Limits(requests=1))
+    assert report.failures[0].reason.startswith("LimitExceeded: ")
+    with pytest.raises(TypeError, match=r"evaluate.*dependencies"):
+        await evaluate(helper, [Case("a")], dependencies="db")
+    with pytest.raises(TypeError, match=r"limits must be turntree\.Limits, not dict"):
+        await evaluate(helper, [Case("a")], limits={"requests": 1})
+
+
+@pytest.mark.parametrize("wrong", ["openai:gpt-5", scripted([]), type(echoing())])
+async def test_something_else_than_an_agent_is_refused_at_once(wrong) -> None:
+    with pytest.raises(TypeError, match=r"^evaluate takes an agent, or an object with an async run\(input\), not "):
+        await evaluate(wrong, [Case("a")])
+
+
+@pytest.mark.parametrize(
+    ("dataset", "judges", "words"),
+    [
+        ("cases.jsonl", [], r"must be a list of cases, not str; write Dataset\.from_jsonl\(path\)"),
+        ({"input": "x"}, [], "not dict; put one case into brackets"),
+        (Case("x"), [], "not Case; put one case into brackets"),
+        ([Case("x")], lambda case, turn: True, "judges must be a list; put a single one into brackets"),
+        ([Case("x")], ["polite"], r"judges\[0\] must be a function of a case and a turn, not str"),
+    ],
+)
+async def test_wrong_datasets_and_judges_are_refused_before_anything_runs(dataset, judges, words) -> None:
+    with pytest.raises(TypeError, match=words):
+        await evaluate(echoing(), dataset, judges=judges)

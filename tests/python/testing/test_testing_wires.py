@@ -1,4 +1,4 @@
-"""Gemini and Ollama over the loopback server: agents, streams, tools, structure, errors. UPP-1.2 §19.4, §19.5."""
+"""Gemini, Ollama and Bedrock over the loopback server: agents, streams, tools, structure, errors. UPP-1.2 §19."""
 
 import http.client
 import json
@@ -8,7 +8,7 @@ import pytest
 
 from turntree import agent
 from turntree.testing import ErrorReply, Fault, Reply, ToolCall
-from turntree.upp import ErrorCode, Reasoning, UPPError, google, ollama, tool
+from turntree.upp import ErrorCode, Reasoning, UPPError, bedrock, google, ollama, tool
 
 KEY = "sk-secret-0123456789"
 SCHEMA = {
@@ -27,7 +27,13 @@ def local(server):
     return ollama("llama3.2", base_url=server.url)
 
 
-WIRES = [gemini, local]
+def amazon(server):
+    return bedrock("amazon.nova-lite-v1:0", "eu-west-1", base_url=server.url, auth=KEY)
+
+
+WIRES = [gemini, local, amazon]
+APIS = {gemini: "google-generate-content", local: "ollama-chat", amazon: "bedrock-converse"}
+NAMES = {gemini: "gemini-2.5-flash", local: "llama3.2", amazon: "amazon.nova-lite-v1:0"}
 MODES = ["plain", "streamed"]
 
 
@@ -65,8 +71,8 @@ def test_reply_text_usage_and_recorded_request(run, loopback, make, mode):
     assert turn.response.text == text
     assert (turn.usage.input_tokens, turn.usage.output_tokens, turn.usage.total_tokens) == (11, 3, 14)
     (request,) = server.requests
-    assert request.api == {gemini: "google-generate-content", local: "ollama-chat"}[make]
-    assert request.model == {gemini: "gemini-2.5-flash", local: "llama3.2"}[make]
+    assert request.api == APIS[make]
+    assert request.model == NAMES[make]
     assert request.stream == (mode == "streamed")
     assert request.user_text == "Hi"
     if mode == "streamed":
@@ -283,6 +289,32 @@ def test_gemini_server_requires_a_key(loopback):
     assert status == 403
     assert json.loads(raw)["error"]["status"] == "PERMISSION_DENIED"
     assert post(server, GENERATE + "?key=k", {"contents": [QUESTION]})[0] == 200
+
+
+ASKED = {"role": "user", "content": [{"text": "Hi"}]}
+USED = {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "now", "input": {}}}]}
+RETURNED = {"role": "user", "content": [{"toolResult": {"toolUseId": "a", "content": [{"text": "noon"}]}}]}
+
+
+@pytest.mark.parametrize(
+    ("messages", "status"),
+    [
+        ([ASKED], 200),
+        ([ASKED, USED, RETURNED], 200),
+        ([], 400),
+        ([USED], 400),
+        ([{"role": "user", "content": []}], 400),
+        ([ASKED, USED], 400),
+        ([ASKED, USED, ASKED], 400),
+        ([ASKED, RETURNED], 400),
+    ],
+)
+def test_bedrock_server_rejects_invalid_requests(loopback, messages, status):
+    server = loopback("ok")
+    body = {"messages": messages}
+
+    assert post(server, "/model/m/converse", body, authorization="Bearer k")[0] == status
+    assert post(server, "/model/m/converse", body)[0] == 403
 
 
 def test_ollama_server_streams_lines_by_default(loopback):

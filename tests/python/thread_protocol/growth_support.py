@@ -37,25 +37,33 @@ def per_doubling(small: Operation, large: Operation, rounds: int, doublings: int
     return ratio ** (1 / doublings)
 
 
-def growth(prepare: Callable[[int], Operation], size: int, clock: Clock = time.process_time) -> float:
-    """Return by which factor the cost of an operation grows when its size doubles.
+def smallest_ratio(prepare: Callable[[int], Operation], size: int, clock: Clock) -> float:
+    """Return by which factor the time of an operation grows when its size doubles.
 
-    The clock is the CPU time of all threads. One sample of each size is enough if it is below the bound. Otherwise the
-    smallest of several measurements counts, of more rounds and of larger sizes.
+    One sample of each size is enough if it is below the bound. Otherwise the smallest of several measurements counts,
+    of more rounds and of larger sizes.
     """
     small = prepare(size)
+    ratio = per_doubling(small, prepare(2 * size), 1, 1, clock)
+    for rounds, doublings in REPETITIONS:
+        if ratio < BOUND:
+            break
+        large = prepare(2**doublings * size)
+        ratio = min(ratio, per_doubling(small, large, rounds, doublings, clock))
+    return ratio
+
+
+def growth(prepare: Callable[[int], Operation], size: int) -> float:
+    """Return by which factor the CPU time of all threads grows when the size of an operation doubles.
+
+    The garbage of other tests is collected before, and none is collected meanwhile.
+    """
     gc.collect()
     gc.disable()
     try:
-        ratio = per_doubling(small, prepare(2 * size), 1, 1, clock)
-        for rounds, doublings in REPETITIONS:
-            if ratio < BOUND:
-                break
-            large = prepare(2**doublings * size)
-            ratio = min(ratio, per_doubling(small, large, rounds, doublings, clock))
+        return smallest_ratio(prepare, size, time.process_time)
     finally:
         gc.enable()
-    return ratio
 
 
 # --- Histories of Pydantic AI -----------------------------------------------------------------------------------------

@@ -152,6 +152,16 @@ def test_an_on_error_function_replaces_or_skips_a_failed_document(answer):
     assert seen == [(line, BROKEN.encode(), threading.get_ident()) for line in (1, 3)]
 
 
+def test_an_on_error_function_may_take_only_the_issue():
+    issues, out = [], io.BytesIO()
+
+    tp.convert_jsonl(io.BytesIO(f"{BROKEN}\n{HISTORIES[0]}\n".encode()), out, on_error=issues.append)
+    tp.convert_jsonl(io.BytesIO(f"{BROKEN}\n".encode()), out, on_error=lambda issue: [issue.line])
+
+    assert [issue.line for issue in issues] == [1]
+    assert out.getvalue().decode().splitlines() == [THREADS[0], "[1]"]
+
+
 def test_exceptions_of_callbacks_are_raised_unchanged(tmp_path):
     class Enough(Exception):
         pass
@@ -204,7 +214,9 @@ def test_progress_is_reported_and_other_threads_run(src):
         ({"from_": "yaml"}, ValueError, "from_ must be one of ui-messages, ui-stream, pydantic-ai, "),
         ({"to": "yaml"}, ValueError, "to must be one of ui-messages, ui-stream, pydantic-ai, "),
         ({"jobs": 0}, ValueError, "jobs must be at least 1"),
-        ({"jobs": -1}, OverflowError, "negative"),
+        ({"jobs": -1}, ValueError, "jobs must be at least 1, not -1"),
+        ({"jobs": 1.5}, TypeError, "jobs must be an int, not float"),
+        ({"jobs": True}, TypeError, "jobs must be an int, not bool"),
         ({"on_error": "ignore"}, ValueError, 'on_error must be "raise" or "skip"'),
         ({"on_error": 3}, TypeError, "on_error must be"),
         ({"progress": 3}, TypeError, "progress must be"),

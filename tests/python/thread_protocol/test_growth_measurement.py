@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from growth_support import BOUND, Operation, growth
+from growth_support import BOUND, Operation, growth, smallest_ratio
 
 COSTS: dict[str, Callable[[int], float]] = {
     "constant": lambda n: 50.0,
@@ -37,7 +37,7 @@ class BusyMachine:
         return operation
 
     def growth(self) -> float:
-        return growth(self.prepare, 300, clock=lambda: self.now)
+        return smallest_ratio(self.prepare, 300, clock=lambda: self.now)
 
 
 @pytest.mark.parametrize("name", COSTS)

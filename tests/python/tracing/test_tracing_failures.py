@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import re
 import subprocess
 import sys
 import textwrap
@@ -50,6 +51,27 @@ def test_unknown_and_denied_tools_fail_their_spans(run, traced):
     assert denied.attributes["turntree.tool.approved"] is False
     assert missing.attributes["error.type"] == "tool_error"
     assert {denied.status.status_code, missing.status.status_code} == {StatusCode.ERROR}
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_spans_of_a_refused_request_do_not_show_configured_headers(run, traced, loopback, is_streamed):
+    secret = "several secret words"
+    server = loopback(ErrorReply(403, f"not {secret}"), strict=False)
+    helper = agent(model=openai("gpt", base_url=server.base_url, api_key="sk-key", headers={"X-Pass": secret}))
+
+    async def main():
+        if not is_streamed:
+            await helper.run("Hi")
+        async for _ in helper.stream("Hi"):
+            pass
+
+    with pytest.raises(UPPError):
+        run(main())
+
+    shown = [span.to_json() for span in traced.spans]
+    assert len(shown) == 3
+    assert "***" in "".join(shown)
+    assert not [text for text in shown if secret in text]
 
 
 def test_failed_model_fails_every_enclosing_span(run, traced):
@@ -274,6 +296,47 @@ def test_log_record_contains_the_error(run, caplog):
     assert failed.getMessage().startswith("invoke_agent a failed after ")
 
 
+def test_each_request_writes_one_line(run, caplog):
+    caplog.set_level(logging.INFO, "turntree.requests")
+    run(adder().run("1 + 2?"))
+    with pytest.raises(UPPError):
+        run(agent(model=scripted([])).run("Go"))
+
+    lines = [record.getMessage() for record in caplog.records if record.name == "turntree.requests"]
+    assert len(lines) == 3
+    assert re.fullmatch(r"scripted scripted: \d+ \+ \d+ tokens, \d+ ms, tool_calls?", lines[0])
+    assert re.fullmatch(r"scripted scripted: \d+ \+ \d+ tokens, \d+ ms, stop", lines[1])
+    assert re.fullmatch(r"scripted scripted: \d+ ms, failed: INVALID_REQUEST", lines[2])
+    assert not any("1 + 2" in line for line in lines)
+
+
+def test_lines_need_no_import_of_tracing_and_no_opentelemetry():
+    program = """
+    import logging, sys
+    logging.basicConfig(format="%(name)s %(levelname)s %(message)s")
+    logging.getLogger("turntree.requests").setLevel(logging.INFO)
+    from turntree import agent
+    from turntree.upp import scripted
+    agent(model=scripted(["Hi."])).run_sync("Go")
+    logging.getLogger("turntree.requests").setLevel(logging.WARNING)
+    agent(model=scripted(["Hi."])).run_sync("Go")
+    assert not {"opentelemetry", "turntree.tracing"} & set(sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+
+    (line,) = done.stderr.splitlines()
+    assert re.fullmatch(r"turntree\.requests INFO scripted scripted: \d+ \+ \d+ tokens, \d+ ms, stop", line)
+
+
+def test_spans_do_not_replace_the_lines(run, traced, caplog):
+    caplog.set_level(logging.INFO, "turntree.requests")
+    run(adder().run("1 + 2?"))
+
+    assert [record.levelname for record in caplog.records if record.name == "turntree.requests"] == ["INFO", "INFO"]
+    assert caplog.records[0].turntree["attributes"]["gen_ai.usage.input_tokens"] > 0
+    assert len(traced.spans) == 6
+
+
 # Switches
 
 
@@ -355,9 +418,9 @@ COUNTING = """
 def test_without_opentelemetry_it_is_neither_imported_nor_called():
     one, nine, ours, theirs = fresh(COUNTING.format(imports=""))
 
-    # The only call asks if the logger is enabled: once for each run, independent of the steps.
+    # The only calls ask if the loggers of runs and of requests are enabled: once for each run, whatever its steps.
     assert one == nine
-    assert int(one) <= 1
+    assert int(one) <= 2
     assert (ours, theirs) == ("False", "False")
 
 

@@ -19,6 +19,7 @@ from turntree import (
 )
 from turntree.execution import LoopStrategy, loop
 from turntree.upp import (
+    AnyMessage,
     AssistantMessage,
     Image,
     Message,
@@ -54,7 +55,7 @@ async def runs(helper: Agent, thread: Thread, messages: list[Message], said: lis
 def turns(turn: Turn) -> None:
     assert_type(turn.response, AssistantMessage)
     assert_type(turn.response.text, str)
-    assert_type(turn.messages, list[Message])
+    assert_type(turn.messages, list[AnyMessage])
     assert_type(turn.tool_executions, list[ToolExecution])
     assert_type(turn.tool_executions[0].duration, int)
     assert_type(turn.tool_executions[0].approved, bool | None)
@@ -148,7 +149,7 @@ def contexts(context: ToolContext) -> None:
 def sub_agents(helper: Agent, event: AgentStreamEvent, context: ToolContext) -> None:
     assert_type(helper.to_tool(), Tool[..., Any])
     assert_type(helper.to_tool("ask", "Asks.", {"type": "object"}), Tool[..., Any])
-    assert_type(agent(tools=[helper, helper.to_tool()], max_sub_agent_depth=3), Agent)
+    assert_type(agent(tools=[helper, helper.to_tool()], max_sub_agent_depth=3), Agent[None, None])
     assert_type(event.sub_agent, SubAgentRun | None)
     if event.sub_agent is not None:
         assert_type(event.sub_agent.agent_id, str)

@@ -1,6 +1,7 @@
 """Static types of agents with dependencies and structured output. Checked, never run."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import assert_type
 
@@ -73,7 +74,17 @@ async def models() -> None:
     assert_type(model.generate_sync("x").data, City)
     assert_type(await model.stream("x"), Turn[City])
     assert_type(model.stream_sync("x").turn.data, City)
-    assert_type(llm(model=openai("gpt-5")), LLM)
+    assert_type(llm(model=openai("gpt-5")), LLM[None])
+    assert_type(llm(model="openai:gpt-5", structure={"type": "object"}), LLM)
+
+
+async def without_structure(database: Database) -> None:
+    assert_type(await llm(model="openai:gpt-5").generate("x"), Turn[None])
+    assert_type(agent(model="openai:gpt-5"), Agent[None, None])
+    shop = agent(model="openai:gpt-5", deps_type=Database, tools=[find])
+    assert_type(shop, Agent[Database, None])
+    assert_type((await shop.run("x", deps=database)).data, None)
+    assert_type(agent(structure={"type": "object"}, deps_type=Database), Agent[Database, Any])
 
 
 def partly(helper: Agent[Database, City]) -> None:

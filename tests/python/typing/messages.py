@@ -7,14 +7,13 @@ from typing_extensions import assert_type
 
 from turntree import ValidationError
 from turntree.upp import (
+    AnyMessage,
     AssistantMessage,
     Audio,
-    Binary,
-    Document,
+    ContentBlock,
     ErrorCode,
     Image,
     Message,
-    Reasoning,
     Text,
     Thread,
     TokenUsage,
@@ -24,7 +23,6 @@ from turntree.upp import (
     Turn,
     UPPError,
     UserMessage,
-    Video,
 )
 
 
@@ -42,7 +40,7 @@ def messages(message: Message) -> None:
     if isinstance(message, ToolResultMessage):
         assert_type(message.results, list[ToolResult])
     for block in message.content:
-        assert_type(block, Text | Reasoning | Image | Document | Audio | Video | Binary | dict[str, Any])
+        assert_type(block, ContentBlock | dict[str, Any])
         if isinstance(block, Image):
             assert_type(block.type, Literal["image"])
             assert_type(block.width, int | None)
@@ -64,16 +62,16 @@ def threads(thread: Thread, turn: Turn) -> None:
     assert_type(thread.append(turn), Thread)
     assert_type(thread.push(UserMessage("a"), {"type": "user"}), Thread)
     assert_type(thread.user("a").assistant("b").user([Text("c")]), Thread)
-    assert_type(thread.filter("assistant"), list[Message])
-    assert_type(thread.tail(3), list[Message])
+    assert_type(thread.filter("assistant"), list[AnyMessage])
+    assert_type(thread.tail(3), list[AnyMessage])
     assert_type(thread.slice(1, -1), Thread)
     assert_type(thread.clear(), Thread)
-    assert_type(thread.messages, list[Message])
+    assert_type(thread.messages, list[AnyMessage])
     assert_type(thread.created_at, datetime)
     assert_type(len(thread), int)
-    assert_type(thread[0], Message)
+    assert_type(thread[0], AnyMessage)
     for message in thread:
-        assert_type(message, Message)
+        assert_type(message, AnyMessage)
     thread.filter("system")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

@@ -8,7 +8,7 @@ import weakref
 import pytest
 from uaip_support import Wire, served, shop
 
-from turntree import uaip
+from turntree import store, uaip
 
 
 async def test_a_response_of_known_length_says_it():
@@ -97,3 +97,11 @@ async def test_a_websocket_whose_head_cannot_be_read_is_refused():
     await uaip.asgi_app(shop())(scope, receive, send)
 
     assert sent == ["websocket.close"]
+
+
+@pytest.mark.parametrize("face", [uaip.asgi_app, uaip.serve, uaip.serve_sync])
+def test_a_store_without_transactions_is_refused_by_its_name(face, tmp_path):
+    encrypted = store.encrypted(store.sqlite(tmp_path / "s.db"), {"key": bytes(32)})
+    for saved in (store.file(tmp_path / "folder"), encrypted):
+        with pytest.raises(ValueError, match=r"cannot store sessions of workflows; use the memory store, SQLite"):
+            face(shop(), store=saved)

@@ -54,6 +54,14 @@ def test_notebooks_show_the_graph_with_escaped_text():
     assert shop()._repr_markdown_().startswith("```mermaid\nflowchart LR\n")
 
 
+def test_a_workflow_that_is_not_finished_shows_its_error():
+    unfinished = Workflow("shop", "<b>")
+
+    assert "it has no stages" in unfinished._repr_html_()
+    assert "<b>" not in unfinished._repr_html_()
+    assert unfinished._repr_markdown_().startswith("```text\nworkflow")
+
+
 PROGRAM = """
 from turntree.uaip import Workflow
 

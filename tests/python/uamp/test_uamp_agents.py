@@ -12,7 +12,7 @@ import pytest
 from uamp_support import FACES, frames, http, served
 
 from turntree import agent
-from turntree.upp import ToolCall, ToolResultMessage, scripted, tool
+from turntree.upp import Reasoning, Text, ToolCall, ToolResultMessage, scripted, tool
 
 pytestmark = pytest.mark.parametrize("face", FACES)
 
@@ -108,6 +108,23 @@ async def test_a_sub_agent_answers_its_caller(face: str) -> None:
         assert answer_of((await client.post("/chat/completions", json=chat())).json()) == "it is 42"
 
     assert "42" in model.requests[1].messages[-1].model_dump_json()
+
+
+async def test_what_a_sub_agent_says_and_thinks_is_progress_of_its_call(face: str) -> None:
+    expert = agent(name="expert", model=scripted([[Reasoning(text="let me see"), Text(text="forty-two")]]))
+    model = scripted([call("expert", task="what is it?"), "it is 42"])
+    served_agent = agent(name="helper", model=model, tools=[expert.to_tool(name="expert")])
+    batch = [{"type": "session.create"}, {"type": "input.text", "text": "hi"}, {"type": "response.create"}]
+    async with served(face, served_agent) as url, http(url) as client:
+        events = (await client.post("/uamp", json=batch)).json()
+
+    deltas = [event["delta"] for event in events if event["type"] == "response.delta"]
+    progress = [delta["tool_progress"] for delta in deltas if delta["type"] == "tool_progress"]
+    (call_id,) = {delta["tool_call"]["id"] for delta in deltas if delta["type"] == "tool_call"}
+    assert "".join(piece["text"] for piece in progress) == "let me seeforty-two"
+    assert {piece["call_id"] for piece in progress} == {call_id}
+    assert not [event for event in events if event["type"] == "thinking"]
+    assert events[-1]["response"]["output"][-1] == {"type": "text", "text": "it is 42"}
 
 
 async def test_an_approval_handler_decides(face: str) -> None:

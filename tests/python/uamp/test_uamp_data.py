@@ -107,13 +107,17 @@ def test_a_member_that_is_missing_is_none_and_one_that_does_not_exist_is_an_erro
         (lambda: uamp.ClientEvent.model_validate({"text": "hi"}), "type"),
         (lambda: uamp.ContentItem("image", image=5), "image"),
         (lambda: uamp.SessionConfig(modalities="text"), "modalities"),
-        (lambda: uamp.Message(content="hi"), '"role" is missing'),
         (lambda: uamp.ClientEvent.model_validate_json("[" * 5000), "nested"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_place(made: Any, words: str) -> None:
     with pytest.raises(turntree.ValidationError, match=words):
         made()
+
+
+def test_a_message_without_a_role_names_it() -> None:
+    with pytest.raises(TypeError, match=r"^Message\(\) needs role; write Message\(role=…\)$"):
+        uamp.Message(content="hi")  # pyright: ignore[reportCallIssue]
 
 
 def test_events_are_bodies_of_fastapi() -> None:

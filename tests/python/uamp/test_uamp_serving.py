@@ -100,6 +100,25 @@ async def test_another_host_needs_auth() -> None:
         await uamp.serve(echo(), host="0.0.0.0").start()
 
 
+async def test_web_pages_of_other_sites_cannot_use_a_server_without_auth() -> None:
+    async with uamp.serve(echo(), public_url="https://Agents.example/x/") as server, http(server.url) as client:
+        for headers, status in (
+            ({}, 200),
+            ({"origin": "http://localhost:8080"}, 200),
+            ({"origin": "https://agents.example", "host": "agents.example"}, 200),
+            ({"origin": "https://evil.example"}, 403),
+            ({"origin": "null"}, 403),
+            ({"origin": "http://evil.example", "host": "evil.example"}, 403),
+            ({"host": "evil.example:8000"}, 403),
+        ):
+            answer = await client.get("/info", headers=headers)
+            assert answer.status_code == status, (headers, answer.text)
+        assert answer.json()["error"]["code"] == "forbidden"
+    async with uamp.serve(echo(), auth={"t": "anna"}.get) as server, http(server.url) as client:
+        headers = {"origin": "https://app.example", "authorization": "Bearer t"}
+        assert (await client.get("/info", headers=headers)).status_code == 200
+
+
 @pytest.mark.parametrize("make", [uamp.serve, uamp.asgi_app])
 def test_the_collector_frees_an_agent_whose_tool_refers_to_its_server(make: Any) -> None:
     class Owner:

@@ -27,6 +27,15 @@ CHAT = {
     "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}],
     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
 }
+CLAUDE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-sonnet-4-5",
+    "content": [{"type": "text", "text": "hello"}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+}
 GEMINI = {
     "candidates": [{"content": {"role": "model", "parts": [{"text": "hello"}]}, "finishReason": "STOP"}],
     "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
@@ -52,7 +61,9 @@ class Cloud:
                 answer = {"access_token": f"token-{len(cloud.tokens())}", "expires_in": 3600} if is_token else None
                 if is_token and status != 200:
                     answer = {"error": "invalid_client", "error_description": body}
-                answer = answer or (GEMINI if "generateContent" in url.path else CHAT)
+                answer = answer or (
+                    GEMINI if "generateContent" in url.path else CLAUDE if "rawPredict" in url.path else CHAT
+                )
                 data = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("content-type", "application/json")
@@ -251,3 +262,20 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch, cloud):
     file.write_text("{}")
     with pytest.raises(ValueError, match="not a file of a service account"):
         ApplicationDefaultCredentials(file)
+
+
+async def test_claude_at_vertex(cloud):
+    model = vertex("claude-sonnet-4-5@20250929", "my-project", "europe-west1", auth="token-1", base_url=cloud.url)
+    turn = await llm(model=model, params={"max_tokens": 9}).generate("hi")
+
+    method, path, _, headers, body = cloud.seen[0]
+    assert (turn.text, model.provider) == ("hello", "anthropic")
+    place = "/projects/my-project/locations/europe-west1/publishers/anthropic"
+    assert (method, path) == ("POST", f"{place}/models/claude-sonnet-4-5@20250929:rawPredict")
+    assert headers["authorization"] == "Bearer token-1"
+    assert "x-api-key" not in headers
+    assert json.loads(body) == {
+        "anthropic_version": "vertex-2023-10-16",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+    }

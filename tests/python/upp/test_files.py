@@ -5,7 +5,7 @@ import json
 import pytest
 from batch_support import VendorServer, parts_of
 
-from turntree.upp import ErrorCode, UPPError, anthropic, files, google, groq, llm, openai, scripted
+from turntree.upp import ErrorCode, UPPError, anthropic, files, google, groq, llm, openai, scripted, vertex
 
 KEY = "sk-secret-key"
 OPENAI = {"id": "file-1", "object": "file", "bytes": 5, "filename": "note.txt", "purpose": "user_data"}
@@ -192,3 +192,12 @@ async def test_quotes_in_a_name_are_escaped(vendor):
 async def test_something_else_than_a_model_is_refused():
     with pytest.raises(TypeError, match="model must come from a provider's factory"):
         await files.get(5, "file-1")
+
+
+async def test_claude_at_vertex_names_the_way(vendor):
+    model = vertex("claude-sonnet-4-5", "my-project", auth="token", base_url=vendor.url)
+    for call in (files.get(model, "file_1"), files.upload(model, b"x"), llm(model=model).batch(["hi"])):
+        with pytest.raises(UPPError, match=r"Vertex AI has no .* of Claude; use a model of anthropic") as caught:
+            await call
+        assert caught.value.code == ErrorCode.INVALID_REQUEST
+    assert vendor.seen == []

@@ -22,7 +22,7 @@ from providers_support import (
 )
 
 from turntree import agent
-from turntree.testing import ErrorReply, Reply, ToolCall
+from turntree.testing import ErrorReply, RawReply, Reply, ToolCall
 from turntree.upp import (
     DynamicKey,
     ErrorCode,
@@ -298,6 +298,20 @@ def test_errors_logs_and_recordings_hide_the_values_of_all_configured_headers(
     for value in ("tenant-4711", "several secret words", "session=c00kie"):
         assert value not in shown
     assert {name: server.requests[0].headers[name.lower()] for name in headers} == headers
+
+
+@pytest.mark.parametrize("escape", [json.dumps, lambda text: json.dumps(text).replace("/", r"\/")])
+def test_header_value_is_hidden_in_the_escaped_form_of_a_json_body(run, loopback, escape):
+    value = 'pass/"word\\9'
+    body = '{"error": {"message": "denied", "seen": ' + escape(value) + "}}"
+    server = loopback(RawReply(body, 403), strict=False)
+
+    with pytest.raises(UPPError) as caught:
+        run(agent(model=chat(server, headers={"X-Pass": value})).run("Hi"))
+
+    error = caught.value
+    assert error.body == '{"error": {"message": "denied", "seen": "***"}}'
+    assert server.requests[0].headers["x-pass"] == value
 
 
 def test_stream_error_does_not_show_the_key(run, loopback):

@@ -156,6 +156,35 @@ def test_the_cache_is_marked_where_vendors_do_not_cache_by_themselves(server):
     assert "cache_control" not in sent(server, openai, "gpt-5", cache="auto")
 
 
+@pytest.mark.parametrize(
+    ("model_id", "most"),
+    [
+        ("claude-3-haiku-20240307", 4096),
+        ("claude-3-5-sonnet-20241022", 8192),
+        ("claude-opus-4-1-20250805", 32_000),
+        ("claude-sonnet-4-5", 64_000),
+        ("a-model-of-tomorrow", 4096),
+    ],
+)
+def test_anthropic_gets_the_most_tokens_of_the_model_if_none_are_given(server, model_id, most):
+    model = anthropic(model_id, base_url=server.base_url, api_key="k")
+    before = len(server.requests)
+    assert llm(model=model).generate_sync("hi").text == "ok"
+    assert llm(model=model, params={"max_tokens": 9}).stream_sync("hi").turn.text == "ok"
+    assert [request.json["max_tokens"] for request in server.requests[before:]] == [most, 9]
+
+
+@pytest.mark.filterwarnings("ignore:settings")
+def test_sampling_is_left_out_only_if_the_model_thinks(server):
+    sampling = {"temperature": 0.5, "top_p": 0.4}
+    thinks = sent(server, anthropic, "claude-sonnet-4-5", params={"max_tokens": 5000}, reasoning="low", **sampling)
+    assert "thinking" in thinks
+    assert {"temperature", "top_p"} & set(thinks) == set()
+    answers = sent(server, anthropic, "claude-sonnet-4-5", params={"max_tokens": 500}, reasoning="low", **sampling)
+    assert "thinking" not in answers
+    assert (answers["temperature"], answers["top_p"]) == (0.5, 0.4)
+
+
 def test_vendor_parameters_take_precedence(server):
     assert sent(server, openai, "m", params={"max_output_tokens": 9}, max_tokens=50)["max_output_tokens"] == 9
     body = sent(server, google, "m", params={"maxOutputTokens": 9}, max_tokens=50)

@@ -49,6 +49,7 @@ def ask(factory, *bodies, status=200, headers=None, **options):
         (anthropic, claude("refusal", "a"), "refusal"),
         (google, gemini("MAX_TOKENS", "a"), "max_tokens"),
         (google, gemini("SAFETY", "a"), "content_filter"),
+        (google, gemini("LANGUAGE", "a"), "content_filter"),
     ],
 )
 def test_the_reason_has_the_same_words_for_all_vendors(factory, body, expected):
@@ -71,6 +72,37 @@ def test_a_refusal_without_content_raises_unless_it_is_returned(factory, body):
     assert caught.value.code == ErrorCode.CONTENT_FILTERED
     turn, _ = ask(factory, body, on_refusal="return")
     assert turn.stop_reason in {"refusal", "content_filter"}
+
+
+@pytest.mark.parametrize("reason", ["OTHER", "NO_IMAGE", "MALFORMED_FUNCTION_CALL", "FINISH_REASON_UNSPECIFIED"])
+@pytest.mark.parametrize("member", [{}, {"content": {}}, {"content": {"role": "model", "parts": [{"text": ""}]}}])
+def test_an_answer_without_content_is_no_silent_success(reason, member):
+    body = {"candidates": [{**member, "finishReason": reason, "finishMessage": "it broke"}]}
+    with pytest.raises(UPPError, match=rf"without content \({reason}: it broke\)") as caught:
+        ask(google, body)
+    assert caught.value.code == ErrorCode.PROVIDER_ERROR
+    turn, _ = ask(google, body, on_refusal="return")
+    assert (turn.stop_reason, turn.response.text) == ("error", "")
+
+
+def test_a_stream_without_content_is_no_silent_success():
+    frames = [{"candidates": [{"content": {"role": "model"}, "finishReason": "OTHER"}]}]
+    reply = RawReply("".join(f"data: {json.dumps(frame)}\n\n" for frame in frames), content_type="text/event-stream")
+    with serve(reply) as server:
+        stream = llm(model=google("m", base_url=server.base_url, api_key="k")).stream_sync("hi")
+        with pytest.raises(UPPError, match="ended the answer without content"):
+            list(stream)
+
+
+def test_a_reason_that_says_nothing_ends_an_answer():
+    turn, _ = ask(google, gemini("OTHER", "a"))
+    assert (turn.stop_reason, turn.response.text) == ("end_turn", "a")
+
+
+@pytest.mark.parametrize("reason", ["STOP", "MAX_TOKENS"])
+def test_an_empty_answer_says_why_the_model_stopped(reason):
+    turn, _ = ask(google, gemini(reason))
+    assert turn.stop_reason == {"STOP": "end_turn", "MAX_TOKENS": "max_tokens"}[reason]
 
 
 def test_a_refusal_with_content_raises_on_request():

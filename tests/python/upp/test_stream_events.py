@@ -1,5 +1,6 @@
 """Events of streams have a class for each type, for `match` and `isinstance`."""
 
+import copy
 import json
 import pickle
 
@@ -130,6 +131,25 @@ async def test_every_event_of_a_run_dumps_to_json():
         assert plain[event.source]["type"] == inner.type
 
     assert count > 10
+
+
+async def test_every_event_of_a_run_is_read_from_json_pickled_and_copied():
+    helper = agent(model=scripted([ToolCall("e", "weather", {"city": "Oslo"}), "Helped."]), tools=[weather])
+    calls = [ToolCall("c", "weather", {"city": "Rome"}), ToolCall("d", "helper", {"task": "x"})]
+    tools = [weather, helper.to_tool(name="helper", description="Helps.")]
+    runner = session(agent(model=scripted([calls, "Done."]), tools=tools))
+
+    events = [event async for event in runner.stream("Go", sub_agent_events=True)]
+
+    for event in events:
+        assert type(event).model_validate(event.to_dict()) == event
+        assert type(event).model_validate_json(event.to_json().encode()) == event
+        assert pickle.loads(pickle.dumps(event)) == event == copy.deepcopy(event)
+        for part in (event.uap, event.sub_agent):
+            assert pickle.loads(pickle.dumps(part)) == part
+    assert any(event.sub_agent for event in events)
+    with pytest.raises(ValueError, match='"type" is missing'):
+        type(events[0]).model_validate({"source": "uap", "uap": {}})
 
 
 async def test_the_mode_of_a_dump_is_checked():

@@ -12,8 +12,8 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict
 
-from turntree.testing import Reply, serve
-from turntree.upp import ErrorCode, UPPError, anthropic, cerebras, groq, llm, mistral, openai, openrouter, xai
+from turntree.testing import Reply, ToolCall, serve
+from turntree.upp import ErrorCode, UPPError, anthropic, cerebras, groq, llm, mistral, openai, openrouter, tool, xai
 
 
 class City(pydantic.BaseModel):
@@ -215,3 +215,64 @@ def test_the_strict_server_refuses_schemas_that_the_vendor_refuses(schema, words
             urllib.request.urlopen(request)
     assert caught.value.code == 400
     assert words in caught.value.read().decode()
+
+
+def weather(city: str, days: Annotated[int, pydantic.Field(ge=1)]) -> str:
+    """Weather of a city."""
+    return f"{city}: {days} sunny days"
+
+
+def search(text: str, limit: int = 3) -> str:
+    """Search."""
+    return text * limit
+
+
+def label(values: dict[str, int]) -> str:
+    """Label."""
+    return str(values)
+
+
+def sent_tools(*tools, api="responses", calls=(), strict=None):
+    """The tools that OpenAI receives; its server refuses those with `strict` and another schema than it enforces."""
+    with serve([list(calls), "ok"] if calls else "ok") as server:
+        model = openai("gpt-5", api=api, base_url=server.base_url, api_key="k", strict_schemas=strict)
+        turn = llm(model=model, tools=tools).generate_sync("hi")
+        return server.requests[0].json["tools"], turn
+
+
+def test_a_tool_of_responses_is_strict_if_its_arguments_are_the_same_then():
+    (strict, optional, open_), _ = sent_tools(weather, search, label)
+    assert strict["strict"] is True
+    assert strict["parameters"]["additionalProperties"] is False
+    assert strict["parameters"]["required"] == ["city", "days"]
+    # The vendor's default would oblige the model to fill optional arguments.
+    assert (optional["strict"], optional["parameters"]) == (False, tool(search).parameters)
+    assert (open_["strict"], open_["parameters"]) == (False, tool(label).parameters)
+
+
+def test_tools_of_responses_run_with_the_arguments_of_the_model():
+    calls = [ToolCall("weather", {"city": "Kyoto", "days": 2}), ToolCall("search", {"text": "a"})]
+    _, turn = sent_tools(weather, search, calls=calls)
+    # Calls of one answer run at once.
+    assert sorted(execution.result for execution in turn.tool_executions) == ["Kyoto: 2 sunny days", "aaa"]
+
+
+def test_the_strictness_of_a_tool_is_the_callers_choice():
+    chosen = tool(weather, metadata={"openai": {"strict": False}})
+    (loose,), _ = sent_tools(chosen)
+    assert (loose["strict"], loose["parameters"]) == (False, tool(weather).parameters)
+    (loose,), _ = sent_tools(weather, strict=False)
+    assert (loose["strict"], loose["parameters"]) == (False, tool(weather).parameters)
+
+
+def test_tools_of_chat_completions_are_not_strict_by_default():
+    (sent,), _ = sent_tools(weather, api="completions")
+    assert "strict" not in sent["function"]
+
+
+@pytest.mark.parametrize("api", ["responses", "completions"])
+def test_the_loopback_server_refuses_a_strict_tool_with_an_open_schema(api):
+    chosen = tool(search, metadata={"openai": {"strict": True}})
+    with pytest.raises(UPPError, match="Invalid schema for function 'search'") as caught:
+        sent_tools(chosen, api=api)
+    assert caught.value.code == ErrorCode.INVALID_REQUEST

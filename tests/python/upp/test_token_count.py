@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from turntree.upp import TokenCount, anthropic, google, groq, llm, openai, scripted, tool
+from turntree.upp import TokenCount, anthropic, google, groq, llm, openai, scripted, tool, vertex
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,23 @@ async def test_openai_counts(vendor):
     path, _, body = seen[-1]
     assert (count, count.exact, path) == (42, True, "/v1/responses/input_tokens")
     assert body == {"model": "gpt-5", "input": "hello"}
+
+
+async def test_models_at_vertex_count(vendor):
+    url, seen = vendor
+    where = {"auth": "token-1", "base_url": url}
+    for name in ("claude-sonnet-4-5@20250929", "gemini-2.5-flash"):
+        model = vertex(name, "my-project", "europe-west1", **where)
+        count = await llm(model=model, params={"max_tokens": 9} if "claude" in name else {}).count_tokens("hello")
+        assert (count, count.exact) == (42, True)
+
+    place = "/v1/projects/my-project/locations/europe-west1/publishers"
+    (path, headers, body), (google_path, _, google_body) = seen[-2:]
+    assert (path, headers["authorization"]) == (f"{place}/anthropic/models/count-tokens:rawPredict", "Bearer token-1")
+    assert set(body) == {"model", "messages", "anthropic_version"}
+    assert body["model"] == "claude-sonnet-4-5@20250929"
+    assert google_path == f"{place}/google/models/gemini-2.5-flash:countTokens"
+    assert google_body == {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
 
 
 @pytest.mark.parametrize("model", [groq("m", api_key="k"), scripted([])], ids=["vendor", "scripted"])

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{Either, select};
 
-use crate::driver::driver::{Driver, Next};
+use crate::driver::driver::{Driver, DriverConfig, Next};
+use crate::driver::stop::{Stop, stop};
 use crate::host::host::Host;
 use crate::machine::machine::Machine;
 use crate::machine::setup::Setup;
@@ -26,7 +27,8 @@ use crate::types::event::AgentStreamEvent;
 use crate::types::failure;
 use crate::types::identity::AgentInfo;
 use crate::types::middleware_state::MiddlewareState;
-use turntree_core::message::{ContentBlock, Delta, Message, StreamEvent, Turn};
+use turntree_core::message::{CodeExecutionBlock, ContentBlock, Delta, Message, StreamEvent, Turn};
+use turntree_core::time::Timestamp;
 use turntree_upp::llm::capability_check;
 use turntree_upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
 
@@ -93,15 +95,44 @@ impl AgentMiddlewareLayer {
         let input = state.messages().front().map(Arc::clone);
         self.context.begin(input, machine.setup().history.clone());
         self.context.open(spent_before(machine));
-        let finished = self.before(driver).await?;
+        let began = driver.config.timeout.map(|_| driver.host.clock().now());
+        let finished = self.before(machine, driver, began).await?;
         self.apply_changes(machine, driver)?;
-        let turn = next.run(machine, driver).await?;
-        let outcome = call_after(&self.stack, finished, &self.context, Arc::clone(&turn)).await;
+        let rest = driver.time_left(began);
+        let turn = if rest.is_some() {
+            let config = DriverConfig { time_left: rest, ..driver.config.clone() };
+            next.run(machine, &Driver { config, ..driver.clone() }).await?
+        } else {
+            next.run(machine, driver).await?
+        };
+        let outcome = self.after(driver, began, finished, &turn).await;
         outcome.map_err(|error| failure::attach(error, Turn::clone(&turn)))
     }
 
+    /// Calls `after`, for as long as the run may take.
+    async fn after(
+        &self,
+        driver: &Driver,
+        began: Option<Timestamp>,
+        finished: usize,
+        turn: &Arc<Turn>,
+    ) -> Result<Arc<Turn>, UppError> {
+        let hooks = call_after(&self.stack, finished, &self.context, Arc::clone(turn));
+        let Some(left) = driver.time_left(began) else { return hooks.await };
+        // The hooks first: one that does not wait ends, whatever is left.
+        match select(pin!(hooks), driver.host.timer(left)).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(_) => Err(driver.timeout_error()),
+        }
+    }
+
     /// Calls `before` in order and returns the number of calls that have finished. An abort of the run skips the rest.
-    async fn before(&self, driver: &Driver) -> Result<usize, UppError> {
+    async fn before(
+        &self,
+        machine: &Machine,
+        driver: &Driver,
+        began: Option<Timestamp>,
+    ) -> Result<usize, UppError> {
         let list = self.stack.list();
         for (place, middleware) in list.iter().enumerate() {
             let hook = async {
@@ -111,12 +142,16 @@ impl AgentMiddlewareLayer {
                 }
                 Ok(())
             };
-            let Some(cancellation) = &driver.cancellation else {
+            let timer = driver.time_left(began).map(|left| driver.host.timer(left));
+            if driver.cancellation.is_none() && timer.is_none() {
                 hook.await?;
                 continue;
-            };
-            match select(pin!(cancellation.cancelled()), pin!(hook)).await {
-                Either::Left(_) => return Ok(place),
+            }
+            match select(stop(driver.cancellation.as_ref(), timer), pin!(hook)).await {
+                Either::Left((Stop::Aborted, _)) => return Ok(place),
+                Either::Left((Stop::TimedOut, _)) => {
+                    return Err(machine.with_turn_so_far(driver.timeout_error()));
+                }
                 Either::Right((outcome, _)) => outcome?,
             }
         }
@@ -210,8 +245,8 @@ fn spent_before(machine: &Machine) -> BudgetUsage {
 
 /// Replaces the texts in stream events by the texts of the changed response. Removes the events of removed blocks.
 fn rewrite_events(held: Vec<StreamEvent>, before: &Message, after: &Message) -> Vec<StreamEvent> {
-    let new_texts = texts_of(after);
-    if texts_of(before) == new_texts {
+    let (new_texts, mut new_codes) = (texts_of(after), codes_of(after));
+    if texts_of(before) == new_texts && codes_of(before).eq(codes_of(after)) {
         return held;
     }
     let mut streamed: Vec<(u32, bool, String)> = Vec::new();
@@ -226,6 +261,10 @@ fn rewrite_events(held: Vec<StreamEvent>, before: &Message, after: &Message) -> 
     let mut replaced: Vec<(u32, bool)> = Vec::new();
     let mut events = Vec::with_capacity(held.len());
     for event in held {
+        if matches!(event.delta, Delta::CodeExecution(_)) {
+            events.extend(new_codes.next().map(|block| StreamEvent::code_execution(event.index, block)));
+            continue;
+        }
         let Some((is_thought, _)) = text_of(&event) else {
             events.push(event);
             continue;
@@ -256,6 +295,14 @@ fn texts_of(message: &Message) -> Vec<(bool, &str)> {
             _ => None,
         })
         .collect()
+}
+
+/// The code that the vendor ran, in the order of its events.
+fn codes_of(message: &Message) -> impl Iterator<Item = &CodeExecutionBlock> {
+    message.content().iter().filter_map(|block| match block {
+        ContentBlock::CodeExecution(block) => Some(&**block),
+        _ => None,
+    })
 }
 
 fn text_of(event: &StreamEvent) -> Option<(bool, &str)> {

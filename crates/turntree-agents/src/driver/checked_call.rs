@@ -14,7 +14,7 @@ use crate::types::structure::unwrapped;
 use turntree_core::json::RawJson;
 use turntree_core::message::Turn;
 use turntree_core::message::fold::Fold;
-use turntree_upp::{ErrorCode, ModelRequest, System, UppError};
+use turntree_upp::{ModelRequest, System, UppError};
 
 impl RunLoop<'_> {
     /// Calls the model of a run that has limits, or a system prompt that a function returns.
@@ -95,10 +95,7 @@ impl RunLoop<'_> {
 
     /// The error of a run that took too long. The machine stays at its last boundary, from which the run can be resumed.
     pub(super) fn timed_out(&self, machine: &Machine, fold: Fold) -> UppError {
-        let seconds = self.driver.config.timeout.unwrap_or_default().as_secs_f64();
-        let message =
-            format!("the run has not ended within {seconds} s; raise timeout, or resume its session");
-        let error = UppError::new(ErrorCode::Timeout, self.provider(), message);
+        let error = self.driver.timeout_error();
         let mut copy = machine.clone();
         let abort = Abort { partial: fold.finish(), results: self.stamp(), response: self.stamp() };
         let aborted = copy.feed(ActionResult::Aborted(Box::new(abort))).is_ok();

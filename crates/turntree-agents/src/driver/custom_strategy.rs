@@ -2,17 +2,20 @@
 //!
 //! Spec: UAP-1.0 §5.5
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use futures_util::future::{BoxFuture, poll_fn};
 use futures_util::{FutureExt as _, StreamExt as _};
 
 use crate::driver::driver::{Driver, DriverConfig, DriverPorts};
+use crate::driver::part_recorder::PartRecorder;
 use crate::driver::run_loop::RunLoop;
+use crate::driver::strategy_runs::StrategyRuns;
 use crate::driver::stream::AgentStream;
 use crate::host::hook_set::HookSet;
-use crate::host::strategy::{CustomHandle, Strategy, StrategyEvents, StrategyScope};
+use crate::host::recorder::RunRecorder;
+use crate::host::strategy::{CustomHandle, Strategy, StrategyEvents, StrategyRunsHandle, StrategyScope};
 use crate::machine::machine::Machine;
 use crate::machine::setup::Setup;
 use crate::machine::state::RunState;
@@ -20,6 +23,8 @@ use crate::types::action::ActionResult;
 use crate::types::execution_state::ExecutionState;
 use crate::types::identity::RunIdentity;
 use crate::types::limits::UsageMeter;
+use crate::types::parent_run::ParentRun;
+use crate::types::strategy_outcome::StrategyOutcome;
 use turntree_core::message::Turn;
 use turntree_core::message::message::History;
 use turntree_upp::{Model, UppError};
@@ -31,10 +36,47 @@ struct CustomScope {
     driver: Driver,
     state: ExecutionState,
     events: Option<StrategyEvents>,
+    parent_run: Option<Arc<ParentRun>>,
+    runs: Option<StrategyRunsHandle>,
+    parts: Arc<Mutex<Parts>>,
+}
+
+/// The parts of a run that its strategy has started, in order. A strategy that is resumed starts them again: parts that have
+/// ended return their outcome, and the others continue.
+#[derive(Debug, Default)]
+struct Parts {
+    states: Vec<RunState>,
+    started: usize,
+}
+
+impl Parts {
+    /// Begins the next part. Returns its index, and its state if it was started before.
+    fn begin(&mut self, new: &RunState) -> (usize, Option<RunState>) {
+        let index = self.started;
+        self.started = index.saturating_add(1);
+        let earlier = self.states.get(index).cloned();
+        if earlier.is_none() {
+            self.states.push(new.clone());
+        }
+        (index, earlier)
+    }
+
+    fn store(&mut self, index: usize, state: &RunState) {
+        if let Some(slot) = self.states.get_mut(index) {
+            *slot = state.clone();
+        }
+    }
 }
 
 impl CustomScope {
-    fn new(setup: &Arc<Setup>, state: &RunState, driver: &Driver, events: Option<StrategyEvents>) -> Self {
+    fn new(
+        run: &RunLoop<'_>,
+        machine: &Machine,
+        events: Option<StrategyEvents>,
+        runs: Option<StrategyRunsHandle>,
+        parts: Arc<Mutex<Parts>>,
+    ) -> Self {
+        let driver = run.driver;
         // The run calls these hooks once for all of its parts.
         let suppressed_hooks = HookSet::COMPLETE
             | HookSet::ERROR
@@ -43,10 +85,12 @@ impl CustomScope {
             | HookSet::CHECKPOINT_WITHIN_STEPS;
         let config =
             DriverConfig { suppressed_hooks, is_nested: true, timeout: None, ..driver.config.clone() };
-        let ports =
-            DriverPorts { events: None, recorder: None, custom_strategy: None, ..driver.ports.clone() };
+        let recorder = driver.ports.recorder.clone();
+        let recorder = recorder.map(|recorder| -> Arc<dyn RunRecorder> { Arc::new(PartRecorder(recorder)) });
+        let ports = DriverPorts { events: None, recorder, custom_strategy: None, ..driver.ports.clone() };
         let driver = Driver { config, ports, ..driver.clone() };
-        Self { setup: Arc::clone(setup), driver, state: state.execution_state(), events }
+        let (setup, state) = (Arc::clone(machine.setup()), machine.state().execution_state());
+        Self { setup, driver, state, events, parent_run: run.parent_run.clone(), runs, parts }
     }
 
     async fn run_custom(
@@ -74,20 +118,43 @@ impl CustomScope {
         let (plan_schema, plan_rules) = (schemas.sent, schemas.rules);
         let setup = Setup { history, plan_schema, plan_rules, ..Setup::clone(&self.setup) };
         let provider = self.driver.model.provider();
+        let (index, earlier) = lock(&self.parts).begin(&state);
+        let state = match earlier {
+            Some(earlier) => {
+                self.driver.restore_usage(&earlier);
+                earlier
+            }
+            None => state,
+        };
         let mut machine = Machine::new(setup, state)
             .map_err(|error| UppError::invalid_request(provider, error.to_string()).with_cause(error))?;
+        let parts = Arc::clone(&self.parts);
         let toolsets = self.driver.ports.toolsets.as_ref().map(|toolsets| toolsets.with_strategy(strategy));
         let driver =
             Driver { ports: DriverPorts { toolsets, ..self.driver.ports.clone() }, ..self.driver.clone() };
         let Some(events) = &self.events else {
-            return driver.run(&mut machine).await;
+            let outcome = driver.run(&mut machine).await;
+            lock(&parts).store(index, machine.state());
+            return outcome;
         };
-        let mut stream = AgentStream::new(machine, driver);
+        let (outer, structure) = (driver.cancellation.clone(), driver.structure.clone());
+        let mut stream = AgentStream::of(outer.as_ref(), structure.as_deref(), move |listener| {
+            let driver = listener.attach(driver);
+            Box::pin(async move {
+                let outcome = driver.run(&mut machine).await;
+                lock(&parts).store(index, machine.state());
+                outcome
+            })
+        });
         while let Some(event) = stream.next().await {
             events.push(event?).await;
         }
         stream.turn().await
     }
+}
+
+fn lock(parts: &Mutex<Parts>) -> MutexGuard<'_, Parts> {
+    parts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl StrategyScope for CustomScope {
@@ -111,6 +178,14 @@ impl StrategyScope for CustomScope {
         &self.driver.identity
     }
 
+    fn parent_run(&self) -> Option<&Arc<ParentRun>> {
+        self.parent_run.as_ref()
+    }
+
+    fn strategy_runs(&self) -> Option<&StrategyRunsHandle> {
+        self.runs.as_ref()
+    }
+
     fn events(&self) -> Option<&StrategyEvents> {
         self.events.as_ref()
     }
@@ -131,9 +206,18 @@ impl StrategyScope for CustomScope {
     }
 }
 
+/// Ends the runs of a strategy when it is dropped: when the strategy has ended or was cancelled.
+struct EndGuard(Arc<StrategyRuns>);
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 impl RunLoop<'_> {
     /// Lets the strategy of the application execute the run, and forwards the events that it sends.
-    pub(super) async fn execute(&self, machine: &Machine) -> Result<ActionResult, UppError> {
+    pub(super) async fn execute(&self, machine: &mut Machine) -> Result<ActionResult, UppError> {
         let Some(CustomHandle(strategy)) = &self.driver.ports.custom_strategy else {
             let message =
                 "the run was started with a custom strategy; give the agent that strategy to resume the run";
@@ -144,7 +228,15 @@ impl RunLoop<'_> {
             Some((events, (sender, receiver))) => (Some(sender), Some((events, receiver))),
             None => (None, None),
         };
-        let scope = CustomScope::new(machine.setup(), machine.state(), self.driver, events);
+        let runs = self.driver.ports.recorder.as_ref().zip(self.parent_run.as_ref());
+        let runs = runs.and_then(|(recorder, parent)| {
+            StrategyRuns::new(recorder, parent, strategy.name(), machine.state(), events.clone())
+        });
+        let ending = runs.clone().map(EndGuard);
+        let runs = runs.map(|runs| StrategyRunsHandle(runs as _));
+        let states = machine.take_parts();
+        let parts = Arc::new(Mutex::new(Parts { states, started: 0 }));
+        let scope = CustomScope::new(self, machine, events, runs, Arc::clone(&parts));
         let mut execution = self.driver.host.execute(&**strategy, Arc::new(scope));
         let outcome = poll_fn(|context| {
             let polled = execution.poll_unpin(context);
@@ -157,6 +249,25 @@ impl RunLoop<'_> {
             }
             polled
         });
-        self.result(strategy.name(), outcome.await, |outcome| ActionResult::Executed(Box::new(outcome)))
+        let outcome = outcome.await.map(|outcome| self.with_usage_by_agent(outcome));
+        let waits_for = ending.and_then(|ending| ending.0.end());
+        if outcome.is_err() {
+            let states = std::mem::take(&mut lock(&parts).states);
+            let of_parts = states.iter().flat_map(RunState::awaited_approvals);
+            let of_runs = waits_for.iter().flat_map(|required| required.calls.iter().cloned());
+            let calls: Vec<_> = of_parts.chain(of_runs).collect();
+            if !calls.is_empty() {
+                machine.wait_in_strategy(states);
+                let is_in_doubt = waits_for.is_some_and(|required| required.is_in_doubt);
+                return Err(self.approval_required(machine, calls, is_in_doubt));
+            }
+        }
+        self.result(strategy.name(), outcome, |outcome| ActionResult::Executed(Box::new(outcome)))
+    }
+
+    /// Adds the usage of the runs that the strategy has started.
+    fn with_usage_by_agent(&self, outcome: StrategyOutcome) -> StrategyOutcome {
+        let Some(parent_run) = &self.parent_run else { return outcome };
+        StrategyOutcome { turn: parent_run.usage.move_to_turn(outcome.turn), ..outcome }
     }
 }

@@ -16,13 +16,15 @@ use crate::host::recorder::RunRecorder;
 use crate::host::strategy::CustomHandle;
 use crate::host::tool::Tool;
 use crate::machine::machine::Machine;
+use crate::machine::state::RunState;
 use crate::types::identity::RunIdentity;
 use crate::types::limits::UsageMeter;
 use crate::types::parent_run::{DEFAULT_DEPTH, InheritedModel, ParentRun};
 use crate::types::structure::Structure;
 use crate::types::usage_by_agent::UsageByAgent;
 use turntree_core::message::Turn;
-use turntree_upp::{Model, UppError};
+use turntree_core::time::Timestamp;
+use turntree_upp::{ErrorCode, Model, UppError};
 
 /// The specification that a run follows where the specifications of agents (UAP) and of bare models (UPP) differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,6 +103,8 @@ pub(crate) struct DriverConfig {
     pub(crate) has_current_tools: bool,
     /// The maximum duration of the run.
     pub(crate) timeout: Option<Duration>,
+    /// The rest of `timeout` for the agent that has taken over.
+    pub(crate) time_left: Option<Duration>,
 }
 
 /// The optional collaborators of a driver.
@@ -135,6 +139,23 @@ impl fmt::Debug for Driver {
 }
 
 impl Driver {
+    /// What is left of the maximum duration of the run, or of the part of it that an agent has taken over.
+    pub(super) fn time_left(&self, began: Option<Timestamp>) -> Option<Duration> {
+        let limit = self.config.time_left.or(self.config.timeout);
+        limit.zip(began).map(|(limit, began)| {
+            let elapsed = self.host.clock().now().milliseconds().saturating_sub(began.milliseconds());
+            limit.saturating_sub(Duration::from_millis(u64::try_from(elapsed).unwrap_or_default()))
+        })
+    }
+
+    /// The error of a run that took too long.
+    pub(super) fn timeout_error(&self) -> UppError {
+        let seconds = self.config.timeout.unwrap_or_default().as_secs_f64();
+        let message =
+            format!("the run has not ended within {seconds} s; raise timeout, or resume its session");
+        UppError::new(ErrorCode::Timeout, self.model.provider(), message)
+    }
+
     /// A driver without middleware, events and storage.
     pub fn new(
         model: Arc<dyn Model>,
@@ -151,9 +172,18 @@ impl Driver {
             is_nested: false,
             has_current_tools: false,
             timeout: None,
+            time_left: None,
         };
         let (structure, cancellation) = (None, None);
         Self { model, host, tools, identity, structure, cancellation, config, ports: DriverPorts::default() }
+    }
+
+    /// Counts what a run has used before it was resumed.
+    pub(super) fn restore_usage(&self, state: &RunState) {
+        if let Some(meter) = &self.ports.meter {
+            let collected = &state.collected;
+            meter.restore(collected.usage.iter().map(AsRef::as_ref), collected.executions.len());
+        }
     }
 
     /// True if the run has tools or toolsets.
@@ -166,14 +196,15 @@ impl Driver {
         self.ports.toolsets.as_ref().is_none_or(|toolsets| index < toolsets.own_count())
     }
 
-    /// Describes this run to the runs that its tools start. A call of a bare model is not a run of an agent: its tools
-    /// see the run that contains the call.
+    /// Describes this run to the runs that its tools, or its strategy, start. A call of a bare model is not a run of an
+    /// agent: its tools see the run that contains the call.
     pub(super) fn as_parent(
         &self,
         inherited_model: &InheritedModel,
         cancellation: &CancellationToken,
     ) -> Option<Arc<ParentRun>> {
-        if self.config.protocol == Protocol::Upp || !self.has_tools() {
+        let starts_runs = self.has_tools() || self.ports.custom_strategy.is_some();
+        if self.config.protocol == Protocol::Upp || !starts_runs {
             return self.ports.parent.clone();
         }
         Some(Arc::new(ParentRun {

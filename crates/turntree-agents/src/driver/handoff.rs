@@ -9,27 +9,30 @@ use crate::driver::driver::Driver;
 use crate::driver::run_loop::RunLoop;
 use crate::host::error::HostError;
 use crate::host::tool_invocation::ToolInvocation;
-use crate::machine::handoff::MAX_HANDOFFS;
+use crate::machine::handoff::{MAX_HANDOFFS, too_often};
 use crate::machine::machine::Machine;
 use turntree_core::json::RawJson;
 use turntree_core::message::Turn;
+use turntree_core::time::Timestamp;
 use turntree_upp::UppError;
 
 impl Driver {
     /// Continues a run that its agent has handed to another one: `machine` becomes that of the other agent. `None` if the
-    /// run has ended.
+    /// run has ended. The time since `began` counts for the limit of the run.
     ///
     /// The future is boxed: a run that is handed over several times is polled inside its earlier parts, and the runs of
     /// sub-agents nest.
     pub(super) fn continue_with_successor<'a>(
         &self,
         machine: &'a mut Machine,
+        began: Option<Timestamp>,
     ) -> Option<BoxFuture<'a, Result<Arc<Turn>, UppError>>> {
         let name = machine.handed_to()?;
         let handoffs = self.ports.handoffs.as_ref()?;
         match handoffs.take_over(&name, machine, self) {
-            Ok((next, driver)) => {
+            Ok((next, mut driver)) => {
                 *machine = next;
+                driver.config.time_left = self.time_left(began);
                 Some(Box::pin(async move { driver.run(machine).await }))
             }
             Err(error) => {
@@ -66,10 +69,7 @@ impl RunLoop<'_> {
             return Err(refused(message));
         }
         if self.handoffs >= MAX_HANDOFFS {
-            let message = format!(
-                "the conversation was handed over {MAX_HANDOFFS} times for one input, which is the most; answer yourself"
-            );
-            return Err(refused(message));
+            return Err(refused(too_often()));
         }
         Ok(RawJson::from_str_value(&format!("The conversation is handed over to {agent}.")))
     }

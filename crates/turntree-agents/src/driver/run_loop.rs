@@ -30,7 +30,7 @@ use crate::types::failure;
 use crate::types::parent_run::{InheritedModel, ParentRun};
 use turntree_core::json::Extra;
 use turntree_core::message::fold::Fold;
-use turntree_core::message::{StreamEvent, TokenUsage, ToolCall, Turn};
+use turntree_core::message::{StreamEvent, ToolCall, Turn};
 use turntree_core::telemetry::SpanGuard;
 use turntree_upp::telemetry::{ErrorOutcome, ModelOutcome};
 use turntree_upp::{ModelEvent, ModelRequest, ModelResponse, UppError};
@@ -52,6 +52,7 @@ impl Driver {
     /// its last boundary and can be run again. It contains all results that it has received.
     pub async fn run(&self, machine: &mut Machine) -> Result<Arc<Turn>, UppError> {
         let trace = RunTrace::begin(machine, self);
+        let began = self.config.timeout.map(|_| self.host.clock().now());
         // Boxed: sub-agents are polled inside one another, and most runs have no middleware.
         let outcome = match (&self.ports.model_middleware, &self.ports.agent_middleware) {
             (Some(layer), _) => Box::pin(layer.run(machine, self, InnerRun(&trace))).await,
@@ -62,15 +63,15 @@ impl Driver {
         };
         trace.end(&outcome);
         if outcome.is_ok()
-            && let Some(successor) = self.continue_with_successor(machine)
+            && let Some(successor) = self.continue_with_successor(machine, began)
         {
             return successor.await;
         }
         if let Some(usage) = self.ports.usage.as_ref().filter(|_| !self.config.is_nested) {
             let collected = &machine.state().collected;
-            let own = TokenUsage::aggregate(collected.usage.iter().map(AsRef::as_ref));
             let name = self.config.agent_name.as_ref().unwrap_or(&self.identity.agent_id);
-            usage.add(name, own, collected.executions.iter().map(AsRef::as_ref));
+            let (parts, records) = (collected.usage.iter(), collected.executions.iter());
+            usage.add(name, parts.map(AsRef::as_ref), records.map(AsRef::as_ref));
         }
         outcome
     }
@@ -117,7 +118,8 @@ async fn run_inner(machine: &mut Machine, driver: &Driver, trace: &RunTrace) -> 
     let mut fold = Fold::default();
     // Boxed, so that nested agents use little of the stack.
     let work = Box::pin(run.work(machine, &mut fold));
-    let stopped = match (&driver.cancellation, driver.config.timeout) {
+    let limit = driver.config.time_left.or(driver.config.timeout);
+    let stopped = match (&driver.cancellation, limit) {
         (None, None) => Err(work.await),
         (cancellation, timeout) => {
             let timer = timeout.map(|timeout| driver.host.timer(timeout));
@@ -188,7 +190,7 @@ impl RunLoop<'_> {
                 Action::EvaluateStopCondition => self.evaluate_stop_condition(machine).await?,
                 Action::CheckAnswer(answer) => self.check_answer(machine, answer).await?,
                 Action::Checkpoint(boundary) => self.checkpoint(machine, boundary).await?,
-                Action::AwaitApproval(calls) => return Err(self.approval_required(machine, calls)),
+                Action::AwaitApproval(calls) => return Err(self.approval_required(machine, calls, false)),
                 Action::RequestRecovery(error) => self.request_recovery(machine, error).await?,
                 Action::Done(turn) => return Ok(turn),
                 Action::Failed(error) => return Err(error),
@@ -210,9 +212,14 @@ impl RunLoop<'_> {
     }
 
     /// The error of a run that waits for approval. The machine does not receive it: its state waits for the decisions.
-    fn approval_required(&self, machine: &Machine, calls: Vec<Arc<ToolCall>>) -> UppError {
+    pub(super) fn approval_required(
+        &self,
+        machine: &Machine,
+        calls: Vec<Arc<ToolCall>>,
+        is_in_doubt: bool,
+    ) -> UppError {
         let session_id = self.driver.identity.session_id.clone();
-        let required = ApprovalRequired { calls, is_in_doubt: false, session_id };
+        let required = ApprovalRequired { calls, is_in_doubt, session_id };
         let error = UppError::invalid_request(self.provider(), required.to_string()).with_cause(required);
         match machine.waiting_turn(self.stamp()) {
             Ok(turn) => failure::attach(error, turn),

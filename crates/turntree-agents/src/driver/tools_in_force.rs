@@ -186,7 +186,9 @@ impl Driver {
         let definitions: Arc<[ToolDefinition]> = tools.iter().map(|tool| tool.definition.clone()).collect();
         let plan = toolsets.plan.clone().map(Strategy::Plan);
         let plan_schema = plan.and_then(|plan| plan.schemas(&definitions).sent);
-        machine.set_tools(definitions, plan_schema);
+        let given = tools.iter().skip(toolsets.own.len()).filter(|tool| tool.idempotent);
+        let idempotent = given.map(|tool| tool.definition.name.as_str().into()).collect();
+        machine.set_tools(definitions, plan_schema, idempotent);
         Ok(tools)
     }
 }

@@ -23,7 +23,7 @@ use crate::types::strategy_outcome::StrategyOutcome;
 use crate::types::structure::Violation;
 use turntree_core::ids::IdSource;
 use turntree_core::json::{RawJson, RawObject};
-use turntree_core::message::{ToolCall, ToolResult, Turn};
+use turntree_core::message::{Message, ToolCall, ToolResult, Turn};
 use turntree_core::runtime::sleep;
 use turntree_core::telemetry::Tracer;
 use turntree_core::time::Clock;
@@ -148,6 +148,19 @@ pub trait Host: Send + Sync {
         _metadata: &Arc<RawObject>,
     ) -> Result<Arc<dyn Host>, HostError> {
         Ok(Arc::new(FunctionHost::new(Arc::clone(tools))))
+    }
+
+    /// The messages that an agent receives which takes over the conversation, if they are not all of `messages`: the history
+    /// and the run up to the handoff. `tool` is the index of the handoff.
+    ///
+    /// # Errors
+    /// The function of the application failed.
+    fn handoff_input(
+        &self,
+        _tool: usize,
+        _messages: &[Arc<Message>],
+    ) -> Result<Option<Vec<Arc<Message>>>, HostError> {
+        Ok(None)
     }
 
     /// Converts the error of a sub-agent's run to the failure of the tool.

@@ -36,7 +36,9 @@ pub use host::{Approval, BeforeCall, Host, HostFuture, StepResult};
 pub use progress::TOOL_EXECUTION_PROGRESS;
 pub use recorder::{RunRecorder, SubAgentSession};
 pub use run_context::{RunContext, RunOverrides};
-pub use strategy::{CustomHandle, CustomStrategy, Strategy, StrategyEvents, StrategyScope};
+pub use strategy::{
+    CustomHandle, CustomStrategy, Strategy, StrategyEvents, StrategyRunsHandle, StrategyScope,
+};
 pub use tool::{Tool, ToolFunction};
 pub use tool_invocation::{ToolBinding, ToolInvocation};
 pub use toolset::{Toolset, ToolsetContext};

@@ -11,8 +11,10 @@ use crate::machine::state::RunState;
 use crate::types::action::Boundary;
 use crate::types::event::{AgentStreamEvent, SubAgentRun};
 use turntree_core::json::{RawJson, RawObject};
-use turntree_core::message::{Message, ToolCall};
+use turntree_core::message::message::History;
+use turntree_core::message::{Message, ToolCall, Turn};
 use turntree_upp::UppError;
+use turntree_upp::llm::Input;
 
 /// Receives the state of a run at every boundary, in addition to the host.
 ///
@@ -62,6 +64,35 @@ pub trait SubAgentSession: Send {
         task: String,
         context: RunContext,
     ) -> BoxFuture<'static, Result<RawJson, SubAgentFailure>>;
+
+    /// Runs the agent for a strategy, resumes its interrupted run, or returns the turn of the run that has ended.
+    ///
+    /// # Errors
+    /// The errors of the run.
+    ///
+    /// # Cancel safety
+    /// As for [`Self::run`].
+    fn run_turn(self: Box<Self>, task: ChildTask) -> BoxFuture<'static, Result<ChildTurn, SubAgentFailure>>;
+}
+
+/// A run of an agent that a strategy starts.
+#[derive(Debug)]
+pub struct ChildTask {
+    /// The messages before the input. They are not stored with the run, because the strategy provides them again.
+    pub history: History,
+    /// The input.
+    pub input: Input,
+    /// Where the run starts.
+    pub context: RunContext,
+}
+
+/// The turn of a run that a strategy has started.
+#[derive(Debug)]
+pub struct ChildTurn {
+    /// The turn.
+    pub turn: Arc<Turn>,
+    /// True if the run had ended before the strategy was resumed.
+    pub is_stored: bool,
 }
 
 /// Why a sub-agent's run has no result.

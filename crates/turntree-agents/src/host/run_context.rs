@@ -8,11 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::host::event_queue::EventQueue;
 use crate::host::host::Host;
+use crate::host::strategy::StrategyRunsHandle;
 use crate::types::identity::{ParentIds, RunIdentity};
 use crate::types::limits::UsageMeter;
 use crate::types::middleware_state::MiddlewareState;
 use crate::types::parent_run::{DEFAULT_DEPTH, InheritedModel, ParentRun};
 use turntree_core::json::RawObject;
+use turntree_core::message::message::History;
 use turntree_core::principal::Principal;
 use turntree_upp::Model;
 use turntree_upp::middleware::MiddlewareStack;
@@ -61,6 +63,12 @@ pub struct RunContext {
     pub meter: Option<Arc<UsageMeter>>,
     /// Who asked a server for the run.
     pub principal: Option<Principal>,
+    /// The runs of the strategy that starts this run, if that strategy executes a run of a session.
+    pub strategy_runs: Option<StrategyRunsHandle>,
+    /// Messages before those of the session.
+    pub preceding: History,
+    /// The handoff by which the agent has the conversation, and the host of the agent that has it among its tools.
+    pub handed_by: Option<(Arc<dyn Host>, usize)>,
     /// True if the responses carry the name of the agent: another agent has handed the conversation to it.
     pub names_agent: bool,
 }
@@ -84,6 +92,9 @@ impl RunContext {
             overrides: None,
             meter: None,
             principal: None,
+            strategy_runs: None,
+            preceding: History::new(),
+            handed_by: None,
             names_agent: false,
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Spec: UAP-1.0 §5
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::types::event::AgentStreamEvent;
 use crate::types::execution_state::ExecutionState;
 use crate::types::identity::RunIdentity;
 use crate::types::limits::UsageMeter;
+use crate::types::parent_run::ParentRun;
 use crate::types::strategy_outcome::StrategyOutcome;
 use turntree_core::json::RawObject;
 use turntree_core::message::message::History;
@@ -179,6 +181,16 @@ pub trait StrategyScope: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Describes the run to the runs of agents that the strategy starts.
+    fn parent_run(&self) -> Option<&Arc<ParentRun>> {
+        None
+    }
+
+    /// The runs of agents that the strategy starts, if the run belongs to a session.
+    fn strategy_runs(&self) -> Option<&StrategyRunsHandle> {
+        None
+    }
+
     /// Sends events to the consumer of the stream; `None` if the run is not streamed.
     fn events(&self) -> Option<&StrategyEvents>;
 
@@ -196,6 +208,16 @@ pub trait StrategyScope: fmt::Debug + Send + Sync {
         history: History,
         input: History,
     ) -> BoxFuture<'a, Result<Arc<Turn>, UppError>>;
+}
+
+/// The runs of agents that a strategy starts in a session, for the contexts of these runs. Clones share them.
+#[derive(Clone)]
+pub struct StrategyRunsHandle(pub(crate) Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for StrategyRunsHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("StrategyRunsHandle")
+    }
 }
 
 /// Sends events of a custom strategy to the consumer of the stream. Clones share one channel.

@@ -6,8 +6,9 @@ use crate::machine::json::SavedError;
 use crate::machine::machine::{ABORTED, IN_DOUBT, Machine, NOT_EXECUTED, WAITING, stamped};
 use crate::machine::round::Round;
 use crate::machine::run_totals::ResponseStatus;
-use crate::machine::state::{OpenRound, Phase};
+use crate::machine::state::{OpenRound, Phase, RunState};
 use crate::machine::strategies::policy::Purpose;
+use crate::machine::strategies::state::StrategyState;
 use crate::types::action::{Abort, Stamp};
 use crate::types::structure::Violation;
 use crate::types::{failure, structure};
@@ -180,6 +181,14 @@ impl Machine {
             _ => None,
         };
         self.closed_turn(round, WAITING, stamp)
+    }
+
+    /// Records that runs which the strategy has started wait for approval. The strategy executes again on resume.
+    pub(crate) fn wait_in_strategy(&mut self, parts: Vec<RunState>) {
+        if let StrategyState::Custom(custom) = &mut self.state.strategy {
+            custom.waits = true;
+            self.state.parts = parts;
+        }
     }
 
     /// The turn of a run that stops because calls are in doubt. These calls have error results.

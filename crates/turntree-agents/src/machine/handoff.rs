@@ -23,6 +23,13 @@ const AGENT: &str = "agent";
 /// How often one run may be handed over.
 pub(crate) const MAX_HANDOFFS: usize = 10;
 
+/// What the model reads when the conversation was handed over too often.
+pub(crate) fn too_often() -> String {
+    format!(
+        "the conversation was handed over {MAX_HANDOFFS} times for one input, which is the most; answer yourself"
+    )
+}
+
 /// Marks the record of a call that gives the conversation to `agent`.
 pub(crate) fn mark(record: &mut ToolExecution, agent: &str) {
     record.extra.insert(HANDOFF, RawJson::from_str_value(agent));
@@ -40,6 +47,11 @@ pub(crate) fn agent_of(message: &Message) -> Option<String> {
         MessageKind::ToolResult => mark_of(message, HANDOFF),
         MessageKind::User => None,
     }
+}
+
+/// The agent that a message with results gives the conversation to.
+pub(crate) fn handoff_of(message: &Message) -> Option<String> {
+    (message.kind() == MessageKind::ToolResult).then(|| mark_of(message, HANDOFF))?
 }
 
 /// Adds the name of the agent to its response.
@@ -91,6 +103,20 @@ impl Machine {
             Some(agent) => marked_with(message, "turntree", HANDOFF, agent),
             None => message,
         }
+    }
+
+    /// The error of a run that has exceeded the limit of its strategy, if its last call was a handoff too many.
+    pub(super) fn too_many_handoffs(&self) -> Option<String> {
+        let last = self.state.last_execution().filter(|last| last.is_error)?;
+        let refused = last.result.as_string().is_some_and(|text| text.contains(&too_often()));
+        let name = &last.tool_name;
+        refused.then(|| {
+            format!(
+                "Handoffs exceeded their maximum ({MAX_HANDOFFS} for one input), and the model did not answer: it called \
+                 '{name}' again and again; say in system= which agent answers what, or give one of the agents fewer \
+                 handoffs"
+            )
+        })
     }
 
     /// Ends the part of this agent. The output is that of the agent that takes over, so it is not validated here.

@@ -1,4 +1,4 @@
-//! Answers that are not the end of a turn: refused ones raise an error, paused ones are continued.
+//! Answers that are not the end of a turn: refused and failed ones raise an error, paused ones are continued.
 //!
 //! Spec: UPP-1.2 §12, §19.0
 
@@ -32,6 +32,36 @@ pub(super) mod refusals {
             let message = format!("the model or its filter refused to answer ({word}){said}; {remedy}");
             UppError::new(ErrorCode::ContentFiltered, &*setup.provider, message)
         })
+    }
+}
+
+/// Answers that the vendor ended with an error of its own, without content.
+pub(super) mod failures {
+    use crate::machine::setup::Setup;
+    use turntree_core::message::{ContentBlock, Message};
+    use turntree_upp::settings::OnRefusal;
+    use turntree_upp::{ErrorCode, StopReason, UppError, stop_reason};
+
+    /// The error of an answer without content that is not the model's own end.
+    pub(in crate::machine) fn error_of(
+        message: &Message,
+        reason: StopReason,
+        setup: &Setup,
+    ) -> Option<UppError> {
+        let is_answer = |block: &ContentBlock| !matches!(block, ContentBlock::Reasoning(_));
+        let is_answered = message.content().iter().any(is_answer) || message.has_tool_calls();
+        let is_returned = OnRefusal::of_params(&setup.params) == Some(OnRefusal::Return);
+        if reason != StopReason::Error || is_answered || is_returned {
+            return None;
+        }
+        let word = stop_reason::vendor_word(message);
+        let said = if word.is_empty() { String::new() } else { format!(" ({word})") };
+        let provider = &*setup.provider;
+        let text = format!(
+            "{provider} ended the answer without content{said}; send the request again, or take the turn as it is with \
+             on_refusal=\"return\""
+        );
+        Some(UppError::new(ErrorCode::ProviderError, provider, text))
     }
 }
 

@@ -81,6 +81,7 @@ impl<'de> Deserialize<'de> for SavedError {
             status_code: json.status_code,
             retry_after: json.retry_after,
             request_id: json.request_id,
+            retries: 0,
             report: None,
             cause,
             host: None,

@@ -86,6 +86,8 @@ pub struct Machine {
     pub(super) state: RunState,
     /// The messages that the model receives: the history, then the messages of the run.
     pub(super) transcript: History,
+    /// What the model receives instead of the first messages of the history and the run, and their number.
+    replaced: Option<(usize, History)>,
     /// The state to resume from, if the run has failed for a reason that another agent may remove.
     pub(super) resumable: Option<Box<RunState>>,
 }
@@ -113,13 +115,18 @@ impl Machine {
         let mut transcript = setup.history.clone();
         // Pushed one by one: joining two trees rebalances the long one (25 µs at 10 000 messages, `benches/machine.rs`).
         transcript.extend(state.collected.model_messages().map(Arc::clone));
-        Ok(Self { setup, state, transcript, resumable: None })
+        Ok(Self { setup, state, transcript, replaced: None, resumable: None })
     }
 
     /// Returns the state to resume from, once, if the run has just failed for a reason that another agent may remove: a
     /// limit, or a response that does not fit the structure.
     pub(crate) fn take_resumable(&mut self) -> Option<Box<RunState>> {
         self.resumable.take()
+    }
+
+    /// Takes the parts of the run that its strategy has started before the run was resumed.
+    pub(crate) fn take_parts(&mut self) -> Vec<RunState> {
+        std::mem::take(&mut self.state.parts)
     }
 
     /// Applies limits that have changed to a run that had exceeded a limit.
@@ -154,7 +161,14 @@ impl Machine {
     }
 
     /// Replaces the tools of the run, and the schema of plans if one is given. Calls that are open are looked up again.
-    pub(crate) fn set_tools(&mut self, tools: Arc<[ToolDefinition]>, plan_schema: Option<Arc<RawJson>>) {
+    /// `idempotent` has the names of the idempotent tools of toolsets.
+    pub(crate) fn set_tools(
+        &mut self,
+        tools: Arc<[ToolDefinition]>,
+        plan_schema: Option<Arc<RawJson>>,
+        idempotent: Vec<Arc<str>>,
+    ) {
+        self.state.idempotent_tools = idempotent;
         if let (Phase::Tools(round) | Phase::Results(round), Some(message)) =
             (&mut self.state.phase, self.state.collected.messages.last())
         {
@@ -171,6 +185,19 @@ impl Machine {
         self.transcript = setup.history.clone();
         self.transcript.extend(self.state.collected.model_messages().map(Arc::clone));
         self.setup = Arc::new(setup);
+        if let Some((count, messages)) = self.replaced.take() {
+            self.replace_first(count, messages);
+        }
+    }
+
+    /// Replaces the first `count` messages of the history and the run in what the model receives. The turn has all messages
+    /// of the run.
+    pub(crate) fn replace_first(&mut self, count: usize, messages: History) {
+        let history = &self.setup.history;
+        let of_run = self.state.collected.model_messages_since(count.saturating_sub(history.len()));
+        let transcript = messages.iter().chain(history.iter().skip(count)).chain(of_run);
+        self.transcript = transcript.map(Arc::clone).collect();
+        self.replaced = Some((count, messages));
     }
 
     /// Returns the next action. Returns the same action until its result is fed.
@@ -414,7 +441,9 @@ impl Machine {
         let mut state = self.state.clone();
         state.phase = Phase::Exceeded(limit);
         self.resumable = Some(Box::new(state));
-        let message = format!("Tool execution exceeded maximum iterations ({limit})");
+        let message = self
+            .too_many_handoffs()
+            .unwrap_or_else(|| format!("Tool execution exceeded maximum iterations ({limit})"));
         self.fail(UppError::invalid_request(&*self.setup.provider, message))
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::machine::handoff;
-use crate::machine::interrupted_answers::{pauses, refusals};
+use crate::machine::interrupted_answers::{failures, pauses, refusals};
 use crate::machine::machine::{Machine, stamped};
 use crate::machine::run_totals::{EphemeralMessage, ResponseStatus};
 use crate::machine::state::Phase;
@@ -73,7 +73,8 @@ impl Machine {
                 self.decide(|policy, view| policy.planned(view, data.as_ref()))
             }
             purpose @ (Purpose::Answer | Purpose::Work) => {
-                let refusal = refusals::error_of(&message, stop_reason, &self.setup);
+                let refusal = refusals::error_of(&message, stop_reason, &self.setup)
+                    .or_else(|| failures::error_of(&message, stop_reason, &self.setup));
                 let is_paused = pauses::is_continued(&message, stop_reason, &self.state.collected.messages);
                 self.push(message);
                 self.state.collected.status = ResponseStatus::of(stop_reason);

@@ -169,8 +169,13 @@ impl RunTotals {
 
     /// The messages that the model receives: the messages of the run, with the ephemeral messages at their positions.
     pub(crate) fn model_messages(&self) -> impl Iterator<Item = &Arc<Message>> {
-        let mut ephemeral = self.ephemeral.iter().peekable();
-        let mut messages = self.messages.iter().enumerate().peekable();
+        self.model_messages_since(0)
+    }
+
+    /// As [`Self::model_messages`], from the message at `start`.
+    pub(crate) fn model_messages_since(&self, start: usize) -> impl Iterator<Item = &Arc<Message>> {
+        let mut ephemeral = self.ephemeral.iter().filter(move |message| message.at >= start).peekable();
+        let mut messages = self.messages.iter().enumerate().skip(start).peekable();
         std::iter::from_fn(move || {
             let position = messages.peek().map_or(usize::MAX, |(position, _)| *position);
             match ephemeral.next_if(|message| message.at <= position) {

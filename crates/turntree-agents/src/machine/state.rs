@@ -142,6 +142,12 @@ pub struct RunState {
     /// The part of the run that is executed, if another agent has taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) leg: Option<Leg>,
+    /// The names of the idempotent tools that toolsets have given the run: after a crash, only they know them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) idempotent_tools: Vec<Arc<str>>,
+    /// The parts of the run that a strategy of the application has started, in order, if one of them waits for approval.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parts: Vec<Self>,
 }
 
 impl RunState {
@@ -169,6 +175,8 @@ impl RunState {
             repair_requested: false,
             output_retries: 0,
             leg: None,
+            idempotent_tools: Vec::new(),
+            parts: Vec::new(),
         }
     }
 
@@ -180,6 +188,11 @@ impl RunState {
     /// True if the run has ended or is failing.
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Closing(_) | Phase::Failing(_) | Phase::Failed(_) | Phase::Done(_))
+    }
+
+    /// The input of the run while a strategy of the application executes it.
+    pub(crate) fn input_of_strategy(&self) -> Option<&Arc<Message>> {
+        self.collected.last().filter(|_| matches!(self.phase, Phase::Execute))
     }
 
     /// The record of the tool that finished last.
@@ -247,6 +260,10 @@ impl RunState {
         if let Phase::Tools(round) = &mut self.phase {
             round.retry();
         }
+        if let StrategyState::Custom(custom) = &mut self.strategy {
+            custom.waits = false;
+        }
+        self.parts.iter_mut().for_each(Self::retry);
     }
 
     /// Checks that a deserialized state is consistent. The machine relies on it.

@@ -15,7 +15,7 @@ use crate::middleware::hooks::{HookFuture, Hooks, Middleware};
 use crate::types::structure::{Structure, Violation, unwrapped};
 use turntree_core::json::RawJson;
 use turntree_core::limits::Limits;
-use turntree_core::message::{Body, ContentBlock, Message, MessageKind, Turn};
+use turntree_core::message::{Body, CodeExecutionBlock, ContentBlock, Message, MessageKind, Turn};
 use turntree_upp::{ErrorCode, ModelResponse, UppError};
 
 /// The side of a run that a rule checks.
@@ -184,6 +184,17 @@ impl RuleChecker<'_> {
         Ok(left)
     }
 
+    /// Applies the text rules to code and its output.
+    async fn code(&self, block: &CodeExecutionBlock) -> Result<Option<CodeExecutionBlock>, UppError> {
+        let mut left = block.clone();
+        for text in [&mut left.code, &mut left.output].into_iter().flatten() {
+            if let Some(other) = self.text(text).await? {
+                *text = other;
+            }
+        }
+        Ok((left != *block).then_some(left))
+    }
+
     /// Applies the data rules to `data`, or to the JSON in `text` if `data` is `None`.
     fn data(&self, text: &str, data: Option<&RawJson>) -> Result<(), UppError> {
         for rule in self.rules {
@@ -217,6 +228,7 @@ impl RuleChecker<'_> {
                     Some(ContentBlock::Text(block))
                 }),
                 ContentBlock::Reasoning(block) => self.text(&block.text).await?.map(|_| None),
+                ContentBlock::CodeExecution(block) => self.code(block).await?.map(|block| Some(block.into())),
                 _ => None,
             };
             is_changed |= changed.is_some();

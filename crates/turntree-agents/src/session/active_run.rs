@@ -307,7 +307,9 @@ impl Session {
         let shared = &self.shared;
         let session_id = Some(Arc::clone(self.id()));
         let middleware_state = Some(Arc::clone(&shared.middleware_state));
-        let context = RunContext { session_id, middleware_state, ..context };
+        let mut context = RunContext { session_id, middleware_state, ..context };
+        let preceding = std::mem::take(&mut context.preceding);
+        let after = |history: &History| joined(&preceding, history);
         let is_resumed = matches!(task, Task::Resume);
         let active;
         let (start, (mut machine, mut driver)) = match task {
@@ -316,7 +318,7 @@ impl Session {
                 let start = self.start_of_new_run();
                 let (agent, context) =
                     active_agent(&self.agent, last_agent(&self.agent, &start.history), context)?;
-                let prepared = agent.prepare(start.history.clone(), input, context)?;
+                let prepared = agent.prepare(after(&start.history), input, context)?;
                 active = agent;
                 shared.state().sub_agents = SubAgentStates::default();
                 (start, prepared)
@@ -326,7 +328,7 @@ impl Session {
                 let name =
                     run.agent().map(ToString::to_string).or_else(|| last_agent(&self.agent, &start.history));
                 let (agent, context) = active_agent(&self.agent, name, context)?;
-                let (mut machine, mut driver) = agent.resume(start.history.clone(), run, context)?;
+                let (mut machine, mut driver) = agent.resume(after(&start.history), run, context)?;
                 active = agent;
                 let session = self.with_agent(active.clone());
                 session.ask_toolsets(&mut machine, &mut driver, cancellation).await?;
@@ -413,4 +415,9 @@ impl Session {
             self.send_when_saved(events, AgentStreamEvent::Uap(event));
         }
     }
+}
+
+/// A history after the messages that precede it.
+fn joined(preceding: &History, history: &History) -> History {
+    if preceding.is_empty() { history.clone() } else { preceding.iter().chain(history).cloned().collect() }
 }

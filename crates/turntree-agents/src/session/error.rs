@@ -198,7 +198,8 @@ pub(super) const SAVE_A_COPY: &str = "; to store it again, save a copy, which \
 fn remedy(error: &PersistenceError) -> &'static str {
     match error.kind {
         PersistenceErrorKind::Conflict => {
-            "; call `reload` to take the stored state, or `rebase` to put this session's changes on a branch of it"
+            "; call `reload` to take the stored state, or `rebase` to put this session's changes on a branch of it, and \
+             `resume` if it is unfinished then"
         }
         PersistenceErrorKind::Deleted => SAVE_A_COPY,
         PersistenceErrorKind::Corrupt => "",

@@ -26,14 +26,14 @@ use crate::session::error::SessionError;
 use crate::session::json::SessionSnapshot;
 use crate::session::session::Session;
 use crate::session::state::SessionState;
-use crate::session::sub_agent::is_of_call;
+use crate::session::sub_agent::{has_idempotent_tool, is_of_call, is_of_message};
 use crate::session::unfinished_run::UnfinishedRun;
 use crate::sub_agent::SubAgent;
 use crate::types::action::Stamp;
 use crate::types::approval::ApprovalRequired;
 use crate::types::failure;
 use crate::types::resolution::Resolution;
-use turntree_core::message::ToolCall;
+use turntree_core::message::{Message, ToolCall};
 use turntree_upp::UppError;
 
 /// A call in doubt and where its state is.
@@ -43,12 +43,16 @@ struct CallInDoubt {
     /// The index of the call in its response.
     position: usize,
     call: Arc<ToolCall>,
+    is_of_known_agent: bool,
 }
 
 /// The unfinished run of a session or of a sub-agent's session.
 pub(super) struct Level<'a> {
     pub(super) path: Vec<Box<str>>,
-    agent: Agent,
+    /// `None` if only a strategy of the application knows the agent.
+    agent: Option<Agent>,
+    /// The session of the sub-agent that the level is.
+    session: Option<&'a SessionSnapshot>,
     /// The tools of the run, with those of its toolsets, if they are known.
     tools: Option<&'a Arc<[Tool]>>,
     pub(super) run: &'a RunState,
@@ -124,7 +128,11 @@ impl Session {
 
     /// Returns the error of a run that cannot be resumed because calls are in doubt.
     pub(super) fn check_in_doubt(&self, machine: &Machine, driver: &Driver) -> Result<(), SessionError> {
-        let calls = calls_of(&self.calls_in_doubt(&self.shared.state()));
+        // A strategy knows the agents that it runs. Their sessions are checked when it resumes them.
+        let is_known = |found: &CallInDoubt| found.is_of_known_agent;
+        let mut in_doubt = self.calls_in_doubt(&self.shared.state());
+        in_doubt.retain(is_known);
+        let calls = calls_of(&in_doubt);
         if calls.is_empty() {
             return Ok(());
         }
@@ -147,6 +155,7 @@ impl Session {
                 path: level.path.clone(),
                 position: open.position,
                 call: Arc::clone(&open.call),
+                is_of_known_agent: level.agent.is_some(),
             }));
         }
         found
@@ -154,13 +163,14 @@ impl Session {
 
     /// Returns the unfinished run, and those of the sub-agents that its open calls continue, outermost first.
     pub(super) fn levels<'a>(&self, state: &'a SessionState) -> Vec<Level<'a>> {
-        let agent = self.agent.clone();
+        let agent = Some(self.agent.clone());
         let outermost = Level::of(Vec::new(), agent, state.unfinished.as_ref(), &state.sub_agents);
         let outermost = outermost.map(|level| Level { tools: state.tools.as_ref(), ..level });
         let mut waiting: VecDeque<_> = outermost.into_iter().collect();
         let mut levels = Vec::new();
         while let Some(level) = waiting.pop_front() {
-            level.push_sub_agents(&level.run.open_calls(), &mut waiting);
+            level.push_sub_agents(&mut waiting);
+            level.push_strategy_runs(&mut waiting);
             levels.push(level);
         }
         levels
@@ -176,17 +186,17 @@ impl Session {
 impl<'a> Level<'a> {
     fn of(
         path: Vec<Box<str>>,
-        agent: Agent,
+        agent: Option<Agent>,
         unfinished: Option<&'a UnfinishedRun>,
         sub_agents: &'a SubAgentStates,
     ) -> Option<Self> {
         let unfinished = unfinished?;
         let (run, is_interrupted) = (unfinished.run.as_ref()?, unfinished.active);
-        Some(Self { path, agent, tools: None, run, is_interrupted, sub_agents })
+        Some(Self { path, agent, session: None, tools: None, run, is_interrupted, sub_agents })
     }
 
     fn tool(&self, call: &OpenCall) -> Option<&Tool> {
-        let tools = self.tools.unwrap_or_else(|| self.agent.tools());
+        let tools = self.tools.or_else(|| self.agent.as_ref().map(Agent::tools))?;
         tools.iter().find(|tool| tool.definition.name == call.call.tool_name)
     }
 
@@ -194,26 +204,70 @@ impl<'a> Level<'a> {
         if !self.is_interrupted || call.has_failed {
             return false;
         }
-        // A tool that the agent no longer has cannot say that it is idempotent.
-        self.tool(call).is_none_or(|tool| {
+        let response = self.run.open_response();
+        if self.agent.is_none() && response.is_some_and(|response| self.session_of(response, call).is_some())
+        {
+            return false;
+        }
+        if self.agent.is_none()
+            && self.session.is_some_and(|session| has_idempotent_tool(session, &call.call.tool_name))
+        {
+            return false;
+        }
+        if let Some(tool) = self.tool(call) {
             let has_started = call.is_approved || !tool.requires_approval;
-            has_started && !tool.idempotent && tool.agent.is_none()
-        })
+            return has_started && !tool.idempotent && tool.agent.is_none();
+        }
+        // A tool that the toolsets no longer have cannot be repeated. If they were not asked yet, the run knows.
+        let name = call.call.tool_name.as_str();
+        self.tools.is_some() || !self.run.idempotent_tools.iter().any(|known| **known == *name)
     }
 
-    /// Adds the sessions of the sub-agents that the open calls continue.
-    fn push_sub_agents(&self, open: &[OpenCall], levels: &mut VecDeque<Self>) {
-        let Some(message) = self.run.open_response() else { return };
-        for (key, session) in self.sub_agents.iter() {
-            let calls_it = |open: &&OpenCall| is_of_call(session, &message.id, &open.call.tool_call_id);
-            let agent = open.iter().find(calls_it).and_then(|open| self.tool(open)).and_then(|tool| {
-                let agent: &dyn Any = &**tool.agent.as_ref()?;
-                Some(agent.downcast_ref::<SubAgent>()?.agent().clone())
-            });
-            let (Some(agent), Some(unfinished)) = (agent, &session.unfinished) else { continue };
-            let path = self.path.iter().cloned().chain([key.into()]).collect();
-            levels.extend(Level::of(path, agent, Some(unfinished), &unfinished.sub_agents));
+    /// Returns the session of the sub-agent that a call of the response continues, and its key.
+    fn session_of(&self, response: &Message, call: &OpenCall) -> Option<(&'a str, &'a SessionSnapshot)> {
+        let mut sessions = self.sub_agents.iter().map(|(key, session)| (key, &**session));
+        sessions.find(|(_, session)| is_of_call(session, &response.id, &call.call.tool_call_id))
+    }
+
+    /// Adds the sessions of the sub-agents that the open calls continue, also those of the parts of a strategy.
+    fn push_sub_agents(&self, levels: &mut VecDeque<Self>) {
+        let mut runs = vec![self.run];
+        while let Some(run) = runs.pop() {
+            runs.extend(run.parts.iter().rev());
+            let Some(response) = run.open_response() else { continue };
+            for call in &run.open_calls() {
+                let Some((key, session)) = self.session_of(response, call) else { continue };
+                let agent = self.tool(call).and_then(|tool| {
+                    let agent: &dyn Any = &**tool.agent.as_ref()?;
+                    Some(agent.downcast_ref::<SubAgent>()?.agent().clone())
+                });
+                if agent.is_some() || self.agent.is_none() {
+                    self.push(key, agent, session, levels);
+                }
+            }
         }
+    }
+
+    /// Adds the sessions of the runs that the strategy of the application has started.
+    fn push_strategy_runs(&self, levels: &mut VecDeque<Self>) {
+        let Some(input) = self.run.input_of_strategy() else { return };
+        for (key, session) in self.sub_agents.iter().filter(|(_, session)| is_of_message(session, &input.id))
+        {
+            self.push(key, None, session, levels);
+        }
+    }
+
+    fn push(
+        &self,
+        key: &str,
+        agent: Option<Agent>,
+        session: &'a SessionSnapshot,
+        levels: &mut VecDeque<Self>,
+    ) {
+        let Some(unfinished) = &session.unfinished else { return };
+        let path = self.path.iter().cloned().chain([key.into()]).collect();
+        let level = Level::of(path, agent, Some(unfinished), &unfinished.sub_agents);
+        levels.extend(level.map(|level| Level { session: Some(session), ..level }));
     }
 }
 

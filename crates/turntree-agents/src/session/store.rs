@@ -65,8 +65,14 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub struct KeyValueStore(Arc<dyn PersistenceAdapter>);
 
-/// The text that the adapter has. Only for adapters that compare it.
-struct SavedText(Arc<str>);
+/// What the adapter has. Only for adapters that compare it.
+#[derive(Default)]
+struct SavedText {
+    /// The text that was loaded or stored last; `None` if there was none.
+    stored: Option<Arc<str>>,
+    /// A text that may or may not be stored: the call failed or was cancelled.
+    pending: Option<Arc<str>>,
+}
 
 impl KeyValueStore {
     /// Stores sessions through an adapter.
@@ -84,11 +90,26 @@ impl KeyValueStore {
         if !self.0.compares() {
             return self.0.save(key, text).await;
         }
-        let expected = saved.as_ref().and_then(|saved| saved.downcast_ref::<SavedText>());
-        let expected = expected.map(|saved| saved.0.to_string());
+        if !saved.as_ref().is_some_and(|saved| saved.is::<SavedText>()) {
+            *saved = Some(Box::new(SavedText::default()));
+        }
+        let Some(known) = saved.as_mut().and_then(|saved| saved.downcast_mut::<SavedText>()) else {
+            return Ok(());
+        };
+        if let Some(pending) = &known.pending {
+            let found = self.0.load(key.clone()).await?;
+            if found.as_deref() == Some(&**pending) {
+                known.stored = Some(Arc::clone(pending));
+            }
+            known.pending = None;
+        }
         let new: Arc<str> = text.as_str().into();
-        if self.0.compare_and_save(key, expected, text).await? {
-            *saved = Some(Box::new(SavedText(new)));
+        known.pending = Some(Arc::clone(&new));
+        let expected = known.stored.as_deref().map(str::to_owned);
+        let is_stored = self.0.compare_and_save(key, expected, text).await?;
+        known.pending = None;
+        if is_stored {
+            known.stored = Some(new);
             return Ok(());
         }
         let message = "it was changed or deleted by another writer since it was loaded or saved here";
@@ -120,14 +141,15 @@ impl SessionStore for KeyValueStore {
             if *snapshot.id != *id {
                 return Err(corrupt(format!("/id: the store returned the session \"{}\"", snapshot.id)));
             }
-            let saved = self.0.compares().then(|| Box::new(SavedText(text.into())) as SavedState);
+            let known = SavedText { stored: Some(text.into()), pending: None };
+            let saved = self.0.compares().then(|| Box::new(known) as SavedState);
             Ok(Some(LoadedSession { snapshot, saved }))
         })
     }
 
     fn saved_snapshot(&self, saved: &SavedState) -> Option<SessionSnapshot> {
-        let saved = saved.downcast_ref::<SavedText>()?;
-        SessionSnapshot::from_json(&saved.0, &Limits::default()).ok()
+        let stored = saved.downcast_ref::<SavedText>()?.stored.as_deref()?;
+        SessionSnapshot::from_json(stored, &Limits::default()).ok()
     }
 
     fn default_save_interval(&self) -> SaveInterval {

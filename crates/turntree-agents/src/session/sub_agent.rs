@@ -9,25 +9,32 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::host::recorder::{SubAgentFailure, SubAgentSession};
+use crate::driver::strategy_runs::{AGENT_NAME, STRATEGY};
+use crate::host::recorder::{ChildTask, ChildTurn, SubAgentFailure, SubAgentSession};
 use crate::host::run_context::RunContext;
 use crate::session::checkpoint::SubAgentStates;
 use crate::session::error::SessionError;
 use crate::session::json::SessionSnapshot;
-use crate::session::options::{SaveInterval, SessionOptions};
+use crate::session::options::{CheckpointInterval, SaveInterval, SessionOptions};
 use crate::session::session::{Session, Shared};
 use crate::session::state::RunningSubAgent;
 use crate::sub_agent::{result_of, result_of_text};
 use crate::types::approval::approval_required;
 use crate::types::event::SubAgentRun;
 use turntree_core::json::{RawJson, RawObject};
-use turntree_core::message::{Message, MessageKind};
+use turntree_core::message::{Message, MessageKind, TokenUsage, ToolExecution, Turn};
+use turntree_upp::UppError;
 
 /// Members of the metadata of a sub-agent's session, beside those of its [`SubAgentRun`].
 const MESSAGE: &str = "messageId";
 const STATUS: &str = "status";
+/// The turn of a run that a strategy has started, without its messages.
+const TURN: &str = "turn";
+/// The names of the agent's idempotent tools: after a crash, the calling session may not know the agent.
+const IDEMPOTENT_TOOLS: &str = "idempotentTools";
 
 /// The session of one call of a sub-agent while it runs. Dropping it stores the session's snapshot.
 pub(crate) struct SubAgentCall {
@@ -47,6 +54,8 @@ enum Resumption {
     Run,
     /// Return its result, which did not reach the model.
     Result(RawJson),
+    /// Return its turn. The messages are in the tree; this is the rest.
+    Turn(RawJson),
 }
 
 impl SubAgentCall {
@@ -58,9 +67,12 @@ impl SubAgentCall {
         message: &Message,
     ) -> Option<Self> {
         let parent = &caller.shared;
-        let metadata = Arc::new(Mutex::new(metadata_of(run, message)));
+        let metadata = Arc::new(Mutex::new(metadata_of(run, message, agent)));
+        // A strategy that is resumed needs the turns of its runs, and no checkpoints inside them.
+        let is_of_strategy = run.extra.get(STRATEGY).is_some();
+        let interval = if is_of_strategy { CheckpointInterval::Off } else { parent.header.interval };
         let options = SessionOptions {
-            interval: parent.header.interval,
+            interval,
             metadata: Arc::clone(&metadata) as _,
             ids: Arc::clone(&parent.ids),
             clock: Arc::clone(&parent.clock),
@@ -69,7 +81,7 @@ impl SubAgentCall {
         let mut state = parent.state();
         let earlier = state
             .sub_agents
-            .take(|state| is_of_call(state, &message.id, &run.tool_call_id))
+            .take(|state| is_of_call(state, &message.id, &run.tool_call_id) && is_of_agent(state, run))
             .and_then(|snapshot| Some((resumption_of(&snapshot, agent)?, snapshot)));
         let (resumption, session) = match earlier {
             Some((resumption, snapshot)) => {
@@ -114,21 +126,79 @@ impl SubAgentSession for SubAgentCall {
                 Resumption::None => self.session.run(task, context).await.map(|turn| result_of(&turn)),
                 Resumption::Run => self.session.resume(context).await.map(|turn| result_of(&turn)),
                 Resumption::Result(result) => Ok(result.clone()),
+                Resumption::Turn(_) => self.stored_turn().map(|turn| Ok(result_of(&turn)))?,
             };
-            let ends_caller = outcome.as_ref().is_err_and(SessionError::is_of_store);
-            let outcome = outcome.map_err(|error| {
-                let error = error.into();
-                let waits_for = approval_required(&error).map(|required| required.calls.clone());
-                SubAgentFailure { error, ends_caller, waits_for: waits_for.unwrap_or_default() }
-            });
-            self.status = match &outcome {
-                Ok(_) => "completed",
-                Err(failed) if failed.ends_caller || !failed.waits_for.is_empty() => "interrupted",
-                Err(_) => "failed",
-            };
-            outcome
+            self.settle(outcome)
         })
     }
+
+    fn run_turn(
+        mut self: Box<Self>,
+        task: ChildTask,
+    ) -> BoxFuture<'static, Result<ChildTurn, SubAgentFailure>> {
+        Box::pin(async move {
+            let ChildTask { history, input, context } = task;
+            let context = RunContext { preceding: history, ..context };
+            let (outcome, is_stored) = match &self.resumption {
+                Resumption::None => (self.session.run(input, context).await, false),
+                Resumption::Run => (self.session.resume(context).await, false),
+                Resumption::Result(_) | Resumption::Turn(_) => (Ok(self.stored_turn()?), true),
+            };
+            let turn = self.settle(outcome)?;
+            lock(&self.metadata).insert(TURN, rest_of(&turn));
+            Ok(ChildTurn { turn, is_stored })
+        })
+    }
+}
+
+impl SubAgentCall {
+    /// Sets the status of the session by the outcome of its run.
+    fn settle<T>(&mut self, outcome: Result<T, SessionError>) -> Result<T, SubAgentFailure> {
+        let ends_caller = outcome.as_ref().is_err_and(SessionError::is_of_store);
+        let outcome = outcome.map_err(|error| {
+            let error = error.into();
+            let waits_for = approval_required(&error).map(|required| required.calls.clone());
+            SubAgentFailure { error, ends_caller, waits_for: waits_for.unwrap_or_default() }
+        });
+        self.status = match &outcome {
+            Ok(_) => "completed",
+            Err(failed) if failed.ends_caller || !failed.waits_for.is_empty() => "interrupted",
+            Err(_) => "failed",
+        };
+        outcome
+    }
+
+    /// The turn of the run that has ended.
+    fn stored_turn(&self) -> Result<Arc<Turn>, SubAgentFailure> {
+        let rest = match &self.resumption {
+            Resumption::Turn(rest) => rest.to().unwrap_or_default(),
+            _ => TurnRest::default(),
+        };
+        let messages = self.session.tree().snapshot().history().iter().cloned().collect();
+        let TurnRest { tool_executions, usage, cycles, data } = rest;
+        let turn = Turn::new(messages, tool_executions, usage, cycles, data).map_err(|error| {
+            let error = UppError::invalid_request("", error.to_string());
+            SubAgentFailure { error, ends_caller: false, waits_for: Vec::new() }
+        });
+        turn.map(Arc::new)
+    }
+}
+
+/// A turn without its messages.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TurnRest {
+    tool_executions: Vec<ToolExecution>,
+    usage: TokenUsage,
+    cycles: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<RawJson>,
+}
+
+/// The turn without its messages, as JSON.
+fn rest_of(turn: &Turn) -> RawJson {
+    let Turn { tool_executions, usage, cycles, data, .. } = turn.clone();
+    RawJson::from_value(&TurnRest { tool_executions, usage, cycles, data }).unwrap_or_default()
 }
 
 impl Drop for SubAgentCall {
@@ -170,17 +240,40 @@ fn lock(metadata: &Mutex<RawObject>) -> MutexGuard<'_, RawObject> {
     metadata.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn metadata_of(run: &SubAgentRun, message: &Message) -> RawObject {
+fn metadata_of(run: &SubAgentRun, message: &Message, agent: &Agent) -> RawObject {
     let known = RawJson::from_value(run).ok();
     let mut metadata = known.as_ref().and_then(RawObject::from_raw).unwrap_or_default();
     metadata.insert(MESSAGE, RawJson::from_str_value(&message.id));
     metadata.insert(STATUS, RawJson::from_str_value("running"));
+    let idempotent = agent.tools().iter().filter(|tool| tool.idempotent).map(|tool| &tool.definition.name);
+    let idempotent: Vec<_> = idempotent.collect();
+    if let (false, Ok(names)) = (idempotent.is_empty(), RawJson::from_value(&idempotent)) {
+        metadata.insert(IDEMPOTENT_TOOLS, names);
+    }
     metadata
+}
+
+/// Returns true if the agent of the session had an idempotent tool of this name.
+pub(super) fn has_idempotent_tool(state: &SessionSnapshot, name: &str) -> bool {
+    let names = state.metadata.get(IDEMPOTENT_TOOLS).and_then(|names| names.to::<Vec<String>>().ok());
+    names.unwrap_or_default().iter().any(|known| known == name)
 }
 
 /// Returns true for the session of a call of the response `message`.
 pub(super) fn is_of_call(state: &SessionSnapshot, message: &str, tool_call_id: &str) -> bool {
-    has_metadata(state, MESSAGE, message) && has_metadata(state, "toolCallId", tool_call_id)
+    is_of_message(state, message) && has_metadata(state, "toolCallId", tool_call_id)
+}
+
+/// Returns true for the session of a call of the response `message`, or of a run that a strategy has started for the
+/// input `message`.
+pub(super) fn is_of_message(state: &SessionSnapshot, message: &str) -> bool {
+    has_metadata(state, MESSAGE, message)
+}
+
+/// Returns true unless a strategy has run another agent at this place.
+fn is_of_agent(state: &SessionSnapshot, run: &SubAgentRun) -> bool {
+    let name = run.extra.get(AGENT_NAME).and_then(RawJson::as_string);
+    name.is_none_or(|name| has_metadata(state, AGENT_NAME, &name))
 }
 
 fn has_metadata(state: &SessionSnapshot, key: &str, text: &str) -> bool {
@@ -191,6 +284,7 @@ fn has_metadata(state: &SessionSnapshot, key: &str, text: &str) -> bool {
 fn resumption_of(state: &SessionSnapshot, agent: &Agent) -> Option<Resumption> {
     match &state.unfinished {
         Some(unfinished) if unfinished.run.is_some() => Some(Resumption::Run),
+        _ if state.metadata.get(TURN).is_some() => state.metadata.get(TURN).cloned().map(Resumption::Turn),
         _ => {
             let history = state.tree.history();
             let last = history.last().filter(|message| message.kind() == MessageKind::Assistant)?;

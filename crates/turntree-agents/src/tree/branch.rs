@@ -24,12 +24,30 @@ impl ThreadTree {
         ids: &dyn IdSource,
         clock: &dyn Clock,
     ) -> Result<NodeId, TreeError> {
+        let point = self.at(self.index_of(from)?).thread.messages.len();
+        self.branch_after(from, point, name, ids, clock)
+    }
+
+    /// Starts a branch after the first `after` messages of a node's own thread, as an edit of an earlier message does.
+    ///
+    /// # Errors
+    /// [`TreeError::UnknownNode`]; [`TreeError::TooFew`] if the node has fewer messages.
+    pub fn branch_after(
+        &mut self,
+        from: &str,
+        after: usize,
+        name: Option<String>,
+        ids: &dyn IdSource,
+        clock: &dyn Clock,
+    ) -> Result<NodeId, TreeError> {
         let parent = self.index_of(from)?;
-        let point = self.at(parent).thread.messages.len();
-        let parent_id = self.at(parent).id.clone();
+        let (parent_id, found) = (self.at(parent).id.clone(), self.at(parent).thread.messages.len());
+        if after > found {
+            return Err(TreeError::TooFew { id: parent_id, found, after });
+        }
         let thread = Thread::new(History::new(), ids, clock);
         let id = NodeId::new(ids);
-        let node = ThreadNode::new(id.clone(), Some((parent_id, point)), name, thread, imbl::Vector::new());
+        let node = ThreadNode::new(id.clone(), Some((parent_id, after)), name, thread, imbl::Vector::new());
         self.add(node, parent);
         self.mark_changed(clock);
         Ok(id)

@@ -37,6 +37,16 @@ pub enum TreeError {
         /// The number of branches that need the messages.
         branches: usize,
     },
+    /// A branch cannot start after more messages than the node has.
+    #[error("node \"{id}\" has {found} messages; `after` must be at most {found}, not {after}")]
+    TooFew {
+        /// The node.
+        id: NodeId,
+        /// The number of its messages.
+        found: usize,
+        /// The number that was given.
+        after: usize,
+    },
     /// The metadata of a node has a key that the tree writes.
     #[error("the key \"{key}\" of a node's metadata is reserved for the tree; remove it")]
     Reserved {

@@ -66,6 +66,9 @@ fn add(message: &Message, entries: &mut Vec<TranscriptEntry>) {
                     ContentBlock::Reasoning(thought) => {
                         put(EntryKind::Thought, &format!("{who} thinks"), thought.text.clone());
                     }
+                    ContentBlock::CodeExecution(block) => {
+                        put(EntryKind::Return, &format!("{who} runs code"), block.to_markdown());
+                    }
                     other => put(kind, who, format!("[{}]", kind_of(other))),
                 }
             }

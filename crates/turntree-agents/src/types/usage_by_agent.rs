@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use turntree_core::json::RawJson;
-use turntree_core::message::{TokenUsage, ToolExecution};
+use turntree_core::message::{TokenUsage, ToolExecution, Turn};
 
 /// The member of a record of a tool call.
 const OF_CALL: &str = "usageByAgent";
@@ -22,19 +22,36 @@ type Usages = BTreeMap<Arc<str>, TokenUsage>;
 pub struct UsageByAgent(Mutex<Usages>);
 
 impl UsageByAgent {
-    /// Adds the usage of an agent, and of the agents in the records of its tool calls.
+    /// Adds the usage of an agent, and of the agents that worked for it: those in the usage that a strategy of the
+    /// application returned, or those in the records of its tool calls.
     pub(crate) fn add<'a>(
         &self,
         agent: &Arc<str>,
-        usage: TokenUsage,
+        parts: impl IntoIterator<Item = &'a TokenUsage>,
         records: impl IntoIterator<Item = &'a ToolExecution>,
     ) {
-        let inner = of_records(records);
+        let parts: Vec<_> = parts.into_iter().collect();
+        let usage = TokenUsage::aggregate(parts.iter().copied());
+        let inner = parts.iter().find_map(|part| of_usage(part)).unwrap_or_else(|| of_records(records));
         let mut usages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         add_to(&mut usages, agent, usage);
         for (agent, usage) in inner {
             add_to(&mut usages, &agent, usage);
         }
+    }
+
+    /// Moves everything to the usage of the turn that a strategy of the application returned. Replaces the agents that the
+    /// strategy has counted itself.
+    pub(crate) fn move_to_turn(&self, turn: Arc<Turn>) -> Arc<Turn> {
+        let usages = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        if usages.is_empty() {
+            return turn;
+        }
+        let mut turn = Arc::unwrap_or_clone(turn);
+        let mut all = of_usage(&turn.usage).unwrap_or_default();
+        all.extend(usages);
+        turn.usage.extra.insert(OF_TURN, json_of(&all));
+        Arc::new(turn)
     }
 
     /// Moves everything to the record of a call.
@@ -50,6 +67,12 @@ impl UsageByAgent {
 pub(crate) fn sum<'a>(records: impl IntoIterator<Item = &'a ToolExecution>) -> Option<RawJson> {
     let usages = of_records(records);
     (!usages.is_empty()).then(|| json_of(&usages))
+}
+
+/// The agents in the usage of a turn.
+fn of_usage(usage: &TokenUsage) -> Option<Usages> {
+    let usages = usage.extra.get(OF_TURN)?.to::<BTreeMap<String, TokenUsage>>().ok()?;
+    Some(usages.into_iter().map(|(agent, usage)| (agent.into(), usage)).collect())
 }
 
 fn of_records<'a>(records: impl IntoIterator<Item = &'a ToolExecution>) -> Usages {

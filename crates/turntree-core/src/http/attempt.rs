@@ -1,21 +1,24 @@
 //! One attempt at a request: send, check status and media type, read the body. Runs in the background task.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::http::header::CONTENT_TYPE;
+use ::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use ::http::{HeaderMap, StatusCode};
 use bytes::{Bytes, BytesMut};
 use futures_util::TryStreamExt as _;
+use futures_util::future::{Either, select};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
+use super::admission::Admission;
 use super::concurrency::{Permit, acquire};
 use super::config::HttpConfig;
 use super::error::{HttpError, StatusError, TimeoutPhase, excerpt, hide_cookies, request_id, safe_address};
 use super::request::{PreparedRequest, ResponseType};
-use super::transport::{ResponseBody, Transport, TransportError, TransportFuture};
+use super::transport::{ResponseBody, Transport, TransportError, TransportFuture, TransportResponse};
 
 /// Maximum number of bytes of an error response that are read and shown to the caller.
 const MAX_ERROR_BODY: usize = 1024 * 1024;
@@ -48,6 +51,7 @@ impl HttpResponse {
 /// One attempt, which the transport has accepted.
 pub(super) struct Attempt {
     response: TransportFuture,
+    admission: Admission,
     permit: Option<Permit>,
 }
 
@@ -74,7 +78,9 @@ impl RequestContext {
             None => None,
         };
         request.deadline = self.earliest(self.config.header_timeout);
-        Attempt { response: transport.send(request), permit }
+        let admission = Admission::new();
+        request.admission = Some(admission.clone());
+        Attempt { response: transport.send(request), admission, permit }
     }
 
     /// Reads the whole response.
@@ -91,8 +97,8 @@ impl RequestContext {
         attempt: Attempt,
         limit: usize,
     ) -> Result<IncomingResponse, HttpError> {
-        let Attempt { response, permit } = attempt;
-        let response = self.within(self.config.header_timeout, TimeoutPhase::Headers, response).await?;
+        let Attempt { response, admission, permit } = attempt;
+        let response = self.head(response, &admission).await?;
         let (head, body) = response.map_err(|error| self.failed(error))?.into_parts();
         let (status, mut headers) = (head.status, head.headers);
         hide_cookies(&mut headers);
@@ -101,11 +107,34 @@ impl RequestContext {
         if !status.is_success() {
             return Err(response.into_status_error().await);
         }
+        // The transport has removed the encodings that it knows.
+        if let Some(encoding) =
+            response.headers.get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity")
+        {
+            let found = String::from_utf8_lossy(encoding.as_bytes()).into_owned();
+            return Err(HttpError::Encoding { address: response.context.address(), found });
+        }
         let content_type = response.headers.get(CONTENT_TYPE);
         if let Err(expected) = response.context.response_type.check(content_type) {
             return Err(response.into_content_type_error(expected).await);
         }
         Ok(response)
+    }
+
+    /// Waits for the response's headers. Time that the request waits for a connection does not count.
+    async fn head(
+        &self,
+        response: TransportFuture,
+        admission: &Admission,
+    ) -> Result<Result<TransportResponse, TransportError>, HttpError> {
+        let limit = self.config.header_timeout;
+        let elapsed = pin!(admission.elapsed(limit));
+        let limited = select(response, elapsed);
+        // Only the deadline of the whole operation is left.
+        match self.within(Duration::MAX, TimeoutPhase::Headers, limited).await? {
+            Either::Left((response, _)) => Ok(response),
+            Either::Right(_) => Err(self.timed_out(TimeoutPhase::Headers, limit)),
+        }
     }
 
     /// Adds the address and the limits to an error of the transport.
@@ -121,6 +150,7 @@ impl RequestContext {
                 HttpError::Network { address: self.address(), message, source }
             }
             TransportError::Rejected { message } => HttpError::Rejected { message },
+            TransportError::Unsigned { message } => HttpError::Unsigned { message },
             TransportError::Host(failure) => HttpError::Host(failure),
         }
     }

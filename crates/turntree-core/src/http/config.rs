@@ -28,11 +28,16 @@ pub struct HttpConfig {
     pub proxy: Proxy,
     /// The protocol versions to offer.
     pub http2: Http2,
+    /// The addresses that a host may have.
+    pub destinations: Destinations,
     /// Certificate authorities that are trusted in addition to the system's.
     pub ca_certificates: Option<CaCertificates>,
     /// Maximum number of concurrent requests to one host, including their bodies; further requests wait. Shared by all
     /// configurations with the same number. Default: no limit.
     pub max_concurrency: Option<NonZeroUsize>,
+    /// Maximum number of connections to one host; further requests wait, which does not count as `header_timeout`.
+    /// Default: as many as needed.
+    pub max_connections: Option<NonZeroUsize>,
     /// The `User-Agent` header.
     pub user_agent: String,
 }
@@ -48,8 +53,10 @@ impl Default for HttpConfig {
             max_stream: 1024 * 1024 * 1024,
             proxy: Proxy::Environment,
             http2: Http2::Negotiated,
+            destinations: Destinations::Any,
             ca_certificates: None,
             max_concurrency: None,
+            max_connections: None,
             user_agent: concat!("turntree/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
@@ -62,7 +69,9 @@ impl HttpConfig {
             connect_timeout: self.connect_timeout,
             proxy: self.proxy.clone(),
             http2: self.http2,
+            destinations: self.destinations,
             ca_certificates: self.ca_certificates.clone(),
+            max_connections: self.max_connections,
             user_agent: self.user_agent.clone(),
         }
     }
@@ -92,12 +101,26 @@ pub enum Http2 {
     PriorKnowledge,
 }
 
+/// The addresses that a host may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Destinations {
+    /// Any.
+    #[default]
+    Any,
+    /// Those of the public internet only, for URLs that strangers choose. A name is checked when a connection is made, so
+    /// that it cannot change its address after the check. The name of a proxy is not checked, and what is behind a
+    /// proxy is the matter of the proxy.
+    Public,
+}
+
 /// The settings that a connection pool depends on; the key under which pools are shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ConnectionConfig {
     pub(super) connect_timeout: Duration,
     pub(super) proxy: Proxy,
     pub(super) http2: Http2,
+    pub(super) destinations: Destinations,
     pub(super) ca_certificates: Option<CaCertificates>,
+    pub(super) max_connections: Option<NonZeroUsize>,
     pub(super) user_agent: String,
 }

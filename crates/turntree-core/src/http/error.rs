@@ -7,10 +7,12 @@
 //!   Timeout       connect | headers | idle | total
 //!   Network       connection refused, reset, TLS, truncated body
 //!   ContentType   a success with the wrong kind of body
+//!   Encoding      a success whose body has an encoding that is not supported
 //!   TooLarge      the body passed the limit
 //!   Cancelled     the caller stopped it
 //!   Task          the background task failed
 //!   Host          the caller's own code failed: a key function, a retry strategy
+//!   Unsigned      there are no credentials to sign the request with
 //!   Rejected      the transport did not send the request, for example because no recording matches
 //! ```
 //!
@@ -84,6 +86,17 @@ pub enum HttpError {
         /// The beginning of the body, at most 200 characters.
         excerpt: String,
     },
+    /// The body has an encoding that is not supported.
+    #[error(
+        "{address} sent a body with the content encoding {found}, which cannot be decoded; servers may use gzip and \
+         br, and a transport of the application has to decode bodies itself"
+    )]
+    Encoding {
+        /// The server, without secrets.
+        address: String,
+        /// The encoding of the response.
+        found: String,
+    },
     /// The body passed the limit.
     #[error("the body from {address} is larger than {limit} bytes; raise the limit if the server is trusted")]
     TooLarge {
@@ -98,6 +111,12 @@ pub enum HttpError {
     /// The background task failed.
     #[error(transparent)]
     Task(#[from] TaskError),
+    /// The request cannot be signed, because there are no credentials; nothing was sent.
+    #[error("{message}")]
+    Unsigned {
+        /// The reason and the remedy.
+        message: String,
+    },
     /// Code of the application failed.
     #[error(transparent)]
     Host(#[from] HostFailure),
@@ -174,7 +193,11 @@ impl HttpError {
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::Timeout { phase, .. } => *phase == TimeoutPhase::Total,
-            Self::Cancelled | Self::Host(_) | Self::Rejected { .. } | Self::Request { .. } => true,
+            Self::Cancelled
+            | Self::Host(_)
+            | Self::Unsigned { .. }
+            | Self::Rejected { .. }
+            | Self::Request { .. } => true,
             _ => false,
         }
     }

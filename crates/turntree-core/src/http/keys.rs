@@ -19,7 +19,7 @@ pub type KeyFuture = Pin<Box<dyn Future<Output = Result<Secret, KeyError>> + Sen
 #[non_exhaustive]
 pub enum KeyError {
     /// No key is configured and no environment variable is set.
-    #[error("API key not found. Set {} environment variable or provide apiKey in config.", names.join(" or "))]
+    #[error("{}", not_found(names))]
     NotFound {
         /// The environment variables that were checked.
         names: Vec<String>,
@@ -47,6 +47,13 @@ pub enum KeyError {
     /// The application's key function failed with a typed error.
     #[error("the API key function failed: {0}")]
     Raised(#[from] HostFailure),
+}
+
+fn not_found(names: &[String]) -> String {
+    match names {
+        [] => "no API key: pass api_key=".to_owned(),
+        names => format!("no API key: set the environment variable {}, or pass api_key=", names.join(" or ")),
+    }
 }
 
 /// Provides the API key of each request. Called on the thread that polls the request.

@@ -12,6 +12,7 @@
 //! | `multipart` | `multipart/form-data` bodies |
 //! | `tls` | certificate authorities; TLS for other protocols |
 //! | `config` | timeouts, size limits, proxy: plain data |
+//! | `admission` | the time that a request waits for a connection |
 //! | `transport` | the port [`Transport`], and its implementation with reqwest |
 //! | `cassette` | transports that record and play exchanges |
 //! | `retry` | retry strategies |
@@ -23,12 +24,14 @@
 //!
 //! Spec: UPP-1.2 §13
 
+mod admission;
 mod attempt;
 mod body;
 pub mod cassette;
 mod client;
 mod concurrency;
 mod config;
+mod destinations;
 mod error;
 mod keys;
 mod multipart;
@@ -43,7 +46,8 @@ pub use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 pub use self::attempt::HttpResponse;
 pub use self::body::{BodyDecoder, BodyStream, Flow};
 pub use self::client::HttpClient;
-pub use self::config::{Http2, HttpConfig, Proxy};
+pub use self::config::{Destinations, Http2, HttpConfig, Proxy};
+pub use self::destinations::is_public;
 pub use self::error::{HostFailure, HttpError, StatusError, TimeoutPhase};
 pub use self::keys::{
     DynamicKey, EnvironmentKey, KeyError, KeyFuture, KeyStrategy, RoundRobinKeys, StaticKey, WeightedKeys,
@@ -52,7 +56,7 @@ pub use self::multipart::Multipart;
 pub use self::request::{HttpRequest, PreparedRequest, ResponseType};
 pub use self::retry::{
     Attempts, ExponentialBackoff, FailedAttempt, LinearBackoff, NoRetry, RetryAfterStrategy, RetryFuture,
-    RetryPolicy, RetryStrategy, TokenBucket,
+    RetryLog, RetryPolicy, RetryStrategy, StandardRetry, TokenBucket,
 };
 pub use self::retry_after::parse_retry_after;
 pub use self::tls::{CaCertificates, ServerTrust, client_config, install_provider};

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use url::Url;
 
+use super::admission::Admission;
 use super::error::{HttpError, safe_address};
 use crate::secret::Secret;
 
@@ -43,6 +44,8 @@ pub struct HttpRequest {
     method: Method,
     url: String,
     headers: Vec<Header>,
+    /// The names of headers that are not sent, lowercase.
+    left_out: Vec<String>,
     body: Bytes,
     response_type: ResponseType,
 }
@@ -61,6 +64,7 @@ impl HttpRequest {
             method,
             url: url.into(),
             headers: Vec::new(),
+            left_out: Vec::new(),
             body: Bytes::new(),
             response_type: ResponseType::Any,
         }
@@ -98,6 +102,13 @@ impl HttpRequest {
     pub fn bearer(self, key: &Secret) -> Self {
         let value = format!("Bearer {}", key.expose());
         self.set(Header { name: "Authorization".to_owned(), value, is_secret: true })
+    }
+
+    /// Leaves a header out that would be sent by default, such as `User-Agent`.
+    #[must_use]
+    pub fn without_header(mut self, name: &str) -> Self {
+        self.left_out.push(name.to_ascii_lowercase());
+        self
     }
 
     /// Sets the media type that a successful response must have, and the `Accept` header.
@@ -160,11 +171,17 @@ impl HttpRequest {
             // A compressed body delivers events only when a block is full.
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
+        for name in &self.left_out {
+            headers.remove(name);
+        }
         for header in self.headers {
             let (name, value) = header.parse()?;
             headers.insert(name, value);
         }
-        Ok(PreparedRequest { method: self.method, url, headers, body: self.body, deadline: None })
+        Ok(PreparedRequest {
+            left_out: self.left_out,
+            ..PreparedRequest::new(self.method, url, headers, self.body)
+        })
     }
 }
 
@@ -189,6 +206,7 @@ impl fmt::Debug for HttpRequest {
             .field("method", &self.method)
             .field("url", &url)
             .field("headers", &self.headers)
+            .field("left_out", &self.left_out)
             .field("body_bytes", &self.body.len())
             .field("response_type", &self.response_type)
             .finish()
@@ -214,17 +232,22 @@ pub struct PreparedRequest {
     pub url: Url,
     /// The headers; secret ones are marked as sensitive.
     pub headers: HeaderMap,
+    /// The names of headers that a transport does not add, lowercase.
+    pub(super) left_out: Vec<String>,
     /// The body; empty if there is none.
     pub body: Bytes,
-    /// When the client drops the request if the response's headers have not arrived.
+    /// When the client drops the request if the response's headers have not arrived. Time that the request waits for a
+    /// place on a connection is added to it.
     pub deadline: Option<Instant>,
+    /// Where a transport tells that the request waits for a place on a connection.
+    pub(super) admission: Option<Admission>,
 }
 
 impl PreparedRequest {
     /// A request for a [`Transport`](super::Transport) that is used without the HTTP client: no retries, no checks of
     /// the response.
     pub const fn new(method: Method, url: Url, headers: HeaderMap, body: Bytes) -> Self {
-        Self { method, url, headers, body, deadline: None }
+        Self { method, url, headers, left_out: Vec::new(), body, deadline: None, admission: None }
     }
 }
 
@@ -256,6 +279,8 @@ pub enum ResponseType {
     EventStream,
     /// One JSON document per line.
     JsonLines,
+    /// Messages of an event stream of Amazon.
+    AmazonEventStream,
 }
 
 impl ResponseType {
@@ -269,6 +294,7 @@ impl ResponseType {
             Self::Any => &[],
             Self::Json => &["application/json", "text/json", "text/plain"],
             Self::EventStream => &["text/event-stream", "text/plain", "application/octet-stream"],
+            Self::AmazonEventStream => &["application/vnd.amazon.eventstream", "application/octet-stream"],
             Self::JsonLines => &[
                 "application/x-ndjson",
                 "application/ndjson",

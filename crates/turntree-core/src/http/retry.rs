@@ -12,11 +12,12 @@ use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ::http::{HeaderValue, StatusCode};
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::error::{HostFailure, HttpError};
+use super::error::{HostFailure, HttpError, TimeoutPhase};
 use crate::runtime::{self, PerProcess};
 
 /// Default maximum of `Retry-After`: one hour.
@@ -70,6 +71,28 @@ pub struct RetryPolicy {
     pub strategy: Option<Arc<dyn RetryStrategy>>,
     /// Maximum wait that a server's `Retry-After` can request. Default: one hour.
     pub retry_after_max: Duration,
+    /// Where retries are recorded.
+    pub log: RetryLog,
+}
+
+/// The failures of one request after which it was sent again. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct RetryLog(Arc<Mutex<Vec<String>>>);
+
+impl RetryLog {
+    /// The failures in order, such as `429` or `network error`.
+    pub fn failures(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn record(&self, error: &HttpError) {
+        let failure = match error {
+            HttpError::Status(refusal) => refusal.status.as_u16().to_string(),
+            HttpError::Timeout { .. } => "timeout".to_owned(),
+            _ => "network error".to_owned(),
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+    }
 }
 
 impl Default for RetryPolicy {
@@ -77,7 +100,7 @@ impl Default for RetryPolicy {
     ///
     /// Spec: UPP-1.2 §9
     fn default() -> Self {
-        Self { strategy: None, retry_after_max: DEFAULT_RETRY_AFTER_MAX }
+        Self { strategy: None, retry_after_max: DEFAULT_RETRY_AFTER_MAX, log: RetryLog::default() }
     }
 }
 
@@ -93,6 +116,7 @@ impl RetryPolicy {
         Attempts {
             strategy: forked.or_else(|| self.strategy.clone()),
             retry_after_max: self.retry_after_max,
+            log: self.log.clone(),
             attempt: 0,
         }
     }
@@ -103,6 +127,7 @@ impl RetryPolicy {
 pub struct Attempts {
     strategy: Option<Arc<dyn RetryStrategy>>,
     retry_after_max: Duration,
+    log: RetryLog,
     attempt: u32,
 }
 
@@ -143,6 +168,7 @@ impl Attempts {
             _ => return Err(error),
         };
         let Some(delay) = decision.await? else { return Err(error) };
+        self.log.record(&error);
         drop(error);
         runtime::sleep(delay).await;
         Ok(())
@@ -218,6 +244,51 @@ impl RetryStrategy for LinearBackoff {
             return None;
         }
         Some(self.delay.saturating_mul(failure.attempt).max(failure.retry_after.unwrap_or_default()))
+    }
+}
+
+/// The retries of the vendors' own SDKs: after connection errors and the statuses 408, 409, 429 and 5xx, unless the server
+/// sends `x-should-retry: false`.
+///
+/// The wait doubles from half a second to 8 seconds, with random variation. A shorter or longer wait that the server
+/// requests replaces it; requests for more than a minute end the retries, so that the caller can decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StandardRetry {
+    /// Maximum number of retries after the first attempt.
+    pub max_retries: u32,
+}
+
+impl StandardRetry {
+    const FIRST_DELAY: Duration = Duration::from_millis(500);
+    const LONGEST_DELAY: Duration = Duration::from_secs(8);
+    const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
+
+    fn retries(error: &HttpError) -> bool {
+        match error {
+            HttpError::Status(refusal) => {
+                match refusal.headers.get("x-should-retry").map(HeaderValue::as_bytes) {
+                    Some(b"true") => true,
+                    Some(b"false") => false,
+                    _ => error.is_retryable() || refusal.status == StatusCode::CONFLICT,
+                }
+            }
+            HttpError::Timeout { phase, .. } => *phase == TimeoutPhase::Connect,
+            error => error.is_retryable(),
+        }
+    }
+}
+
+impl RetryStrategy for StandardRetry {
+    fn delay(&self, failure: &FailedAttempt<'_>) -> Option<Duration> {
+        if failure.attempt > self.max_retries || !Self::retries(failure.error) {
+            return None;
+        }
+        if let Some(requested) = failure.retry_after {
+            return (requested <= Self::LONGEST_REQUESTED).then_some(requested);
+        }
+        let doublings = failure.attempt.saturating_sub(1).min(31);
+        let delay = Self::FIRST_DELAY.saturating_mul(1 << doublings).min(Self::LONGEST_DELAY);
+        Some(scale(delay, 1.0 - fastrand::f64() / 4.0))
     }
 }
 

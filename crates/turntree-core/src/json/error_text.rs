@@ -11,7 +11,8 @@ const EMPTY: &str = "the text is empty; expected a JSON document";
 /// The mark before the line of an error.
 const LINE: &str = " at line ";
 
-/// Describes why JSON cannot be read: the rule, the line and column, and the remedy.
+/// Describes why JSON cannot be read: the rule and the remedy, and the line and column of text that is not JSON. The place
+/// in JSON of a wrong shape is the path of the error.
 ///
 /// ```
 /// use turntree_core::json::describe_error;
@@ -33,7 +34,7 @@ pub fn describe_error(error: &serde_json::Error) -> String {
         }
         Category::Data => {
             let (rule, remedy) = shape(&message);
-            format!("{rule}{position}{remedy}")
+            format!("{rule}{remedy}")
         }
         Category::Syntax | Category::Io => {
             let (rule, remedy) = syntax(&message);

@@ -107,6 +107,22 @@ json_object! {
 }
 
 json_object! {
+    /// Code that a vendor ran for the model, and its output. Only in assistant messages. UPP-1.2 does not define it.
+    #[derive(Debug, Clone, PartialEq, Default)]
+    pub struct CodeExecutionBlock {
+        tag "type" = "code_execution",
+        /// The code, if the vendor reports it.
+        pub code: Option<String> = "code",
+        /// The language of the code, such as `python` or `bash`.
+        pub language: Option<String> = "language",
+        /// What the code wrote, errors included; `None` if the vendor does not report it.
+        pub output: Option<String> = "output",
+        /// True if the code failed.
+        pub is_error: Option<bool> = "isError",
+    }
+}
+
+json_object! {
     /// Data as base64 text. The text is preserved as given.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Base64Source {
@@ -187,7 +203,28 @@ tagged_union! {
         Video(VideoBlock, boxed) = "video",
         /// Other binary data.
         Binary(BinaryBlock, boxed) = "binary",
+        /// Code that a vendor ran, and its output.
+        CodeExecution(CodeExecutionBlock, boxed) = "code_execution",
     }
+}
+
+impl CodeExecutionBlock {
+    /// Code and output as fenced texts, for readers that have no such block.
+    pub fn to_markdown(&self) -> String {
+        let language = self.language.as_deref().unwrap_or_default();
+        let code = self.code.as_ref().map(|code| fenced(language, code));
+        let output = self.output.as_ref().filter(|output| !output.is_empty());
+        let texts: Vec<String> = code.into_iter().chain(output.map(|output| fenced("", output))).collect();
+        texts.join("\n\n")
+    }
+}
+
+fn fenced(language: &str, text: &str) -> String {
+    // A fence is longer than any run of backticks in the text.
+    let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.saturating_add(1).max(3));
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    format!("{fence}{language}\n{text}\n{fence}")
 }
 
 impl ContentBlock {

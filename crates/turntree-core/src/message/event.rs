@@ -7,6 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::content::CodeExecutionBlock;
 use super::media::Binary;
 use crate::json::schema::{Definitions, JsonSchema};
 use crate::json::tagged::CowStr;
@@ -52,6 +53,35 @@ json_object! {
         pub tool_name: std::sync::Arc<str> = "toolName",
         /// The new piece of the arguments, as JSON text.
         pub arguments_json: String = "argumentsJson",
+    }
+}
+
+json_object! {
+    /// Code that a vendor ran for the model, and its output.
+    #[derive(Debug, Clone, PartialEq, Default)]
+    pub struct CodeExecutionDelta {
+        /// The code, if the vendor reports it.
+        pub code: Option<String> = "code",
+        /// The language of the code, such as `python` or `bash`.
+        pub language: Option<String> = "language",
+        /// What the code wrote, errors included; `None` if the vendor does not report it.
+        pub output: Option<String> = "output",
+        /// True if the code failed.
+        pub is_error: Option<bool> = "isError",
+    }
+}
+
+impl From<&CodeExecutionBlock> for CodeExecutionDelta {
+    fn from(block: &CodeExecutionBlock) -> Self {
+        let CodeExecutionBlock { code, language, output, is_error, extra } = block.clone();
+        Self { code, language, output, is_error, extra }
+    }
+}
+
+impl From<&CodeExecutionDelta> for CodeExecutionBlock {
+    fn from(delta: &CodeExecutionDelta) -> Self {
+        let CodeExecutionDelta { code, language, output, is_error, extra } = delta.clone();
+        Self { code, language, output, is_error, extra }
     }
 }
 
@@ -107,7 +137,7 @@ macro_rules! deltas {
         }
 
         impl Delta {
-            /// The types of UPP-1.2, in the order of its table.
+            /// The types of UPP-1.2 in the order of its table, with that of code execution.
             pub const KINDS: &'static [&'static str] = &[$($kind),*];
 
             /// The name of the type in JSON.
@@ -165,6 +195,8 @@ deltas! {
     ToolExecutionStart(ToolExecutionStart) = "tool_execution_start",
     /// The end of a tool execution.
     ToolExecutionEnd(ToolExecutionEnd) = "tool_execution_end",
+    /// Code that a vendor ran, and its output. UPP-1.2 does not define it.
+    CodeExecution(CodeExecutionDelta) = "code_execution_delta",
     /// The start of a response.
     MessageStart(Empty) = "message_start",
     /// The end of a response.
@@ -206,6 +238,11 @@ impl StreamEvent {
         let arguments_json = arguments_json.into();
         let delta = ToolCallDelta { tool_call_id, tool_name, arguments_json, extra: Extra::new() };
         Self::new(index, Delta::ToolCall(delta))
+    }
+
+    /// Code that a vendor ran, and its output.
+    pub fn code_execution(index: u32, block: &CodeExecutionBlock) -> Self {
+        Self::new(index, Delta::CodeExecution(block.into()))
     }
 
     /// The start of a response.

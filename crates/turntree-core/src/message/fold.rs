@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::content::{BytesSource, ContentBlock, ImageBlock, ImageSource};
+use super::content::{BytesSource, CodeExecutionBlock, ContentBlock, ImageBlock, ImageSource};
 use super::event::{Delta, StreamEvent, ToolCallDelta};
 use super::media::Binary;
 use super::tool::ToolCall;
@@ -26,6 +26,7 @@ enum Block {
     Text(String),
     Reasoning(String),
     Image(Vec<u8>),
+    CodeExecution(CodeExecutionBlock),
     ToolCall { tool_call_id: Arc<str>, tool_name: Arc<str>, arguments_json: String },
 }
 
@@ -49,6 +50,9 @@ impl Fold {
                 if let Block::Image(data) = block {
                     data.extend_from_slice(delta.data.as_slice());
                 }
+            }
+            Delta::CodeExecution(delta) => {
+                self.blocks.insert(event.index, Block::CodeExecution(delta.into()));
             }
             Delta::ToolCall(delta) => self.tool_call(event.index, delta),
             _ => {}
@@ -98,6 +102,7 @@ impl Fold {
                 }
                 Block::Text(text) if !text.is_empty() => rest.push(ContentBlock::text(text)),
                 Block::Image(data) => rest.push(image_of_bytes(data)),
+                Block::CodeExecution(block) => rest.push(block.into()),
                 Block::ToolCall { tool_call_id, tool_name, arguments_json } => {
                     folded.tool_calls.push(ToolCall {
                         tool_call_id: tool_call_id.to_string(),

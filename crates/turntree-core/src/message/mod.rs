@@ -17,7 +17,7 @@ pub mod tool;
 pub mod turn;
 pub mod usage;
 
-pub use content::{ContentBlock, DocumentSource, ImageSource};
+pub use content::{CodeExecutionBlock, ContentBlock, DocumentSource, ImageSource};
 pub use event::{Delta, StreamEvent};
 pub use message::{Body, Message, MessageKind, Metadata};
 pub use thread::Thread;

@@ -16,6 +16,12 @@ json_object! {
         pub cache_read_tokens: u64 = "cacheReadTokens", default,
         /// Input tokens that were written to the vendor's cache.
         pub cache_write_tokens: u64 = "cacheWriteTokens", default,
+        /// See [`TokenUsage::total_input_tokens`].
+        pub total_input_tokens: Option<u64> = "totalInputTokens",
+        /// See [`TokenUsage::reasoning_tokens`].
+        pub reasoning_tokens: Option<u64> = "reasoningTokens",
+        /// See [`TokenUsage::audio_tokens`].
+        pub audio_tokens: Option<u64> = "audioTokens",
         /// The cost of the call in US dollars; `None` if it is not known.
         pub cost: Option<f64> = "cost",
     }
@@ -38,6 +44,13 @@ json_object! {
         /// Tokens written to the vendor's cache for one hour, at a higher price; `None` if the vendor does not report
         /// them.
         pub cache_write_1h_tokens: Option<u64> = "cacheWrite1hTokens",
+        /// All input tokens, with those read from and written to the cache; `None` if that is `input_tokens`, as with
+        /// vendors that count cached tokens as input. [`Self::total_input`] is the number for every vendor.
+        pub total_input_tokens: Option<u64> = "totalInputTokens",
+        /// Output tokens that the model spent on reasoning; `None` if the vendor reports none.
+        pub reasoning_tokens: Option<u64> = "reasoningTokens",
+        /// Input and output tokens that are audio; `None` if the vendor reports none.
+        pub audio_tokens: Option<u64> = "audioTokens",
         /// One entry per model call, if this is a sum.
         pub cycles: Option<Vec<CycleUsage>> = "cycles",
         /// The cost in US dollars; `None` if it is not known. The cost of a sum is known if that of every call is.
@@ -61,18 +74,37 @@ impl TokenUsage {
         }
     }
 
+    /// Sets the total of the input for a vendor that counts cached tokens in addition to the input tokens.
+    #[must_use]
+    pub fn with_cache_apart(mut self) -> Self {
+        let cached = self.cache_read_tokens.saturating_add(self.cache_write_tokens);
+        self.total_input_tokens = (cached > 0).then(|| self.input_tokens.saturating_add(cached));
+        self
+    }
+
+    /// All input tokens, with those read from and written to the cache, whatever the vendor.
+    pub fn total_input(&self) -> u64 {
+        self.total_input_tokens.unwrap_or(self.input_tokens)
+    }
+
+    /// The number of model calls: 1 if this is not a sum.
+    pub fn requests(&self) -> usize {
+        self.cycles.as_ref().map_or(1, Vec::len)
+    }
+
     /// The sum over calls. The total is input + output, independent of the totals of the vendors. The cost is `None`
     /// if that of a call is `None`, or if there are no calls.
     pub fn aggregate<'a>(calls: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut sum = Self::empty();
         let mut cycles = Vec::new();
         let mut cost = Some(0.0);
+        let mut total_input: u64 = 0;
         for call in calls {
+            total_input = total_input.saturating_add(call.total_input());
+            add_reported(&mut sum.reasoning_tokens, call.reasoning_tokens);
+            add_reported(&mut sum.audio_tokens, call.audio_tokens);
+            add_reported(&mut sum.cache_write_1h_tokens, call.cache_write_1h_tokens);
             cost = cost.zip(call.cost).map(|(sum, cost)| sum + cost);
-            if let Some(hour) = call.cache_write_1h_tokens {
-                let sum = sum.cache_write_1h_tokens.get_or_insert_default();
-                *sum = sum.saturating_add(hour);
-            }
             sum.input_tokens = sum.input_tokens.saturating_add(call.input_tokens);
             sum.output_tokens = sum.output_tokens.saturating_add(call.output_tokens);
             sum.cache_read_tokens = sum.cache_read_tokens.saturating_add(call.cache_read_tokens);
@@ -82,13 +114,31 @@ impl TokenUsage {
                 output_tokens: call.output_tokens,
                 cache_read_tokens: call.cache_read_tokens,
                 cache_write_tokens: call.cache_write_tokens,
+                total_input_tokens: call.total_input_tokens,
+                reasoning_tokens: call.reasoning_tokens,
+                audio_tokens: call.audio_tokens,
                 cost: call.cost,
                 ..CycleUsage::default()
             });
         }
         sum.total_tokens = sum.input_tokens.saturating_add(sum.output_tokens);
+        sum.total_input_tokens = (total_input != sum.input_tokens).then_some(total_input);
         sum.cost = cost.filter(|_| !cycles.is_empty());
         sum.cycles = Some(cycles);
         sum
+    }
+}
+
+impl CycleUsage {
+    /// See [`TokenUsage::total_input`].
+    pub fn total_input(&self) -> u64 {
+        self.total_input_tokens.unwrap_or(self.input_tokens)
+    }
+}
+
+/// Adds a count that not every vendor reports.
+fn add_reported(sum: &mut Option<u64>, reported: Option<u64>) {
+    if let Some(reported) = reported {
+        *sum = Some(sum.unwrap_or_default().saturating_add(reported));
     }
 }

@@ -1,10 +1,13 @@
 //! Agents, their signs of life, and what they announce.
 
+use std::path::Path;
+
 use rusqlite::Connection;
 use serde_json::json;
 use turntree_store::engines::sqlite::Failure;
 
 use super::Coordination;
+use super::liveness::{self, COLUMNS, Process, is_live, signs_of};
 use crate::error::HarnessError;
 use crate::state::{new_id, record};
 
@@ -41,7 +44,7 @@ pub struct Announcement {
 }
 
 impl Coordination {
-    fn oldest(&self) -> i64 {
+    pub(super) fn oldest(&self) -> i64 {
         self.project.now().saturating_sub(i64::from(self.project.config.coordination.stale_after) * 1_000)
     }
 
@@ -50,7 +53,28 @@ impl Coordination {
     /// # Errors
     /// The errors of the state file.
     pub fn register(&self, agent: &str, harness: &str, session: &str) -> Result<(), HarnessError> {
+        self.register_process(agent, harness, session, None)
+    }
+
+    /// As [`Self::register`], for an agent that is this process.
+    ///
+    /// # Errors
+    /// As [`Self::register`].
+    pub fn register_own(&self, agent: &str, harness: &str) -> Result<(), HarnessError> {
+        self.register_process(agent, harness, "", Process::own())
+    }
+
+    fn register_process(
+        &self,
+        agent: &str,
+        harness: &str,
+        session: &str,
+        own: Option<Process>,
+    ) -> Result<(), HarnessError> {
         let now = self.project.now();
+        // The process of a hook's harness is a guess until the next event comes from it too.
+        let is_confirmed = own.is_some();
+        let process = own.or_else(|| self.harness_process.clone());
         let (agent, harness, session) = (agent.to_owned(), harness.to_owned(), session.to_owned());
         let worktree = self.project.worktree.display().to_string();
         let branch = self.project.layout.as_ref().and_then(crate::git::Layout::branch);
@@ -62,6 +86,7 @@ impl Coordination {
                      worktree = ?4, branch = ?5, last_seen_at = ?6",
                 )?
                 .execute((&agent, &harness, &session, &worktree, &branch, now))?;
+            set_process(connection, &agent, process.as_ref(), is_confirmed)?;
             record(connection, now, "agent.registered", &agent, &agent, &json!({"harness": harness}))
         })
     }
@@ -72,7 +97,12 @@ impl Coordination {
     /// The errors of the state file.
     pub fn seen(&self, agent: &str) -> Result<(), HarnessError> {
         let (now, id) = (self.project.now(), agent.to_owned());
-        let count = self.state.write(move |connection| touch(connection, &id, now))?;
+        let process = self.harness_process.clone();
+        let count = self.state.write(move |connection| {
+            let count = touch(connection, &id, now)?;
+            set_process(connection, &id, process.as_ref(), false)?;
+            Ok(count)
+        })?;
         if count == 0 { self.register(agent, "", "") } else { Ok(()) }
     }
 
@@ -83,14 +113,7 @@ impl Coordination {
     pub fn leave(&self, agent: &str) -> Result<(), HarnessError> {
         let (now, agent) = (self.project.now(), agent.to_owned());
         self.state.write(move |connection| {
-            let statements = [
-                "UPDATE agent SET status = 'completed', last_seen_at = ?2 WHERE id = ?1",
-                "UPDATE announcement SET done_at = ?2 WHERE agent = ?1 AND done_at IS NULL",
-                "UPDATE claim SET released_at = ?2 WHERE owner = ?1 AND released_at IS NULL",
-            ];
-            for statement in statements {
-                connection.prepare_cached(statement)?.execute((&agent, now))?;
-            }
+            liveness::end(connection, &agent, now)?;
             record(connection, now, "agent.completed", &agent, &agent, &json!({}))
         })
     }
@@ -100,15 +123,17 @@ impl Coordination {
     /// # Errors
     /// The errors of the state file.
     pub fn agents(&self) -> Result<Vec<Agent>, HarnessError> {
-        let oldest = self.oldest();
+        let (oldest, folder) = (self.oldest(), self.project.state_folder());
         self.state.read(move |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT id, harness, worktree, status, last_seen_at FROM agent ORDER BY last_seen_at DESC LIMIT 200",
-            )?;
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT harness, worktree, {COLUMNS} FROM agent ORDER BY last_seen_at DESC LIMIT 200",
+            ))?;
             let agents = statement.query_map([], |row| {
-                let (status, last_seen_at): (String, i64) = (row.get(3)?, row.get(4)?);
-                let is_live = status == "active" && last_seen_at >= oldest;
-                Ok(Agent { id: row.get(0)?, harness: row.get(1)?, worktree: row.get(2)?, status, last_seen_at, is_live })
+                let signs = signs_of(row, 2)?;
+                let is_live = is_live(&signs, &folder, oldest);
+                let status = if signs.is_active { "active" } else { "completed" }.to_owned();
+                let (id, last_seen_at) = (signs.id, signs.last_seen_at);
+                Ok(Agent { id, harness: row.get(0)?, worktree: row.get(1)?, status, last_seen_at, is_live })
             })?;
             Ok(agents.collect::<Result<_, _>>()?)
         })
@@ -125,24 +150,36 @@ impl Coordination {
         intent: &str,
         note: &str,
     ) -> Result<Vec<Announcement>, HarnessError> {
+        self.announce_lines(agent, resource, intent, note, &[])
+    }
+
+    /// As [`Self::announce`], for these lines of a file; none for the whole file.
+    ///
+    /// # Errors
+    /// As [`Self::announce`].
+    pub fn announce_lines(
+        &self,
+        agent: &str,
+        resource: &str,
+        intent: &str,
+        note: &str,
+        lines: &[(u32, u32)],
+    ) -> Result<Vec<Announcement>, HarnessError> {
         self.seen(agent)?;
-        let (now, oldest) = (self.project.now(), self.oldest());
+        let (now, oldest, folder) = (self.project.now(), self.oldest(), self.project.state_folder());
+        let lines = json!(lines).to_string();
         let texts = [agent, resource, intent, note].map(str::to_owned);
         self.state.write(move |connection| {
             let [agent, resource, intent, note] = &texts;
-            // Announcements of agents that are gone are done.
+            finish_gone(connection, &folder, resource, agent, (now, oldest))?;
             connection
                 .prepare_cached(
-                    "UPDATE announcement SET done_at = ?1 WHERE resource = ?2 AND agent <> ?3 AND done_at IS NULL AND at < ?4 \
-                     AND NOT EXISTS (SELECT 1 FROM agent WHERE agent.id = announcement.agent AND last_seen_at >= ?4 AND status = 'active')",
+                    "INSERT INTO announcement (id, agent, resource, intent, note, at, ranges) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+                     ON CONFLICT (agent, resource) WHERE done_at IS NULL DO UPDATE SET intent = ?4, note = ?5, at = ?6, \
+                     ranges = CASE WHEN ranges = '[]' OR ?7 = '[]' THEN '[]' ELSE (SELECT json_group_array(json(value)) FROM \
+                     (SELECT value FROM json_each(announcement.ranges) UNION SELECT value FROM json_each(?7))) END",
                 )?
-                .execute((now, resource, agent, oldest))?;
-            connection
-                .prepare_cached(
-                    "INSERT INTO announcement (id, agent, resource, intent, note, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
-                     ON CONFLICT (agent, resource) WHERE done_at IS NULL DO UPDATE SET intent = ?4, note = ?5, at = ?6",
-                )?
-                .execute((new_id(now), agent, resource, intent, note, now))?;
+                .execute((new_id(now), agent, resource, intent, note, now, &lines))?;
             record(connection, now, "work.announced", resource, agent, &json!({"intent": intent}))?;
             open(connection, Some((resource, agent)))
         })
@@ -190,6 +227,53 @@ impl Coordination {
             Ok(statement.execute((now, &subject, &agent))? > 0)
         })
     }
+}
+
+/// Ends the announcements for a resource of other agents that are gone.
+fn finish_gone(
+    connection: &Connection,
+    folder: &Path,
+    resource: &str,
+    agent: &str,
+    (now, oldest): (i64, i64),
+) -> Result<(), Failure> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT announcement.id, announcement.at, {COLUMNS} FROM announcement LEFT JOIN agent \
+         ON agent.id = announcement.agent WHERE resource = ?1 AND announcement.agent <> ?2 AND done_at IS NULL",
+    ))?;
+    let mut rows = statement.query((resource, agent))?;
+    let mut gone: Vec<String> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let at: i64 = row.get(1)?;
+        let is_known = row.get::<_, Option<String>>(2)?.is_some();
+        let is_here = if is_known { is_live(&signs_of(row, 2)?, folder, oldest) } else { at >= oldest };
+        if !is_here {
+            gone.push(row.get(0)?);
+        }
+    }
+    for id in gone {
+        connection
+            .prepare_cached("UPDATE announcement SET done_at = ?2 WHERE id = ?1")?
+            .execute((&id, now))?;
+    }
+    Ok(())
+}
+
+/// Stores the process of an agent. One that was there before is confirmed.
+fn set_process(
+    connection: &Connection,
+    agent: &str,
+    process: Option<&Process>,
+    is_confirmed: bool,
+) -> Result<(), Failure> {
+    let Some(Process { pid, start, host }) = process else { return Ok(()) };
+    connection
+        .prepare_cached(
+            "UPDATE agent SET confirmed = ?5 OR (confirmed AND pid IS ?2 AND pid_start IS ?3) OR (pid IS ?2 AND pid_start IS ?3), \
+             pid = ?2, pid_start = ?3, host = ?4 WHERE id = ?1",
+        )?
+        .execute((agent, pid, start, host, is_confirmed))?;
+    Ok(())
 }
 
 fn touch(connection: &Connection, agent: &str, now: i64) -> Result<usize, Failure> {

@@ -5,7 +5,9 @@ use serde_json::json;
 use turntree_store::engines::sqlite::Failure;
 
 use super::Coordination;
+use super::liveness::reap;
 use crate::error::HarnessError;
+use crate::project::Project;
 use crate::state::{new_id, record};
 
 /// How a resource is shared.
@@ -49,18 +51,38 @@ enum Claimed {
     Taken { holder: String, expires_at: i64 },
 }
 
-/// The part of a resource after its kind, without `.` and `..`.
-fn canonical(resource: &str) -> Result<String, HarnessError> {
+/// The longest time of a lease, in milliseconds: 30 days.
+const MAX_TTL_MS: i64 = 30 * 24 * 3600 * 1000;
+
+/// Checks the time of a lease.
+pub(super) fn check_ttl(ttl_ms: i64) -> Result<(), HarnessError> {
+    if (1..=MAX_TTL_MS).contains(&ttl_ms) {
+        return Ok(());
+    }
+    Err(HarnessError::Invalid(
+        "ttl: expected a positive number of seconds, at most 2592000 (30 days)".to_owned(),
+    ))
+}
+
+/// The name of a resource: that of a file is its path below the project, without `.` and `..`.
+fn canonical(project: &Project, resource: &str) -> Result<String, HarnessError> {
     let (kind, name) = resource.split_once(':').filter(|(kind, name)| !kind.is_empty() && !name.is_empty()).ok_or_else(|| {
         HarnessError::Invalid(format!(
             "resource: expected a kind and a name such as \"file:src/a.rs\" or \"port:8080\", got \"{resource}\""
         ))
     })?;
-    if matches!(kind, "file" | "dir") && !name.starts_with('/') {
-        let path = crate::path::normalize(&format!("/{name}"));
-        return Ok(format!("{kind}:{}", path.trim_start_matches('/')));
+    if !matches!(kind, "file" | "dir") {
+        return Ok(resource.to_owned());
     }
-    Ok(resource.to_owned())
+    let root = project.root.to_string_lossy();
+    let trees = [&root, &project.worktree.to_string_lossy()];
+    let path = crate::path::join(Some(&root), name).unwrap_or_default();
+    match trees.iter().find_map(|tree| crate::path::below(tree, &path)) {
+        Some(relative) => Ok(format!("{kind}:{relative}")),
+        None => Err(HarnessError::Invalid(format!(
+            "resource: \"{resource}\" is outside of the project \"{root}\"; name a path below it"
+        ))),
+    }
 }
 
 impl Coordination {
@@ -70,14 +92,21 @@ impl Coordination {
     /// [`HarnessError::ClaimConflict`] if another owner has it, [`HarnessError::Invalid`] for a resource without a kind or a
     /// time that is not positive.
     pub fn claim(&self, owner: &str, resource: &str, mode: Mode, ttl_ms: i64) -> Result<Lease, HarnessError> {
-        let resource = canonical(resource)?;
-        if ttl_ms <= 0 {
-            return Err(HarnessError::Invalid("ttl: expected a positive number of seconds".to_owned()));
-        }
+        let resource = canonical(&self.project, resource)?;
+        check_ttl(ttl_ms)?;
         let now = self.project.now();
         let (name, owner) = (resource.clone(), owner.to_owned());
-        let claimed =
-            self.state.write(move |connection| acquire(connection, &name, &owner, mode, now, ttl_ms))?;
+        let folder = self.project.state_folder();
+        let claimed = self.state.write(move |connection| {
+            let claimed = acquire(connection, &name, &owner, mode, now, ttl_ms)?;
+            match &claimed {
+                // A holder that has crashed does not keep the resource until its lease ends.
+                Claimed::Taken { holder, .. } if reap(connection, &folder, holder, now)? => {
+                    acquire(connection, &name, &owner, mode, now, ttl_ms)
+                }
+                _ => Ok(claimed),
+            }
+        })?;
         match claimed {
             Claimed::Lease(lease) => Ok(lease),
             Claimed::Taken { holder, expires_at } => {
@@ -91,6 +120,7 @@ impl Coordination {
     /// # Errors
     /// The errors of the state file.
     pub fn renew(&self, lease: &Lease, ttl_ms: i64) -> Result<bool, HarnessError> {
+        check_ttl(ttl_ms)?;
         let (now, id) = (self.project.now(), lease.id.clone());
         self.state.write(move |connection| {
             let mut statement = connection.prepare_cached(

@@ -7,10 +7,14 @@
 //! | [`messages`] | messages with receipts, the board |
 //! | [`slots`] | slots of models with adaptive limits |
 //! | [`worktrees`] | worktrees and forecasts of merge conflicts |
+//! | [`liveness`] | signs of life: lock, process, time |
+//! | `drift` | files that have changed on the base branch |
 //! | `open_work` | files that others have announced or claimed, for the gate |
 
 pub mod agents;
 pub mod claims;
+mod drift;
+pub mod liveness;
 pub mod messages;
 mod open_work;
 pub mod slots;
@@ -26,11 +30,18 @@ use crate::state::State;
 pub struct Coordination {
     pub(crate) project: Project,
     pub(crate) state: State,
+    /// The process of the harness that runs the hooks, if this is one.
+    harness_process: Option<liveness::Process>,
 }
 
 impl Coordination {
     /// Coordination in the state of a project.
     pub fn new(project: &Project, state: State) -> Self {
-        Self { project: project.clone(), state }
+        Self { project: project.clone(), state, harness_process: None }
+    }
+
+    /// As [`Self::new`], in a hook: the agent's process is the harness that has started it.
+    pub fn in_hook(project: &Project, state: State) -> Self {
+        Self { harness_process: liveness::Process::of_harness(), ..Self::new(project, state) }
     }
 }

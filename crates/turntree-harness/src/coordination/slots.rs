@@ -33,6 +33,7 @@ impl Coordination {
         ceiling: u32,
         ttl_ms: i64,
     ) -> Result<Option<Slot>, HarnessError> {
+        super::claims::check_ttl(ttl_ms)?;
         if ceiling == 0 {
             return Err(HarnessError::Invalid("ceiling: expected a positive number of slots".to_owned()));
         }

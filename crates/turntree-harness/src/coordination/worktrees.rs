@@ -17,6 +17,26 @@ pub struct Worktree {
     pub path: PathBuf,
 }
 
+/// Two branches that would conflict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// One branch.
+    pub ours: String,
+    /// The other one.
+    pub theirs: String,
+    /// The files.
+    pub files: Vec<String>,
+}
+
+/// What would happen if all worktrees were merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forecast {
+    /// The pairs that would conflict.
+    pub conflicts: Vec<Conflict>,
+    /// The branches of linked worktrees, in the order in which to merge them.
+    pub order: Vec<String>,
+}
+
 impl Coordination {
     /// Creates a worktree `.worktrees/NNN-name` on the branch `feature/NNN-name`.
     ///
@@ -125,6 +145,36 @@ impl Coordination {
         self.forget_worktree(name)
     }
 
+    /// Which branches of the project's worktrees would conflict with each other, and an order to merge them: those with the
+    /// fewest conflicts first.
+    ///
+    /// # Errors
+    /// The errors of git.
+    pub fn forecast_all(&self) -> Result<Forecast, HarnessError> {
+        let mut branches: Vec<String> =
+            self.worktrees()?.into_iter().map(|worktree| worktree.branch).collect();
+        branches.retain(|branch| !branch.is_empty());
+        let mut conflicts = Vec::new();
+        let mut counts = vec![0_usize; branches.len()];
+        for (first, ours) in branches.iter().enumerate() {
+            for (second, theirs) in branches.iter().enumerate().skip(first + 1) {
+                let files = self.forecast(ours, theirs)?;
+                if files.is_empty() {
+                    continue;
+                }
+                for index in [first, second] {
+                    if let Some(count) = counts.get_mut(index) {
+                        *count += files.len();
+                    }
+                }
+                conflicts.push(Conflict { ours: ours.clone(), theirs: theirs.clone(), files });
+            }
+        }
+        let mut order: Vec<(usize, String)> = counts.into_iter().zip(branches).skip(1).collect();
+        order.sort();
+        Ok(Forecast { conflicts, order: order.into_iter().map(|(_, branch)| branch).collect() })
+    }
+
     /// The files in which two branches would conflict, without touching any working tree.
     ///
     /// # Errors
@@ -134,7 +184,10 @@ impl Coordination {
         let (code, out, err) = run_any(&self.project.root, &arguments)?;
         match code {
             Some(0) => Ok(Vec::new()),
-            Some(1) => Ok(out.lines().skip(1).filter(|line| !line.is_empty()).map(str::to_owned).collect()),
+            // Conflicts have a tree; a branch that does not exist ends with the same status and none.
+            Some(1) if !out.is_empty() => {
+                Ok(out.lines().skip(1).filter(|line| !line.is_empty()).map(str::to_owned).collect())
+            }
             _ => Err(HarnessError::system("git merge-tree", err.trim())),
         }
     }

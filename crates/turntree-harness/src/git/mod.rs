@@ -71,10 +71,12 @@ impl Layout {
         Some(Self { worktree: real(folder.to_owned()), git_dir: real(git_dir), common_dir: real(common_dir) })
     }
 
-    /// The main working tree: the folder that has the shared data. Of a bare repository: its folder.
+    /// The main working tree: the folder that has the shared data. Of a bare repository: the folder around it that has
+    /// `.turntree`, else its own.
     pub fn main_worktree(&self) -> PathBuf {
         match self.common_dir.parent() {
             Some(parent) if self.common_dir.ends_with(".git") => parent.to_owned(),
+            Some(parent) if parent.join(crate::project::STATE_FOLDER).is_dir() => parent.to_owned(),
             _ => self.common_dir.clone(),
         }
     }
@@ -85,6 +87,29 @@ impl Layout {
             && self.git_dir.parent().is_some_and(|folder| folder.ends_with("worktrees"))
     }
 
+    /// The commit that is checked out.
+    pub fn head_commit(&self) -> Option<String> {
+        let head = fs::read_to_string(self.git_dir.join("HEAD")).ok()?;
+        match head.trim().strip_prefix("ref: ") {
+            Some(name) => self.commit_of(name),
+            None => Some(head.trim().to_owned()),
+        }
+    }
+
+    /// The commit of a reference: `refs/heads/main`.
+    pub fn commit_of(&self, name: &str) -> Option<String> {
+        if name.contains("..") {
+            return None;
+        }
+        let loose = fs::read_to_string(self.common_dir.join(name)).ok();
+        if let Some(commit) = loose {
+            return Some(commit.trim().to_owned()).filter(|commit| !commit.starts_with("ref:"));
+        }
+        let packed = fs::read_to_string(self.common_dir.join("packed-refs")).ok()?;
+        let found = packed.lines().find_map(|line| line.split_once(' ').filter(|(_, other)| *other == name));
+        found.map(|(commit, _)| commit.to_owned())
+    }
+
     /// The branch that is checked out; `None` on a detached head.
     pub fn branch(&self) -> Option<String> {
         let head = fs::read_to_string(self.git_dir.join("HEAD")).ok()?;
@@ -92,12 +117,31 @@ impl Layout {
     }
 }
 
+/// The aliases that are configured for a folder: names in lowercase, and values. None if git cannot tell.
+pub fn aliases(folder: &str) -> Vec<(String, String)> {
+    let listed =
+        run(Path::new(folder), &["config", "--null", "--get-regexp", "^alias\\."]).unwrap_or_default();
+    let entry = |entry: &str| {
+        let (name, value) = entry.split_once('\n')?;
+        Some((name.get("alias.".len()..)?.to_lowercase(), value.to_owned()))
+    };
+    listed.split('\0').filter_map(entry).collect()
+}
+
 /// Runs git in a folder, without the variables that point it elsewhere, and returns what it prints.
 ///
 /// # Errors
 /// [`HarnessError::System`] if git cannot be started or fails.
 pub fn run(folder: &Path, arguments: &[&str]) -> Result<String, HarnessError> {
-    let (code, out, err) = run_any(folder, arguments)?;
+    run_on(None, folder, arguments)
+}
+
+/// As [`run`], with another index than that of the working tree.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(index: Option<&Path>, folder: &Path, arguments: &[&str]) -> Result<String, HarnessError> {
+    let (code, out, err) = start(index, folder, arguments)?;
     match code {
         Some(0) => Ok(out),
         _ => Err(HarnessError::system(format!("git {}", arguments.join(" ")), err.trim())),
@@ -108,12 +152,22 @@ pub fn run(folder: &Path, arguments: &[&str]) -> Result<String, HarnessError> {
 ///
 /// # Errors
 /// [`HarnessError::System`] if git cannot be started.
-pub fn run_any(folder: &Path, arguments: &[&str]) -> Result<(Option<i32>, String, String), HarnessError> {
+pub fn run_any(folder: &Path, arguments: &[&str]) -> Result<Ended, HarnessError> {
+    start(None, folder, arguments)
+}
+
+/// The exit status, the output and the error output of a program.
+type Ended = (Option<i32>, String, String);
+
+fn start(index: Option<&Path>, folder: &Path, arguments: &[&str]) -> Result<Ended, HarnessError> {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     command.args(arguments).stdin(Stdio::null());
     for name in REDIRECTIONS {
         command.env_remove(name);
+    }
+    if let Some(index) = index {
+        command.env("GIT_INDEX_FILE", index);
     }
     command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
     let output = command.output().map_err(|error| HarnessError::system("git", error))?;

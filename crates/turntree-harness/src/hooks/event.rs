@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::adapter::Adapter;
-use crate::policy::action::Action;
+use crate::derive::writes::patched;
+use crate::policy::action::{Action, ActionKind};
 
 /// What has happened, or is about to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +145,11 @@ fn action(
             return Err(format!("the call of \"{tool}\" names no file"));
         }
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        return Ok(Action::edit(&paths, &added(input), cwd));
+        let mut action = Action::edit(&paths, &added(input), cwd);
+        if let ActionKind::Edit { replaced: own, .. } = &mut action.kind {
+            *own = replaced(input);
+        }
+        return Ok(action);
     }
     if is(&adapter.read_tools) {
         let path = first(input, &["file_path", "filePath", "path", "notebook_path"])
@@ -181,15 +186,17 @@ fn paths(input: &Map<String, Value>) -> Vec<String> {
         keys.iter().filter_map(|key| input.get(*key)?.as_str()).map(str::to_owned).collect();
     for patch in ["input", "patch", "patchText", "command"].iter().filter_map(|key| input.get(*key)?.as_str())
     {
-        let marks = ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: "];
-        paths.extend(
-            patch
-                .lines()
-                .filter_map(|line| marks.iter().find_map(|mark| line.strip_prefix(mark)))
-                .map(str::to_owned),
-        );
+        paths.extend(patched(patch).map(|(path, _)| path.to_owned()));
     }
     paths
+}
+
+/// The texts that an edit replaces.
+fn replaced(input: &Map<String, Value>) -> Vec<String> {
+    let own =
+        |input: &Map<String, Value>| first(input, &["old_string", "oldString", "old_str"]).map(str::to_owned);
+    let more = input.get("edits").and_then(Value::as_array).into_iter().flatten();
+    own(input).into_iter().chain(more.filter_map(|edit| own(edit.as_object()?))).collect()
 }
 
 /// The text that an edit adds.

@@ -25,7 +25,7 @@ pub(super) fn count(
 ) -> Result<Option<(u32, Outcome)>, HarnessError> {
     let detail = match &action.kind {
         ActionKind::Shell { command, .. } => command.clone(),
-        ActionKind::Edit { added } => format!("{:?} {added}", action.paths),
+        ActionKind::Edit { added, .. } => format!("{:?} {added}", action.paths),
         _ => format!("{:?} {}", action.paths, action.facts()),
     };
     let digest = Sha256::digest(format!("{}\0{detail}", action.tool()).as_bytes());

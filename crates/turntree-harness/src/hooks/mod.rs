@@ -15,5 +15,5 @@ pub mod pipeline;
 pub mod reply;
 
 pub use event::{EventKind, HookEvent};
-pub use pipeline::handle;
+pub use pipeline::{handle, late};
 pub use reply::HookReply;

@@ -47,6 +47,18 @@ pub fn handle(harness: &str, bytes: &[u8], cwd: &Path) -> HookReply {
         .unwrap_or_else(|_| failed(adapter, None, "a bug in turntree"))
 }
 
+/// The reply if an event could not be handled in time: a harness that gives up waiting lets the call run.
+pub fn late(harness: &str, bytes: &[u8]) -> HookReply {
+    let reason = "it took too long";
+    let Some(adapter) = adapter::find(harness) else {
+        return HookReply { exit: 2, stdout: String::new(), stderr: format!("turntree-hook: {reason}") };
+    };
+    match HookEvent::parse(adapter, bytes, "/", None) {
+        Ok(event) => failed(adapter, Some((event.kind, &event.name)), reason),
+        Err(_) => failed(adapter, None, reason),
+    }
+}
+
 fn failed(adapter: &Adapter, event: Option<(EventKind, &str)>, reason: &str) -> HookReply {
     match on_error(event.map(|(kind, _)| kind)) {
         OnError::Open => {
@@ -87,7 +99,7 @@ fn run(adapter: &Adapter, event: &HookEvent) -> Result<HookReply, HarnessError> 
     }
     let (project, config_error) = Project::find_guarded(Path::new(&event.cwd))?;
     let gate = Gate::load(&project)?;
-    let work = Coordination::new(&project, gate.state().clone());
+    let work = Coordination::in_hook(&project, gate.state().clone());
     let form = adapter.reply;
     match (event.kind, &event.action) {
         (EventKind::PreTool, Some(action)) => pre_tool(form, event, action, &gate, &work),
@@ -108,7 +120,11 @@ fn run(adapter: &Adapter, event: &HookEvent) -> Result<HookReply, HarnessError> 
         }
         (EventKind::PreCompact, _) => {
             work.mark(&event.agent, "session.compact", &event.session)?;
-            Ok(HookReply::default())
+            // The plugin adds text to what the summary is made of; no other harness takes one here.
+            match form {
+                ReplyForm::Plugin => Ok(reply::context(form, event, &start_text(&gate, &work, event)?)),
+                _ => Ok(HookReply::default()),
+            }
         }
         _ => {
             work.seen(&event.agent)?;
@@ -124,16 +140,48 @@ fn pre_tool(
     gate: &Gate,
     work: &Coordination,
 ) -> Result<HookReply, HarnessError> {
-    let decision = gate.check(action)?;
+    let mut decision = gate.check(action)?;
     if decision.outcome < Outcome::Ask && matches!(action.kind, ActionKind::Edit { .. }) {
-        let context = Context { project: gate.project(), home: None, others: &crate::policy::context::Alone };
-        for path in &action.paths {
-            if let Some(relative) = context.place(path).relative {
-                work.announce(&event.agent, &format!("file:{relative}"), "editing", "")?;
+        let announced = announce(event, action, gate, work)?;
+        // Another agent may have announced the file since it was looked at: the second one in the state gives way.
+        if announced.has_others {
+            decision = gate.check(action)?;
+        }
+        if decision.outcome >= Outcome::Ask {
+            for resource in &announced.new {
+                work.complete(&event.agent, resource)?;
             }
         }
     }
     Ok(reply::decision(form, decision.outcome, &event.name, &decision.message()))
+}
+
+/// What an edit has announced.
+#[derive(Debug, Default)]
+struct Announced {
+    /// The files.
+    new: Vec<String>,
+    /// Whether other live agents have announced one of them.
+    has_others: bool,
+}
+
+fn announce(
+    event: &HookEvent,
+    action: &Action,
+    gate: &Gate,
+    work: &Coordination,
+) -> Result<Announced, HarnessError> {
+    let context = Context { project: gate.project(), home: None, others: &crate::policy::context::Alone };
+    let mut announced = Announced::default();
+    for path in &action.paths {
+        let Some(relative) = context.place(path).relative else { continue };
+        let resource = format!("file:{relative}");
+        let lines = action.lines_of(path);
+        let others = work.announce_lines(&event.agent, &resource, "editing", "", &lines)?;
+        announced.has_others |= !others.is_empty();
+        announced.new.push(resource);
+    }
+    Ok(announced)
 }
 
 fn post_tool(
@@ -192,8 +240,8 @@ fn start_text(gate: &Gate, work: &Coordination, event: &HookEvent) -> Result<Str
     }
     lines.push("Active rules:".to_owned());
     for (rule, setting) in gate.rules() {
-        if !matches!(setting, Some(crate::config::Setting::Off | crate::config::Setting::Shadow)) {
-            lines.push(format!("- {}: {}", rule.id, rule.summary));
+        if setting.level().is_some() {
+            lines.push(format!("- {}: {}", rule.id, tame(rule.summary)));
         }
     }
     let others: Vec<String> = work
@@ -214,5 +262,5 @@ fn start_text(gate: &Gate, work: &Coordination, event: &HookEvent) -> Result<Str
 
 /// Text of others must not close our block.
 fn tame(text: &str) -> String {
-    text.replace('<', "‹").chars().take(200).collect()
+    text.replace('<', "‹").replace(['\n', '\r'], " ").chars().take(200).collect()
 }

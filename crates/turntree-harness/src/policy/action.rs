@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use crate::error::HarnessError;
 use crate::shell::{Script, Surroundings, analyze};
 
+/// The longest command in facts, in characters.
+const MAX_FACTS: usize = 32 * 1024;
+
 /// What kind of tool acts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActionKind {
@@ -19,6 +22,8 @@ pub enum ActionKind {
     Edit {
         /// The text that is added, for the secret scanner.
         added: String,
+        /// The texts that are replaced; none if the whole file is written.
+        replaced: Vec<String>,
     },
     /// Files are read.
     Read,
@@ -65,13 +70,30 @@ impl Action {
 
     /// A shell command.
     pub fn shell(command: &str, cwd: &str, home: Option<String>) -> Self {
-        let script = analyze(command, &Surroundings { cwd: Some(cwd.to_owned()), home });
+        let cwd_of_script = Some(cwd.to_owned());
+        let surroundings = Surroundings { cwd: cwd_of_script, home, git_aliases: Some(crate::git::aliases) };
+        let script = analyze(command, &surroundings);
         Self::new(ActionKind::Shell { command: command.to_owned(), script }, cwd, Vec::new())
     }
 
     /// A change of files. Relative paths start in the working directory.
     pub fn edit(paths: &[&str], added: &str, cwd: &str) -> Self {
-        Self::new(ActionKind::Edit { added: added.to_owned() }, cwd, absolute(paths, cwd))
+        let kind = ActionKind::Edit { added: added.to_owned(), replaced: Vec::new() };
+        Self::new(kind, cwd, absolute(paths, cwd))
+    }
+
+    /// The lines of a file that an edit replaces, counted from 1. Empty if that is not known: then it is the whole file.
+    pub fn lines_of(&self, path: &str) -> Vec<(u32, u32)> {
+        let ActionKind::Edit { replaced, .. } = &self.kind else { return Vec::new() };
+        let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
+        let count = |text: &str| u32::try_from(text.matches('\n').count()).unwrap_or(u32::MAX);
+        let lines = |old: &String| {
+            let first =
+                count(text.get(..text.find(old.as_str()).filter(|_| !old.is_empty())?)?).saturating_add(1);
+            Some((first, first.saturating_add(count(old.trim_end_matches('\n')))))
+        };
+        // One text that is not found may be anywhere.
+        replaced.iter().map(lines).collect::<Option<Vec<_>>>().unwrap_or_default()
     }
 
     /// Files that are read.
@@ -148,7 +170,12 @@ impl Action {
     pub fn facts(&self) -> Value {
         let mut facts = json!({"kind": self.tool(), "cwd": self.cwd, "paths": self.paths});
         let extra = match &self.kind {
-            ActionKind::Shell { script, .. } => {
+            ActionKind::Shell { script, command } => {
+                // `replay` parses it again.
+                let text = command.chars().take(MAX_FACTS).collect::<String>();
+                if let Some(object) = facts.as_object_mut() {
+                    object.insert("command".to_owned(), text.into());
+                }
                 let commands: Vec<_> =
                     script.commands.iter().take(100).map(crate::shell::Command::to_json).collect();
                 ("shell", json!({"commands": commands, "unknown": script.unknown}))

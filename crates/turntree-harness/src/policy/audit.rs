@@ -1,6 +1,7 @@
 //! The append-only record of decisions. Each entry has the hash of the one before it.
 
 use rusqlite::{Connection, OptionalExtension};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use turntree_store::engines::sqlite::Failure;
@@ -14,7 +15,7 @@ use crate::state::{State, hex};
 const START: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// An entry of the audit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its number.
     pub number: i64,
@@ -83,8 +84,8 @@ pub(crate) fn append(
 }
 
 fn last_hash(connection: &Connection) -> Result<String, Failure> {
-    let mut statement =
-        connection.prepare_cached("SELECT hash FROM policy_event ORDER BY number DESC LIMIT 1")?;
+    // Not that of the newest entry: a new one must not close the gap that a removed one has left.
+    let mut statement = connection.prepare_cached("SELECT hash FROM audit_head")?;
     Ok(statement.query_row([], |row| row.get(0)).optional()?.unwrap_or_else(|| START.to_owned()))
 }
 
@@ -130,7 +131,7 @@ pub fn verify(state: &State) -> Result<u64, HarnessError> {
              FROM policy_event ORDER BY number",
         )?;
         let mut rows = statement.query([])?;
-        let (mut previous, mut count) = (START.to_owned(), 0_u64);
+        let (mut previous, mut count, mut newest) = (START.to_owned(), 0_u64, 0_i64);
         while let Some(row) = rows.next()? {
             let text = |index| row.get::<_, String>(index);
             let at: i64 = row.get(1)?;
@@ -144,12 +145,16 @@ pub fn verify(state: &State) -> Result<u64, HarnessError> {
             }
             previous = own;
             count += 1;
+            newest = row.get(0)?;
+        }
+        if last_hash(connection)? != previous {
+            return Ok(Err(newest + 1));
         }
         Ok(Ok(count))
     })?;
     broken.map_err(|number| {
         HarnessError::IntegrityViolation(format!(
-            "the audit was changed: entry {number} does not fit the one before it; compare state.db with a backup"
+            "the audit was changed: entry {number} was removed or does not fit the one before it; compare state.db with a backup"
         ))
     })
 }

@@ -29,6 +29,10 @@ pub struct OtherAgent {
     pub agent: String,
     /// Whether it has shown a sign of life in time.
     pub is_live: bool,
+    /// The lines that it changes; none for the whole file.
+    pub lines: Vec<(u32, u32)>,
+    /// Its working tree, if it is known.
+    pub worktree: Option<String>,
 }
 
 /// What is known around an action.
@@ -46,6 +50,16 @@ pub struct Context<'a> {
 pub trait Others: std::fmt::Debug {
     /// Another agent that has announced or claimed the file.
     fn on_file(&self, relative: &str, agent: &str) -> Option<OtherAgent>;
+
+    /// The index that a commit takes, if git has made one for it.
+    fn index(&self) -> Option<&Path> {
+        None
+    }
+
+    /// The base branch, if a file has changed there since the head of a working tree has left it.
+    fn has_drifted(&self, _layout: &Layout, _relative: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Knows nobody.
@@ -116,7 +130,11 @@ impl Context<'_> {
                     self.home.as_deref().unwrap_or("~"),
                     usize::from(folder.starts_with("~/")),
                 );
+                // A project in a scratch folder is not scratch itself.
+                let root = self.project.root.to_string_lossy();
+                let has_project = crate::path::below(&folder, &root).is_some();
                 crate::path::below(&folder, real).is_some()
+                    && !(has_project && crate::path::below(&root, real).is_some())
             })
     }
 }

@@ -1,9 +1,17 @@
 //! Outcomes, levels and findings.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// What is to happen to an action. The greatest outcome of all rules counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It may go on.
     #[default]
@@ -29,7 +37,8 @@ impl Outcome {
 }
 
 /// How binding a rule is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     /// It blocks.
     Required,
@@ -63,7 +72,7 @@ impl Level {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The id of the rule.
-    pub rule: &'static str,
+    pub rule: Cow<'static, str>,
     /// The outcome that the rule wants.
     pub outcome: Outcome,
     /// What is wrong.
@@ -99,6 +108,13 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// Sorts the findings, the gravest first, and takes the outcome from them.
+    pub(crate) fn settle(&mut self) {
+        self.rules.sort_by_key(|matched| Reverse(matched.outcome));
+        self.rules.dedup_by(|next, previous| next.finding == previous.finding);
+        self.outcome = self.rules.first().map_or(Outcome::Allow, |matched| matched.outcome);
+    }
+
     /// The reason of the gravest finding.
     pub fn reason(&self) -> Option<&str> {
         self.rules.first().map(|matched| matched.finding.reason.as_str())

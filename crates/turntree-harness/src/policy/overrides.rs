@@ -34,7 +34,7 @@ pub fn add(
     author: &str,
     seconds: u32,
 ) -> Result<Override, HarnessError> {
-    if !super::rules::is_rule(rule) {
+    if !super::rules::is_rule(rule) && !rule.starts_with(super::user::PREFIX) {
         return Err(HarnessError::Invalid(format!(
             "rule: no rule has the id \"{rule}\"; `turntree policy list` shows them"
         )));

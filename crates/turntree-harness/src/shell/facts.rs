@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 /// Stands in [`Word::text`] for a part that is not known.
 pub const UNKNOWN: char = '\u{fffd}';
 
+/// Why a script with a command whose program is a hidden word is not understood.
+pub(super) const HIDDEN: &str = "a program is named by a value that is not known";
+
 /// A word after quotes, escapes, known variables and braces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
@@ -27,6 +30,11 @@ impl Word {
     /// A word of which nothing is known.
     pub fn unknown() -> Self {
         Self { text: UNKNOWN.to_string(), is_exact: false, is_glob: false }
+    }
+
+    /// Whether nothing of it is known: it may be several words.
+    pub(super) fn is_hidden(&self) -> bool {
+        !self.text.is_empty() && self.text.chars().all(|char| char == UNKNOWN)
     }
 
     /// The text if all of it is known.

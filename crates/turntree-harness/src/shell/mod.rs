@@ -7,12 +7,16 @@
 //! | `tree` | the syntax tree walked in source order |
 //! | `scope` | variables and the working directory at each point |
 //! | `wrappers` | `env`, `sudo`, `xargs`, `find -exec` and others that run another command |
+//! | `carriers` | commands in settings of git, variables, options of `tar` and others |
+//! | `git_aliases` | aliases of git, given with a command or configured |
 //! | `nested` | `sh -c`, `eval`, here-documents and pipes into a shell |
 //!
 //! A value that the text does not determine is *unknown*, which is a value of its own: rules decide what an unknown word
 //! in a dangerous place means. Nothing here recurses over the input.
 
+mod carriers;
 pub mod facts;
+mod git_aliases;
 mod nested;
 mod scope;
 mod tree;
@@ -20,5 +24,6 @@ mod word;
 mod wrappers;
 
 pub use facts::{Command, Redirect, Script, Stdin, Via, Word};
+pub use git_aliases::ReadGitAliases;
 pub use nested::analyze;
 pub use scope::Surroundings;

@@ -2,15 +2,19 @@
 
 use std::collections::VecDeque;
 
-use super::facts::{Command, Script, Stdin, Via, Word};
+use super::facts::{Command, HIDDEN, Script, Stdin, Via, Word};
+use super::git_aliases::{GitAlias, GitAliases};
 use super::scope::Surroundings;
-use super::{tree, wrappers};
+use super::{carriers, tree, wrappers};
 
 /// The deepest nesting of shells that is followed.
 const MAX_DEPTH: usize = 8;
 
 /// The most commands of one text.
 const MAX_COMMANDS: usize = 5_000;
+
+/// The most aliases of a text that are followed.
+const MAX_ALIASES: usize = 100;
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish"];
 
@@ -43,15 +47,22 @@ pub fn analyze(text: &str, surroundings: &Surroundings) -> Script {
     let first = Task { text: text.to_owned(), via: Via::Direct, cwd, depth: 0, wrappers: Vec::new() };
     let mut tasks = VecDeque::from([first]);
     let mut script = Script::default();
+    let mut aliases = Vec::new();
+    let mut git_aliases = GitAliases::new(surroundings.git_aliases);
     while let Some(task) = tasks.pop_front() {
-        let place = Surroundings { cwd: task.cwd.clone(), home: surroundings.home.clone() };
+        let place = Surroundings { cwd: task.cwd.clone(), ..surroundings.clone() };
         let mut read = tree::read(&task.text, &place);
         script.redirects.append(&mut read.redirects);
         script.unknown.append(&mut read.unknown);
         for mut command in read.commands {
             command.via = command.via.max(task.via);
             command.wrappers.splice(..0, task.wrappers.iter().cloned());
-            resolve(command, task.depth, &mut script, &mut tasks);
+            // The surrounding script may have set the variable.
+            if task.depth > 0 && command.argv.first().is_some_and(Word::is_hidden) {
+                script.unknown.push(HIDDEN.to_owned());
+            }
+            tasks.extend(aliased(&command, &mut aliases, task.depth));
+            resolve(command, task.depth, &mut git_aliases, &mut script, &mut tasks);
         }
         if script.commands.len() > MAX_COMMANDS {
             script.unknown.push("the command runs too many others".to_owned());
@@ -61,8 +72,30 @@ pub fn analyze(text: &str, surroundings: &Surroundings) -> Script {
     script
 }
 
+/// What a shell runs for a name that the script has given to a command before. Bash does not, unless it is interactive;
+/// other shells do.
+fn aliased(command: &Command, aliases: &mut Vec<(String, String)>, depth: usize) -> Option<Task> {
+    let name = command.argv.first()?.value()?;
+    if name == "alias" {
+        let given = command.arguments().iter().take(MAX_ALIASES.saturating_sub(aliases.len()));
+        let given = given.filter_map(|word| word.text.split_once('='));
+        aliases.extend(given.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        return None;
+    }
+    let (_, value) = aliases.iter().rev().find(|(own, _)| own == name).filter(|_| depth < MAX_DEPTH)?;
+    let text = format!("{value} {}", joined(command.arguments()).text);
+    let (cwd, wrappers) = (command.cwd.clone(), command.wrappers.clone());
+    Some(Task { text, via: Via::Alias, cwd, depth: depth + 1, wrappers })
+}
+
 /// Follows one command to those that it runs.
-fn resolve(command: Command, depth: usize, script: &mut Script, tasks: &mut VecDeque<Task>) {
+fn resolve(
+    command: Command,
+    depth: usize,
+    git_aliases: &mut GitAliases,
+    script: &mut Script,
+    tasks: &mut VecDeque<Task>,
+) {
     let mut open = vec![command];
     let mut rounds = 0;
     while let Some(command) = open.pop() {
@@ -72,10 +105,24 @@ fn resolve(command: Command, depth: usize, script: &mut Script, tasks: &mut VecD
             return;
         }
         if command.program().as_deref() == Some("find") {
-            open.extend(wrappers::find_commands(&command));
+            let found = wrappers::find_commands(&command);
+            if found.iter().any(|inner| inner.argv.first().is_some_and(Word::is_hidden)) {
+                script.unknown.push(HIDDEN.to_owned());
+            }
+            open.extend(found);
         }
-        match step(&command) {
-            Step::Command(inner) => open.push(inner),
+        let step = step(&command, git_aliases);
+        // The command in a wrapper has its variables too.
+        if !matches!(step, Step::Command(_)) {
+            carry(&command, depth, script, tasks);
+        }
+        match step {
+            Step::Command(inner) => {
+                if inner.argv.first().is_some_and(Word::is_hidden) {
+                    script.unknown.push(HIDDEN.to_owned());
+                }
+                open.push(inner);
+            }
             Step::Script(word, via) if depth < MAX_DEPTH => {
                 if !word.is_exact {
                     script.unknown.push(format!("a part of what \"{}\" runs is not known", command.show()));
@@ -92,10 +139,37 @@ fn resolve(command: Command, depth: usize, script: &mut Script, tasks: &mut VecD
     }
 }
 
-fn step(command: &Command) -> Step {
+/// Follows the commands that stand in arguments and variables.
+fn carry(command: &Command, depth: usize, script: &mut Script, tasks: &mut VecDeque<Task>) {
+    for carried in carriers::carried(command) {
+        match carried {
+            carriers::Carried::Script(word) if depth < MAX_DEPTH => {
+                if !word.is_exact {
+                    script.unknown.push(format!("a part of what \"{}\" runs is not known", command.show()));
+                }
+                let (cwd, wrappers) = (command.cwd.clone(), command.wrappers.clone());
+                let via = command.via.max(carriers::VIA);
+                tasks.push_back(Task { text: word.text, via, cwd, depth: depth + 1, wrappers });
+            }
+            carriers::Carried::Script(_) => script.unknown.push("shells are nested too deeply".to_owned()),
+            carriers::Carried::Unknown(reason) => {
+                script.unknown.push(format!("\"{}\": {reason}", command.show()))
+            }
+        }
+    }
+}
+
+fn step(command: &Command, git_aliases: &mut GitAliases) -> Step {
     let Some(program) = command.program() else { return Step::Done };
     let arguments = command.arguments();
     match program.as_str() {
+        // It runs later, in the same shell.
+        "trap" => match arguments.iter().find(|word| word.text != "--") {
+            Some(word) if !word.text.starts_with('-') && arguments.len() > 1 => {
+                Step::Script(word.clone(), Via::Eval)
+            }
+            _ => Step::Done,
+        },
         "eval" => Step::Script(joined(arguments), Via::Eval),
         "source" | "." => match arguments.first() {
             Some(word) if !word.is_exact || word.text == "/dev/stdin" => {
@@ -124,13 +198,17 @@ fn step(command: &Command) -> Step {
         "parallel" if arguments.iter().any(|word| word.text == ":::") => {
             Step::Unknown("parallel runs commands that are not known".to_owned())
         }
-        "git" => git_alias(command),
+        "git" => match git_aliases.follow(command) {
+            GitAlias::None => Step::Done,
+            GitAlias::Runs(text) => Step::Script(text, Via::Alias),
+            GitAlias::Unknown => Step::Unknown("git may have aliases in too many folders".to_owned()),
+        },
         name if SHELLS.contains(&name) => shell(command, arguments),
         _ => wrappers::unwrap(command).map_or(Step::Done, Step::Command),
     }
 }
 
-fn joined(words: &[Word]) -> Word {
+pub(super) fn joined(words: &[Word]) -> Word {
     let text: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     Word { text: text.join(" "), is_exact: words.iter().all(|word| word.is_exact), is_glob: false }
 }
@@ -202,41 +280,4 @@ fn shell(command: &Command, arguments: &[Word]) -> Step {
             Stdin::Inherited => Step::Done,
         },
     }
-}
-
-/// `git -c alias.name=value name`.
-fn git_alias(command: &Command) -> Step {
-    let arguments = command.arguments();
-    let mut aliases: Vec<(&str, &str)> = Vec::new();
-    let mut at = 0;
-    while let Some(word) = arguments.get(at) {
-        let text = word.text.as_str();
-        if !text.starts_with('-') {
-            break;
-        }
-        let value = arguments.get(at + 1).map(|word| word.text.as_str()).unwrap_or_default();
-        if matches!(text, "-c" | "--config-env") {
-            let alias = value.get(..6).filter(|prefix| prefix.eq_ignore_ascii_case("alias."));
-            aliases.extend(alias.and_then(|_| value.get(6..)).and_then(|alias| alias.split_once('=')));
-        }
-        at += if matches!(
-            text,
-            "-c" | "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--config-env" | "--exec-path"
-        ) {
-            2
-        } else {
-            1
-        };
-    }
-    let Some(verb) = arguments.get(at) else { return Step::Done };
-    let Some((_, value)) = aliases.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(&verb.text))
-    else {
-        return Step::Done;
-    };
-    let rest = joined(arguments.get(at + 1..).unwrap_or_default());
-    let text = match value.strip_prefix('!') {
-        Some(script) => format!("{script} {}", rest.text),
-        None => format!("git {value} {}", rest.text),
-    };
-    Step::Script(Word { text, is_exact: rest.is_exact, is_glob: false }, Via::Alias)
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::git_aliases::ReadGitAliases;
+
 /// Where a script starts.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
@@ -9,6 +11,8 @@ pub struct Surroundings {
     pub cwd: Option<String>,
     /// The folder of the user, which `~` and `$HOME` name.
     pub home: Option<String>,
+    /// Reads the aliases of git that are configured for a folder; without it they are not followed.
+    pub git_aliases: Option<ReadGitAliases>,
 }
 
 /// The most open scopes. Deeper ones make the text count as not understood.
@@ -100,6 +104,11 @@ impl State {
             (None, "PWD") => self.cwd.as_deref(),
             (None, _) => None,
         }
+    }
+
+    /// Whether the script has set a variable, also to a value that is not known.
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.variables.contains_key(name)
     }
 
     /// Whether the script has changed how words are split.

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
-use super::facts::{Command, Redirect, Script, Stdin, Via, Word};
+use super::facts::{Command, HIDDEN, Redirect, Script, Stdin, Via, Word};
 use super::scope::{ScopeKind, State, Surroundings};
 use super::word::{document, words};
 
@@ -71,6 +71,23 @@ fn join_lines<'a>(text: &'a str, script: &mut Script) -> Cow<'a, str> {
         script.unknown.push("a word continues on the next line".to_owned());
     }
     Cow::Borrowed(text)
+}
+
+/// Whether `$'…'` has an escaped quote. Shells that do not know this quotation, such as dash, end the text there.
+fn has_escaped_quote(source: &str) -> bool {
+    let mut is_escaped = false;
+    source.chars().any(|char| {
+        let found = is_escaped && char == '\'';
+        is_escaped = char == '\\' && !is_escaped;
+        found
+    })
+}
+
+/// Whether a word begins on the next line, and the word: the parser adds the end of the line to a word that a backslash begins.
+fn on_line(source: &str) -> (bool, &str) {
+    let word = source.trim_start();
+    let is_next = source.get(..source.len() - word.len()).is_some_and(|space| space.contains('\n'));
+    if is_next { (true, word) } else { (false, source) }
 }
 
 fn parse(text: &str) -> Option<Tree> {
@@ -143,6 +160,9 @@ impl<'tree> Walk<'_, 'tree> {
             "declaration_command" => self.declaration(node),
             "command" => self.command(node),
             "file_redirect" => self.redirect(node),
+            "ansi_c_string" if has_escaped_quote(self.source(node)) => {
+                self.script.unknown.push("shells disagree where $'…' with an escaped quote ends".to_owned());
+            }
             _ => {}
         }
     }
@@ -223,9 +243,14 @@ impl<'tree> Walk<'_, 'tree> {
         let mut command = self.new_command();
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
-            match child.kind() {
-                "variable_assignment" => command.environment.push(self.assignment(child)),
-                _ => command.argv.extend(words(self.source(child), &self.state)),
+            if child.kind() == "variable_assignment" {
+                command.environment.push(self.assignment(child));
+                continue;
+            }
+            let (is_next_line, source) = on_line(self.source(child));
+            command.argv.extend(words(source, &self.state));
+            if is_next_line {
+                self.script.unknown.push("a line begins with a backslash".to_owned());
             }
         }
         self.script.commands.push(command);
@@ -238,6 +263,11 @@ impl<'tree> Walk<'_, 'tree> {
             .map(|child| self.source(child).to_owned())
             .unwrap_or_default();
         let Some(target) = node.child_by_field_name("destination") else { return };
+        // The parser takes a file from the next line, bash does not: it refuses the whole text.
+        let before = self.text.get(node.start_byte()..target.start_byte()).unwrap_or_default();
+        if before.contains('\n') {
+            self.script.unknown.push("a redirect names no file on its line".to_owned());
+        }
         let mut words = words(self.source(target), &self.state);
         let target = if words.len() == 1 { words.pop().unwrap_or_default() } else { Word::unknown() };
         // `2>&1` copies a descriptor.
@@ -270,21 +300,52 @@ impl<'tree> Walk<'_, 'tree> {
                 "herestring_redirect" => command.stdin = self.here_string(child),
                 // A file whose content another command prints.
                 "process_substitution" => command.argv.push(Word::unknown()),
-                _ => command.argv.extend(words(self.source(child), &self.state)),
+                _ => {
+                    let (is_next_line, source) = on_line(self.source(child));
+                    let found = words(source, &self.state);
+                    let is_of_environment = self.is_of_environment(source);
+                    if is_next_line && !command.argv.is_empty() {
+                        let next = self.new_command();
+                        self.finish(node, std::mem::replace(&mut command, next));
+                    }
+                    let is_hidden = command.argv.is_empty() && found.first().is_some_and(Word::is_hidden);
+                    if is_hidden && !is_of_environment {
+                        self.script.unknown.push(HIDDEN.to_owned());
+                    }
+                    command.argv.extend(found);
+                }
             }
         }
+        self.finish(node, command);
+    }
+
+    /// Whether a word is a variable that the script does not set: `"$PYTHON"`.
+    fn is_of_environment(&self, source: &str) -> bool {
+        let name = source.trim_matches('"').strip_prefix('$').unwrap_or_default();
+        let name = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
+        let is_name = name.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
+            && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_');
+        is_name && !self.state.is_set(name)
+    }
+
+    fn finish(&mut self, node: Node<'tree>, mut command: Command) {
         self.input(node, &mut command);
         self.effects(&command);
         self.script.commands.push(command);
     }
 
     /// Words that follow the file of a redirect: arguments of the command.
-    fn more_words(&self, redirect: Node<'_>, command: &mut Command) {
+    fn more_words(&mut self, redirect: Node<'_>, command: &mut Command) {
         let mut cursor = redirect.walk();
         let destinations: Vec<_> =
             redirect.children_by_field_name("destination", &mut cursor).skip(1).collect();
         for word in destinations {
-            command.argv.extend(words(self.source(word), &self.state));
+            let (is_next_line, source) = on_line(self.source(word));
+            let found = words(source, &self.state);
+            if is_next_line {
+                self.script.unknown.push("a line begins with a backslash".to_owned());
+            }
+            command.argv.extend(found);
         }
     }
 
@@ -327,7 +388,7 @@ impl<'tree> Walk<'_, 'tree> {
         }
     }
 
-    fn redirects_of(&self, statement: Node<'_>, command: &mut Command) {
+    fn redirects_of(&mut self, statement: Node<'_>, command: &mut Command) {
         let mut cursor = statement.walk();
         let redirects: Vec<_> = statement.children_by_field_name("redirect", &mut cursor).collect();
         for redirect in redirects {
@@ -340,7 +401,13 @@ impl<'tree> Walk<'_, 'tree> {
                     let arguments: Vec<_> =
                         redirect.children_by_field_name("argument", &mut cursor).collect();
                     for word in arguments {
-                        command.argv.extend(words(self.source(word), &self.state));
+                        let (is_next_line, source) = on_line(self.source(word));
+                        let found = words(source, &self.state);
+                        // The parser takes a backslash at the start of the document for an argument.
+                        if is_next_line {
+                            self.script.unknown.push("a line begins with a backslash".to_owned());
+                        }
+                        command.argv.extend(found);
                     }
                 }
                 _ => {}

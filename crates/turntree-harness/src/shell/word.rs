@@ -6,10 +6,15 @@ use super::scope::State;
 /// The most words that the braces of one word make.
 const MAX_BRACES: usize = 128;
 
+/// The longest word whose braces are expanded, in characters: the search for the ends of braces is quadratic.
+const MAX_BRACED: usize = 4_096;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Not quoted: braces and patterns have their meaning.
+    /// Not quoted: tildes, braces and patterns have their meaning.
     Plain,
+    /// Of an unquoted variable: only patterns have their meaning.
+    Value,
     Quoted,
     Unknown,
     /// White space of an unquoted variable: separates fields.
@@ -23,10 +28,9 @@ pub(super) fn words(source: &str, state: &State) -> Vec<Word> {
     let mut reader = Reader::new(source, state);
     reader.read(Quote::None);
     let is_quoted = reader.is_quoted;
-    let braces = expand_braces(reader.out);
     let mut words = Vec::new();
-    for chars in braces {
-        fields(&chars, is_quoted, &mut words);
+    for chars in expand_braces(reader.out) {
+        fields(&expand_tilde(chars, state), is_quoted, &mut words);
     }
     words
 }
@@ -40,7 +44,8 @@ pub(super) fn document(source: &str, state: &State) -> Word {
 
 fn word_of(chars: &[Char]) -> Word {
     let is_exact = chars.iter().all(|(_, kind)| *kind != Kind::Unknown);
-    let is_glob = chars.iter().any(|(char, kind)| *kind == Kind::Plain && "*?[".contains(*char));
+    let is_glob =
+        chars.iter().any(|(char, kind)| matches!(kind, Kind::Plain | Kind::Value) && "*?[".contains(*char));
     Word { text: chars.iter().map(|(char, _)| *char).collect(), is_exact, is_glob }
 }
 
@@ -93,7 +98,6 @@ impl<'a> Reader<'a> {
 
     fn read(&mut self, start: Quote) {
         let mut quote = start;
-        self.tilde(start);
         while let Some(char) = self.next() {
             match (char, quote) {
                 ('\\', _) => self.escape(quote),
@@ -112,20 +116,6 @@ impl<'a> Reader<'a> {
                 (other, Quote::None) => self.push(other, Kind::Plain),
                 (other, _) => self.push(other, Kind::Quoted),
             }
-        }
-    }
-
-    /// `~` and `~/…` at the start.
-    fn tilde(&mut self, quote: Quote) {
-        if quote != Quote::None || self.peek(0) != Some('~') {
-            return;
-        }
-        let end = self.chars.iter().position(|char| *char == '/').unwrap_or(self.chars.len());
-        let home = self.state.get("HOME").filter(|_| end == 1).map(str::to_owned);
-        self.at = end;
-        match home {
-            Some(home) => home.chars().for_each(|char| self.push(char, Kind::Quoted)),
-            None => self.push(UNKNOWN, Kind::Unknown),
         }
     }
 
@@ -198,7 +188,7 @@ impl<'a> Reader<'a> {
         let value = self.state.get(name).filter(|_| quote != Quote::None || !self.state.has_own_separators());
         match (value.map(str::to_owned), quote) {
             (Some(value), Quote::None) => value.chars().for_each(|char| {
-                let kind = if char.is_ascii_whitespace() { Kind::Separator } else { Kind::Plain };
+                let kind = if char.is_ascii_whitespace() { Kind::Separator } else { Kind::Value };
                 self.push(char, kind);
             }),
             (Some(value), _) => value.chars().for_each(|char| self.push(char, Kind::Quoted)),
@@ -288,61 +278,99 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Replaces `~` at the start of a word: by the folder of the user, or of somebody else, which is not known.
+fn expand_tilde(mut chars: Vec<Char>, state: &State) -> Vec<Char> {
+    if chars.first() != Some(&('~', Kind::Plain)) {
+        return chars;
+    }
+    let end = chars.iter().position(|(char, _)| *char == '/').unwrap_or(chars.len());
+    let prefix = chars.get(..end).unwrap_or_default();
+    if prefix.iter().any(|(_, kind)| matches!(kind, Kind::Quoted | Kind::Unknown)) {
+        // With a quote in it, it is a name like another.
+        return chars;
+    }
+    let home = state.get("HOME").filter(|_| end == 1);
+    let home = home.map_or(vec![(UNKNOWN, Kind::Unknown)], |home| {
+        home.chars().map(|char| (char, Kind::Quoted)).collect()
+    });
+    chars.splice(..end, home);
+    chars
+}
+
+/// A word whose braces are being expanded: what is done, and what follows, the next part last.
+struct Open {
+    done: Vec<Char>,
+    rest: Vec<Vec<Char>>,
+}
+
 /// Replaces `{a,b}` by one word for each part. Sequences such as `{1..9}` are unknown.
 fn expand_braces(chars: Vec<Char>) -> Vec<Vec<Char>> {
-    let mut open = vec![chars];
+    if chars.len() > MAX_BRACED && chars.contains(&('{', Kind::Plain)) {
+        return vec![vec![(UNKNOWN, Kind::Unknown)]];
+    }
+    let mut open = vec![Open { done: Vec::new(), rest: vec![chars] }];
     let mut done = Vec::new();
-    while let Some(chars) = open.pop() {
+    while let Some(mut word) = open.pop() {
         if done.len() + open.len() > MAX_BRACES {
             return vec![vec![(UNKNOWN, Kind::Unknown)]];
         }
-        match first_braces(&chars) {
-            None => done.push(chars),
-            Some((start, end, commas)) => {
-                let before = chars.get(..start).unwrap_or_default();
-                let after = chars.get(end + 1..).unwrap_or_default();
-                let mut parts: Vec<&[Char]> = Vec::new();
-                let mut from = start + 1;
-                for comma in commas.iter().chain([&end]) {
-                    parts.push(chars.get(from..*comma).unwrap_or_default());
-                    from = comma + 1;
-                }
-                let unknown = [(UNKNOWN, Kind::Unknown)];
-                if commas.is_empty() {
-                    parts = vec![&unknown];
-                }
-                // The last part first: `open` is a stack.
-                open.extend(parts.iter().rev().map(|part| [before, part, after].concat()));
-            }
+        let Some(chars) = word.rest.pop() else {
+            done.push(word.done);
+            continue;
+        };
+        let Some(Braces { start, end, commas }) = first_braces(&chars) else {
+            word.done.extend(chars);
+            open.push(word);
+            continue;
+        };
+        word.done.extend(chars.get(..start).unwrap_or_default());
+        word.rest.push(chars.get(end + 1..).unwrap_or_default().to_vec());
+        let mut parts: Vec<Vec<Char>> = Vec::new();
+        let mut from = start + 1;
+        for comma in commas.iter().chain([&end]) {
+            parts.push(chars.get(from..*comma).unwrap_or_default().to_vec());
+            from = comma + 1;
         }
+        if commas.is_empty() {
+            parts = vec![vec![(UNKNOWN, Kind::Unknown)]];
+        }
+        // The last part first: `open` is a stack.
+        open.extend(parts.into_iter().rev().map(|part| {
+            let mut rest = word.rest.clone();
+            rest.push(part);
+            Open { done: word.done.clone(), rest }
+        }));
     }
     done
 }
 
-/// The first braces that expand: start, end and commas.
-fn first_braces(chars: &[Char]) -> Option<(usize, usize, Vec<usize>)> {
-    let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
-    let mut found: Option<(usize, usize, Vec<usize>)> = None;
-    for (at, (char, kind)) in chars.iter().enumerate() {
-        match (char, kind) {
-            ('{', Kind::Plain) => open.push((at, Vec::new())),
-            (',', Kind::Plain) => {
-                if let Some((_, commas)) = open.last_mut() {
-                    commas.push(at);
-                }
+/// Braces that expand: their places and those of their commas.
+struct Braces {
+    start: usize,
+    end: usize,
+    commas: Vec<usize>,
+}
+
+/// The first braces that expand. As in bash, a closing one counts only after a comma or two dots outside of inner braces:
+/// `{a},b}` is `a}` and `b`.
+fn first_braces(chars: &[Char]) -> Option<Braces> {
+    let is = |at: usize, wanted: char| chars.get(at) == Some(&(wanted, Kind::Plain));
+    for start in (0..chars.len()).filter(|at| is(*at, '{') && (*at > 0 || !is(1, '}'))) {
+        let (mut level, mut commas, mut is_sequence) = (0_usize, Vec::new(), false);
+        for at in start + 1..chars.len() {
+            if is(at, '}') && level == 0 && (is_sequence || !commas.is_empty()) {
+                return Some(Braces { start, end: at, commas });
             }
-            ('}', Kind::Plain) => {
-                let Some((start, commas)) = open.pop() else { continue };
-                let inner = chars.get(start..at).unwrap_or_default();
-                let is_sequence =
-                    inner.windows(2).any(|pair| matches!(pair, [('.', Kind::Plain), ('.', Kind::Plain)]));
-                let is_expanded = !commas.is_empty() || is_sequence;
-                if is_expanded && found.as_ref().is_none_or(|(first, ..)| start < *first) {
-                    found = Some((start, at, commas));
-                }
+            if is(at, '{') {
+                level += 1;
+            } else if is(at, '}') {
+                level = level.saturating_sub(1);
+            } else if level == 0 && is(at, ',') {
+                commas.push(at);
+            } else if level == 0 && is(at, '.') && is(at + 1, '.') && !is(at + 2, '}') {
+                is_sequence = true;
             }
-            _ => {}
         }
     }
-    found
+    None
 }

@@ -33,6 +33,10 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper("time", "fo", 0),
     wrapper("stdbuf", "ioe", 0),
     wrapper("setsid", "", 0),
+    Wrapper {
+        long: &["--unit", "--property", "--uid", "--gid", "--setenv", "--working-directory", "--slice"],
+        ..wrapper("systemd-run", "HMpuE", 0)
+    },
     wrapper("command", "", 0),
     wrapper("builtin", "", 0),
     wrapper("exec", "a", 0),
@@ -98,8 +102,18 @@ pub(super) fn unwrap(command: &Command) -> Option<Command> {
     if rest.is_empty() || (program == "command" && asks_only(command)) {
         return None;
     }
-    result.argv = rest;
+    result.argv = match program.as_str() {
+        // A word of the shell, not a program: assignments may follow.
+        "time" => rest.into_iter().skip_while(|word| is_assignment(&word.text)).collect(),
+        _ => rest,
+    };
     Some(result)
+}
+
+fn is_assignment(text: &str) -> bool {
+    let name = text.split_once('=').map_or("", |(name, _)| name);
+    name.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
+        && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
 }
 
 /// `command -v name` prints where a program is.

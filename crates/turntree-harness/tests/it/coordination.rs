@@ -43,6 +43,47 @@ fn an_exclusive_claim_keeps_others_out_until_it_is_released() {
 }
 
 #[test]
+fn a_file_has_one_name_in_claims() {
+    let repository = Repository::new();
+    let (work, _) = work(&repository);
+    work.claim("a", "file:src/x.rs", Mode::Exclusive, 1_000).unwrap();
+
+    for folder in [repository.main(), repository.tree()] {
+        let absolute = format!("file:{}/src/x.rs", folder.display());
+        let error = work.claim("b", &absolute, Mode::Exclusive, 1_000).unwrap_err();
+        assert!(matches!(error, HarnessError::ClaimConflict { .. }), "{error}");
+    }
+    for outside in ["file:../x.rs", "file:/etc/hosts", "dir:.."] {
+        let error = work.claim("b", outside, Mode::Exclusive, 1_000).unwrap_err();
+        assert!(error.to_string().contains("outside of the project"), "{error}");
+    }
+}
+
+#[test]
+fn the_time_of_leases_is_bounded() {
+    let repository = Repository::new();
+    let (work, _) = work(&repository);
+    let lease = work.claim("a", "port:80", Mode::Exclusive, 1_000).unwrap();
+
+    for time in [0, -1, i64::MAX] {
+        assert!(matches!(work.claim("a", "port:81", Mode::Exclusive, time), Err(HarnessError::Invalid(_))));
+        assert!(matches!(work.renew(&lease, time), Err(HarnessError::Invalid(_))));
+        assert!(matches!(work.take_slot("model", "a", 1, time), Err(HarnessError::Invalid(_))));
+    }
+}
+
+#[test]
+fn a_forecast_with_an_unknown_branch_fails() {
+    let repository = Repository::new();
+    let (work, _) = work(&repository);
+
+    let error = work.forecast("main", "feature/unknown").unwrap_err();
+
+    assert!(error.to_string().contains("feature/unknown"), "{error}");
+    assert_eq!(work.forecast("main", "feature/x").unwrap(), Vec::<String>::new());
+}
+
+#[test]
 fn an_owner_that_claims_twice_releases_twice() {
     let repository = Repository::new();
     let (work, _) = work(&repository);

@@ -117,6 +117,67 @@ fn the_audit_has_every_decision_and_notices_a_change() {
 }
 
 #[test]
+fn the_audit_notices_that_its_newest_entries_were_removed() {
+    let repository = Repository::new();
+    let tree = repository.tree().display().to_string();
+    let first = gate(&repository);
+    for command in ["ls", "git push -f", "cargo test"] {
+        first.check(&Action::shell(command, &tree, None)).unwrap();
+    }
+    first.state().close().unwrap();
+    let connection = rusqlite::Connection::open(repository.main().join(".turntree/state.db")).unwrap();
+    connection
+        .execute_batch("DROP TRIGGER policy_event_no_delete; DELETE FROM policy_event WHERE number > 1")
+        .unwrap();
+    drop(connection);
+
+    let next = gate(&repository);
+    assert!(matches!(audit::verify(next.state()), Err(HarnessError::IntegrityViolation(_))));
+    next.check(&Action::shell("ls", &tree, None)).unwrap();
+
+    assert!(matches!(audit::verify(next.state()), Err(HarnessError::IntegrityViolation(_))));
+}
+
+#[test]
+fn a_commit_after_a_checkout_changes_the_branch_that_is_checked_out() {
+    let repository = Repository::new();
+    let gate = gate(&repository);
+    let tree = repository.tree().display().to_string();
+    let outcome = |command: &str| gate.check(&Action::shell(command, &tree, None)).unwrap().outcome;
+
+    assert_eq!(outcome("git checkout main && git commit -qm x"), Outcome::Deny);
+    assert_eq!(outcome("git switch -q main; git merge feature/x"), Outcome::Deny);
+    assert_eq!(outcome("git checkout -q -B main && git commit -qm x"), Outcome::Deny);
+    assert_eq!(outcome("git checkout - && git commit -qm x"), Outcome::Ask);
+    assert_eq!(outcome("git switch \"$BRANCH\" && git commit -qm x"), Outcome::Ask);
+    assert_eq!(outcome("git checkout -b feature/y && git commit -qm x"), Outcome::Allow);
+    assert_eq!(outcome("git commit -qm x && git switch main"), Outcome::Allow);
+}
+
+#[test]
+fn configured_aliases_of_git_are_followed() {
+    let repository = Repository::new();
+    let tree = repository.tree();
+    for (name, value) in
+        [("yolo", "push --force"), ("wipe", "!git reset --hard; echo"), ("again", "yolo"), ("st", "status")]
+    {
+        git(&tree, &["config", &format!("alias.{name}"), value]);
+    }
+    let gate = gate(&repository);
+    let cwd = tree.display().to_string();
+    let outcome = |command: &str| gate.check(&Action::shell(command, &cwd, None)).unwrap().outcome;
+
+    assert_eq!(outcome("git yolo origin feature/x"), Outcome::Deny);
+    assert_eq!(outcome("git YOLO"), Outcome::Deny);
+    assert_eq!(outcome("git again"), Outcome::Deny);
+    assert_ne!(outcome("git wipe"), Outcome::Allow);
+    assert_eq!(outcome("git st"), Outcome::Allow);
+    assert_eq!(outcome("git unknown"), outcome("git status"));
+    let many: Vec<String> = (0..20).map(|number| format!("git -C /tmp/{number} unknown")).collect();
+    assert_ne!(outcome(&many.join(";")), Outcome::Allow);
+}
+
+#[test]
 fn a_commit_of_source_without_tests_warns() {
     let repository = Repository::new();
     fs::write(repository.tree().join("b.rs"), "fn b() {}\n").unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use turntree_harness::hooks::adapter::adapters;
-use turntree_harness::hooks::{HookReply, handle};
+use turntree_harness::hooks::{HookReply, handle, late};
 
 use crate::support::Repository;
 
@@ -134,12 +134,96 @@ fn a_tool_call_that_cannot_be_checked_is_blocked_and_context_fails_open() {
 }
 
 #[test]
+fn an_event_that_is_late_ends_as_the_fail_table_says() {
+    let tree = Path::new("/");
+    for adapter in adapters() {
+        let name = adapter.name.as_str();
+        assert!(denies(&late(name, &event(name, "ls", tree))), "{name}");
+        assert!(denies(&late(name, b"")), "{name}");
+    }
+    let start = json!({"hook_event_name": "SessionStart", "session_id": "a", "cwd": tree}).to_string();
+    assert_eq!(late("claude", start.as_bytes()), HookReply::default());
+}
+
+#[cfg(unix)]
+mod program {
+    use std::process::{Child, Command, Output, Stdio};
+
+    use super::*;
+
+    /// The hook program with a deadline in milliseconds.
+    fn start(deadline: &str) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_turntree-hook"))
+            .args(["--harness", "claude"])
+            .env("TURNTREE_HOOK_DEADLINE_MS", deadline)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn blocked(output: &Output) -> String {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        text
+    }
+
+    #[test]
+    fn an_event_that_never_ends_blocks_at_the_deadline() {
+        let mut child = start("50");
+        // Held open: the program waits for the rest.
+        let mut stdin = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, b"{\"hook_event_name\": \"PreToolUse\",").unwrap();
+
+        let output = child.wait_with_output().unwrap();
+
+        assert!(blocked(&output).contains("it took too long"));
+        drop(stdin);
+    }
+
+    #[test]
+    fn a_call_that_is_not_decided_at_the_deadline_is_blocked() {
+        let repository = Repository::new();
+        fs::create_dir_all(repository.main().join("policies")).unwrap();
+        let rule = r#"[[rule]]
+            id = "user.slow"
+            reason = "r"
+            remedy = "m"
+            enforcer = ["sh", "-c", "exec sleep 4"]
+        "#;
+        fs::write(repository.main().join("policies/a.policy.toml"), rule).unwrap();
+        let mut child = start("300");
+        let mut stdin = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, &event("claude", "ls", &repository.tree())).unwrap();
+        drop(stdin);
+
+        let output = child.wait_with_output().unwrap();
+
+        assert!(blocked(&output).contains("it took too long"));
+    }
+}
+
+#[test]
 fn an_unknown_harness_blocks() {
     assert_eq!(handle("vim", b"{}", Path::new("/")).exit, 2);
 }
 
+/// One repository for all cases.
+static SHARED: std::sync::LazyLock<Repository> = std::sync::LazyLock::new(Repository::new);
+
+/// 64 cases, or as many as `PROPTEST_CASES` says.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        default
+    } else {
+        ProptestConfig { cases: 64, ..default }
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn arbitrary_bytes_never_pass_as_a_tool_call(bytes in proptest::collection::vec(any::<u8>(), 0..200), index in 0_usize..6) {
@@ -148,6 +232,22 @@ proptest! {
         let reply = handle(name, &bytes, Path::new("/nonexistent"));
 
         prop_assert!(denies(&reply), "{name}: {reply:?}");
+    }
+
+    #[test]
+    fn arbitrary_bytes_around_a_denied_event_never_make_it_pass(
+        before in proptest::collection::vec(any::<u8>(), 0..20), after in proptest::collection::vec(any::<u8>(), 0..20),
+        key in "[a-z_]{12}", value in any::<String>(), index in 0_usize..6,
+    ) {
+        let name = adapters()[index].name.as_str();
+        let cwd = &SHARED.tree();
+        let denied = String::from_utf8(event(name, "git push --force", cwd)).unwrap();
+        let extra = format!("{{{}:{},", json!(key), json!(value));
+        let wrapped = denied.replacen('{', &extra, 1);
+
+        prop_assert!(denies(&handle(name, wrapped.as_bytes(), cwd)), "{name}: {wrapped}");
+        let bytes = [&before[..], denied.trim().as_bytes(), &after[..]].concat();
+        prop_assert!(denies(&handle(name, &bytes, cwd)), "{name}: {bytes:?}");
     }
 
     #[test]

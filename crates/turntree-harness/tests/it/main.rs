@@ -2,8 +2,11 @@
 
 #![cfg(test)]
 
+mod cedar;
 mod coordination;
 mod corpus;
 mod gate;
 mod hooks;
+mod liveness;
+mod policies;
 mod support;

@@ -54,6 +54,9 @@ impl StdioCommand {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
+        // Ctrl+C in a terminal and Stop in Jupyter interrupt the group of processes; the server goes on.
+        #[cfg(unix)]
+        command.process_group(0);
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let streams = child.stdout.take().zip(child.stdin.take());
         let streams = streams.ok_or_else(|| failed("it has no standard streams".to_owned()))?;

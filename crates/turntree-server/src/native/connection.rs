@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::stalled_streams::{StalledStreams, WatchedBody};
 use super::stalled_writes::Socket;
-use super::{ServerConfig, configure, websocket};
+use super::{ServerConfig, configure, foreign_pages, websocket};
 use crate::application::{Connection, Response};
 use crate::service::Service;
 
@@ -109,6 +109,13 @@ impl ConnectionHandler {
 
     async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> Response {
         let connection = Connection { peer: Some(peer), ..Connection::default() };
+        if !self.service.has_authenticator()
+            && let Err(error) =
+                foreign_pages::check(request.uri(), request.headers(), self.config.public_host.as_deref())
+        {
+            let (parts, _) = request.into_parts();
+            return self.service.refuse(&parts, &error);
+        }
         if websocket::is_upgrade(&request) {
             return websocket::upgrade(self, request, connection).await;
         }

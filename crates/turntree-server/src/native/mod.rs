@@ -5,6 +5,7 @@
 
 mod body;
 mod connection;
+mod foreign_pages;
 mod stalled_streams;
 mod stalled_writes;
 mod websocket;
@@ -48,6 +49,10 @@ pub struct ServerConfig {
     pub ping_interval: Duration,
     /// How long a shutdown waits for open requests: 10 s.
     pub drain: Duration,
+    /// The name by which clients know the server, if a proxy is before it. A server without an authenticator answers to
+    /// this name, to `localhost` and to addresses only, and only to web pages of these: other sites could use it from a
+    /// browser of this machine.
+    pub public_host: Option<String>,
 }
 
 impl Default for ServerConfig {
@@ -61,6 +66,7 @@ impl Default for ServerConfig {
             max_connections: 4096,
             ping_interval: Duration::from_secs(20),
             drain: Duration::from_secs(10),
+            public_host: None,
         }
     }
 }

@@ -125,7 +125,7 @@ impl Application for Behaviours {
     ) -> BoxFuture<'_, ()> {
         async move {
             match request.uri().path() {
-                "/echo" => {}
+                "/echo" | "/flood" => {}
                 "/refused" => {
                     return upgrade.reject(Body::text("full").into_response(StatusCode::TOO_MANY_REQUESTS));
                 }
@@ -134,6 +134,11 @@ impl Application for Behaviours {
             let subprotocol = upgrade.subprotocols().iter().find(|name| *name == "chat").cloned();
             let Ok(mut socket) = upgrade.accept(subprotocol) else { return };
             let _guard = self.guard("websocket");
+            if request.uri().path() == "/flood" {
+                let message = Message::Text("x".repeat(16 * 1024));
+                while socket.send(message.clone()).await.is_ok() {}
+                return;
+            }
             while let Some(message) = socket.receive().await {
                 let is_end = matches!(message, Message::Close(_));
                 if is_end || socket.send(message).await.is_err() {

@@ -8,7 +8,7 @@ use turntree_server::{
     Authenticator, BearerTokens, Principal, Server, ServerConfig, ServerError, Service, TestClient,
 };
 
-use crate::application::{Behaviours, Events};
+use crate::application::{Behaviours, Events, RawClient};
 
 /// Knows one token; cannot check another one.
 #[derive(Debug)]
@@ -114,4 +114,64 @@ async fn a_port_in_use_is_an_error_that_names_it() {
     let error = Server::start(Service::new(Behaviours::new().0), config).await.unwrap_err();
 
     assert!(error.to_string().starts_with(&format!("cannot listen on {}: ", first.address())), "{error}");
+}
+
+/// The status of a request with these headers over a socket.
+async fn status_of(server: &Server, headers: &str) -> String {
+    let mut client = RawClient::connect(server.address()).await;
+    client.send(&format!("POST /echo HTTP/1.1\r\nContent-Length: 0\r\n{headers}\r\n")).await;
+    let answer = client.read_until("\r\n\r\n").await;
+    answer.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn web_pages_of_other_sites_cannot_use_a_server_without_an_authenticator() {
+    let config = ServerConfig { public_host: Some("agents.example".to_owned()), ..ServerConfig::default() };
+    let open = Server::start(Service::new(Behaviours::new().0), config.clone()).await.unwrap();
+    let service = Service::new(Behaviours::new().0).with_authenticator(OneToken);
+    let protected = Server::start(service, ServerConfig::default()).await.unwrap();
+
+    for headers in [
+        "Host: 127.0.0.1:8000\r\nOrigin: https://evil.example\r\n",
+        "Host: 127.0.0.1:8000\r\nOrigin: http://203.0.113.5\r\n",
+        "Host: 127.0.0.1:8000\r\nOrigin: null\r\n",
+        "Host: 127.0.0.1:8000\r\nOrigin: \r\n",
+        "Host: 127.0.0.1:8000\r\nOrigin: http://localhost.evil.example\r\n",
+        "Host: 127.0.0.1:8000\r\nOrigin: http://127.0.0.1@evil.example\r\n",
+        // DNS rebinding: the page and the server have one name.
+        "Host: evil.example:8000\r\nOrigin: http://evil.example:8000\r\n",
+        "Host: evil.example\r\n",
+        "Host: 127.0.0.1.evil.example\r\n",
+    ] {
+        assert_eq!(status_of(&open, headers).await, "403", "{headers}");
+        assert_eq!(status_of(&protected, headers).await, "401", "{headers}");
+        let token = format!("{headers}Authorization: Bearer good\r\n");
+        assert_eq!(status_of(&protected, &token).await, "200", "{headers}");
+    }
+    for headers in [
+        "Host: 127.0.0.1:8000\r\n",
+        "Host: a\r\n",
+        "Host: LOCALHOST:8000\r\nOrigin: http://localhost:3000\r\n",
+        "Host: [::1]:8000\r\nOrigin: http://127.0.0.1:3000\r\n",
+        "Host: 192.168.0.5\r\nOrigin: http://192.168.0.5\r\n",
+        "Host: agents.example\r\nOrigin: https://agents.example\r\n",
+        "Host: 127.0.0.1\r\nOrigin: file://\r\n",
+        "Host: 127.0.0.1\r\nOrigin: vscode-webview://x\r\n",
+    ] {
+        assert_eq!(status_of(&open, headers).await, "200", "{headers}");
+    }
+}
+
+#[tokio::test]
+async fn a_web_page_of_another_site_cannot_open_a_websocket_connection() {
+    let server = Server::start(Service::new(Behaviours::new().0), ServerConfig::default()).await.unwrap();
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                   Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    for (origin, status) in [("https://evil.example", "403"), ("http://localhost:3000", "101")] {
+        let mut client = RawClient::connect(server.address()).await;
+        let head = format!("GET /echo HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: {origin}\r\n{upgrade}\r\n");
+        client.send(&head).await;
+        let answer = client.read_until("\r\n\r\n").await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{origin}: {answer}");
+    }
 }

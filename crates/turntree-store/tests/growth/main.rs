@@ -10,6 +10,7 @@ mod support;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use support::{Stored, Turns};
+use turntree_agents::session::CheckpointInterval;
 
 /// The tests measure the process, so one runs at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -42,6 +43,47 @@ fn a_loaded_session_takes_as_much_memory_as_the_live_one() {
     Stored::new().run(10, Turns::Text);
     for (turns, kind) in [(100, Turns::Text), (2_000, Turns::Text), (50, Turns::Tools)] {
         assert_loaded_is_as_small(&Stored::new(), turns, kind);
+    }
+}
+
+/// Returns the bytes that a value holds, and the value.
+fn measured<T>(make: impl FnOnce() -> T) -> (usize, T) {
+    let before = allocator::allocated();
+    let value = make();
+    (allocator::allocated() - before, value)
+}
+
+#[test]
+fn a_session_read_from_json_takes_at_most_half_more_memory_than_the_live_one() {
+    let _alone = alone();
+    let stored = Stored::new();
+    stored.run_without_store(10, Turns::Text, CheckpointInterval::Step);
+    for (turns, kind) in [(1, Turns::ManyTools), (20, Turns::Tools), (1_000, Turns::Text)] {
+        let (of_live, live) = measured(|| stored.run_without_store(turns, kind, CheckpointInterval::Step));
+        let document = live.to_json().unwrap();
+        drop(live);
+        let (of_loaded, loaded) = measured(|| stored.read_json(&document));
+
+        println!("{turns} turns, {kind:?}: {of_live} bytes live, {of_loaded} bytes read from JSON");
+        assert!(of_loaded * 100 <= of_live * 150, "{of_live} bytes live, {of_loaded} bytes read from JSON");
+        assert_eq!(loaded.to_json().unwrap(), document);
+    }
+}
+
+#[test]
+fn turns_of_2_kilobytes_take_less_than_a_third_more_memory_than_their_text() {
+    const TURNS: usize = 1_000;
+    let _alone = alone();
+    let stored = Stored::new();
+    for (interval, percent) in [(CheckpointInterval::Off, 130), (CheckpointInterval::Step, 140)] {
+        let (early, session) = measured(|| stored.run_without_store(TURNS, Turns::Text, interval));
+        let (late, ()) = measured(|| stored.continue_with(&session, TURNS, Turns::Text));
+
+        println!("{interval:?}: {early} bytes of the first {TURNS} turns, {late} bytes of the second");
+        // The same for each turn, so for any number of turns; the memory that collections grow into is part of it.
+        for bytes in [early, late] {
+            assert!(bytes * 100 <= TURNS * 2_000 * percent, "{bytes} bytes of {TURNS} turns, {interval:?}");
+        }
     }
 }
 

@@ -9,10 +9,13 @@ use std::thread::{self, Thread};
 
 use futures_util::future::{BoxFuture, ready};
 use turntree_agents::host::{FunctionHost, RunContext};
-use turntree_agents::session::{SaveInterval, Session, SessionOptions, SessionStore};
+use turntree_agents::session::{
+    CheckpointInterval, SaveInterval, Session, SessionOptions, SessionSnapshot, SessionStore,
+};
 use turntree_agents::{Agent, AgentOptions, Strategy, Tool};
 use turntree_core::ids::RandomIds;
 use turntree_core::json::{Extra, RawJson};
+use turntree_core::limits::Limits;
 use turntree_core::message::{
     Body, ContentBlock, Message, MessageKind, TokenUsage, ToolCall, ToolDefinition,
 };
@@ -21,16 +24,31 @@ use turntree_store::engines::sqlite::{SqliteEngine, SqliteOptions};
 use turntree_store::journal_store::JournalStore;
 use turntree_upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, StopReason, UppError};
 
-/// The steps with tool calls of a turn with [`Turns::Tools`].
-const ROUNDS: usize = 9;
-
 /// What the turns of a session contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turns {
     /// A question and an answer, each of 1 000 bytes.
     Text,
-    /// Steps with two tool calls each, and then an answer.
+    /// 9 steps with two tool calls each, and then an answer.
     Tools,
+    /// 100 steps with two tool calls each, and then an answer.
+    ManyTools,
+}
+
+impl Turns {
+    /// The first word of a question, and the steps with tool calls before its answer.
+    fn word_and_rounds(self) -> (&'static str, usize) {
+        match self {
+            Self::Text => ("", 0),
+            Self::Tools => ("Tools ", 9),
+            Self::ManyTools => ("ManyTools ", 100),
+        }
+    }
+
+    fn rounds_of(question: &str) -> usize {
+        let kinds = [Self::Tools, Self::ManyTools].map(Self::word_and_rounds);
+        kinds.iter().find(|(word, _)| question.starts_with(word)).map_or(0, |(_, rounds)| *rounds)
+    }
 }
 
 /// Calls tools if the question asks for it.
@@ -55,7 +73,7 @@ impl Model for TestModel {
         let from_end = request.messages.iter().rev().position(|message| message.kind() == MessageKind::User);
         let steps = from_end.unwrap() / 2;
         let question = request.messages[length - 1 - from_end.unwrap()].text();
-        let body = if question.starts_with("Tools") && steps < ROUNDS {
+        let body = if steps < Turns::rounds_of(&question) {
             let calls = (0..2).map(|number| call(format!("call_{length:06}_{number}")));
             Body::Assistant { content: Vec::new(), tool_calls: Some(calls.collect()) }
         } else {
@@ -93,7 +111,7 @@ fn agent() -> Agent {
     let options = AgentOptions {
         model: Some(Arc::new(TestModel)),
         tools: vec![Tool::new(definition).with_function(move |_| result())],
-        strategy: Some(Strategy::loop_(20)),
+        strategy: Some(Strategy::loop_(200)),
         ..AgentOptions::default()
     };
     Agent::new(options, &RandomIds)
@@ -138,9 +156,28 @@ impl Stored {
     pub(crate) fn continue_with(&self, session: &Session, turns: usize, kind: Turns) {
         let context = RunContext::new(Arc::new(FunctionHost::new(Arc::clone(self.agent.tools()))));
         for turn in 0..turns {
-            let question = if kind == Turns::Tools { "Tools ".to_owned() } else { String::new() };
-            block_on(session.run(question + &text_of(turn), context.clone())).unwrap();
+            let (word, _) = kind.word_and_rounds();
+            block_on(session.run(word.to_owned() + &text_of(turn), context.clone())).unwrap();
         }
+    }
+
+    /// Returns a new session after some turns that is not stored.
+    pub(crate) fn run_without_store(
+        &self,
+        turns: usize,
+        kind: Turns,
+        interval: CheckpointInterval,
+    ) -> Session {
+        let options = SessionOptions { interval, ..SessionOptions::default() };
+        let session = Session::new(self.agent.clone(), options).unwrap();
+        self.continue_with(&session, turns, kind);
+        session
+    }
+
+    /// Returns the session that a document contains.
+    pub(crate) fn read_json(&self, document: &str) -> Session {
+        let snapshot = SessionSnapshot::from_json(document, &Limits::default()).unwrap();
+        Session::from_snapshot(snapshot, self.agent.clone(), SessionOptions::default())
     }
 
     /// Returns the session as the store has it.

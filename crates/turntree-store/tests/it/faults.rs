@@ -1,7 +1,7 @@
 //! Faults that the engines of several servers are tested with.
 
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,12 @@ use turntree_store::engine::Engine;
 use turntree_store::error::StoreError;
 
 use crate::services::OwnServer;
-use crate::support::{append_after, block_on, head_of, read_texts};
+use crate::support::{Stop, append_after, block_on, head_of, read_texts};
 
 /// Appends entries until it is told to stop. Returns the texts of those that were acknowledged or found afterwards.
-async fn append_until(
-    engine: &dyn Engine,
-    id: &str,
-    stop: &AtomicBool,
-    acknowledged: &AtomicUsize,
-) -> Vec<String> {
+async fn append_until(engine: &dyn Engine, id: &str, stop: &Stop, acknowledged: &AtomicUsize) -> Vec<String> {
     let (mut head, mut written, mut number) = (None, Vec::new(), 0);
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.is_set() {
         number += 1;
         let text = format!("{id}.{number}");
         let append = append_after(head, id, text.as_bytes());
@@ -60,7 +55,7 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// Kills a server three times while eight writers append. No acknowledged entry may be lost, and the writers go on.
 pub(crate) fn survive_restarts(engine: &dyn Engine, server: &OwnServer) {
-    let (stop, acknowledged) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (stop, acknowledged) = (Stop::default(), AtomicUsize::new(0));
 
     let written: Vec<(String, Vec<String>)> = thread::scope(|scope| {
         let writers: Vec<_> = (0..8)
@@ -73,6 +68,7 @@ pub(crate) fn survive_restarts(engine: &dyn Engine, server: &OwnServer) {
                 })
             })
             .collect();
+        let running = stop.on_drop();
         for _ in 0..3 {
             let before = acknowledged.load(Ordering::Relaxed);
             wait_for("the writers do not go on", || acknowledged.load(Ordering::Relaxed) >= before + 100);
@@ -81,7 +77,7 @@ pub(crate) fn survive_restarts(engine: &dyn Engine, server: &OwnServer) {
         }
         let before = acknowledged.load(Ordering::Relaxed);
         wait_for("the writers do not recover", || acknowledged.load(Ordering::Relaxed) >= before + 100);
-        stop.store(true, Ordering::Relaxed);
+        drop(running);
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     });
 

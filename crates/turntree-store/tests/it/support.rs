@@ -4,9 +4,10 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use turntree_core::time::Timestamp;
@@ -75,7 +76,28 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Runs a function in a child that is made by `fork`, and returns a function that waits for its success.
+/// Tells the threads of a test to stop, also when the test fails: a scope waits for its threads.
+#[derive(Default)]
+pub(crate) struct Stop(AtomicBool);
+
+impl Stop {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sets it when the guard is dropped.
+    pub(crate) fn on_drop(&self) -> impl Drop {
+        struct Guard<'a>(&'a AtomicBool);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        Guard(&self.0)
+    }
+}
+
+/// Runs a function in a child that is made by `fork`, and returns a function that waits for its success: for 120 s.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "the standard library has no fork")]
 pub(crate) fn fork(child: impl FnOnce()) -> impl FnOnce() {
@@ -87,9 +109,16 @@ pub(crate) fn fork(child: impl FnOnce()) -> impl FnOnce() {
         unsafe { libc::_exit(i32::from(result.is_err())) };
     }
     move || {
-        let mut status = 0;
+        let (start, mut status) = (Instant::now(), 0);
         // SAFETY: `status` is valid for the call.
-        assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
+        while unsafe { libc::waitpid(process, &raw mut status, libc::WNOHANG) } == 0 {
+            if start.elapsed() > Duration::from_secs(120) {
+                // SAFETY: the process is a child that was not waited for yet.
+                unsafe { libc::kill(process, libc::SIGKILL) };
+                panic!("the child does not end");
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
         assert_eq!(status, 0, "the child failed");
     }
 }

@@ -8,8 +8,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use super::chunked_bytes::ChunkedBytes;
 use crate::convert::pydantic_ai::{ImportOptions, ViewOptions, from_pydantic_ai_json};
 use crate::convert::vercel_ui::{
-    DONE_FRAME, ExportOptions, LIMITS, UiImportOptions, from_ui_chunks_json, from_ui_messages,
-    from_ui_stream_bytes, ui_messages_from_json,
+    DONE_FRAME, ExportOptions, LIMITS, UiImportOptions, from_ui_chunks_json, from_ui_messages_json,
+    from_ui_stream_bytes,
 };
 use crate::{Thread, ThreadError};
 use turntree_core::json::canonical::CanonicalForm;
@@ -64,13 +64,16 @@ fn ui_import(settings: &Settings) -> UiImportOptions {
 pub static FORMATS: &[Format] = &[
     Format {
         name: "ui-messages",
-        read: Some(|bytes, settings| {
-            let messages = ui_messages_from_json(bytes, settings.limits())?;
-            Ok(from_ui_messages(&messages, &ui_import(settings)))
-        }),
+        read: Some(|bytes, settings| from_ui_messages_json(bytes, settings.limits(), &ui_import(settings))),
         write: Some(|thread, _settings, out| {
-            // Serialization cannot fail: all members are strings, booleans or verbatim.
-            serde_json::to_writer(out, &thread.to_ui_messages(&ExportOptions::default())).unwrap_or_default();
+            // Neither serialization nor writing to memory can fail: all members are strings, booleans or verbatim.
+            let _infallible = out.write_all(b"[");
+            let mut separator: &[u8] = b"";
+            thread.each_ui_message(&ExportOptions::default(), |message| {
+                let _infallible = out.write_all(std::mem::replace(&mut separator, b","));
+                serde_json::to_writer(&mut *out, &message).unwrap_or_default();
+            });
+            let _infallible = out.write_all(b"]");
             Ok(())
         }),
         write_whole: None,
@@ -87,7 +90,7 @@ pub static FORMATS: &[Format] = &[
         }),
         write: Some(|thread, _settings, out| {
             // Neither serialization nor writing to memory can fail.
-            for (index, chunk) in thread.to_ui_stream(&ExportOptions::default()).enumerate() {
+            for (index, chunk) in thread.into_ui_stream(&ExportOptions::default()).enumerate() {
                 let _infallible = out.write_all(if index == 0 { b"[" } else { b"," });
                 serde_json::to_writer(&mut *out, &chunk).unwrap_or_default();
             }
@@ -96,7 +99,7 @@ pub static FORMATS: &[Format] = &[
         }),
         write_whole: Some(|thread, _settings, out| {
             let mut frame = Vec::new();
-            for chunk in thread.to_ui_stream(&ExportOptions::default()) {
+            for chunk in thread.into_ui_stream(&ExportOptions::default()) {
                 frame.clear();
                 chunk.write_frame(&mut frame);
                 let _infallible = out.write_all(&frame);

@@ -286,6 +286,7 @@ fn invalid(reason: &str) -> UampError {
 pub fn item_from_block(block: &ContentBlock) -> Option<ContentItem> {
     Some(match block {
         ContentBlock::Text(block) => ContentItem::text(block.text.clone()),
+        ContentBlock::CodeExecution(block) => ContentItem::text(block.to_markdown()),
         ContentBlock::Image(block) => {
             let image = match &block.source {
                 ImageSource::Url(source) => {

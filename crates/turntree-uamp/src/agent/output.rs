@@ -9,7 +9,7 @@ use turntree_agents::types::{
 };
 use turntree_core::json::RawJson;
 use turntree_core::message::event::Delta;
-use turntree_core::message::{ContentBlock, StreamEvent, TokenUsage, Turn};
+use turntree_core::message::{CodeExecutionBlock, ContentBlock, StreamEvent, TokenUsage, Turn};
 use turntree_upp::{ErrorCode as UppErrorCode, UppError};
 
 use super::client_tools::ClientTools;
@@ -45,10 +45,13 @@ impl OutputTranslator {
 
     fn of_model(&mut self, event: StreamEvent) -> Option<AgentOutput> {
         Some(match event.delta {
-            Delta::Text(_) if self.is_structured => return None,
+            Delta::Text(_) | Delta::CodeExecution(_) if self.is_structured => return None,
             Delta::Text(delta) | Delta::Object(delta) => AgentOutput::Text(delta.text),
             Delta::Reasoning(delta) => AgentOutput::Thinking(delta.text),
             Delta::Audio(delta) => AgentOutput::Audio(delta.data.to_base64()),
+            Delta::CodeExecution(delta) => {
+                AgentOutput::Text(format!("\n\n{}\n\n", CodeExecutionBlock::from(&delta).to_markdown()))
+            }
             Delta::ToolCall(delta) => AgentOutput::ToolCallFragment(ToolCall {
                 id: delta.tool_call_id.to_string(),
                 name: delta.tool_name.to_string(),
@@ -140,7 +143,14 @@ fn add(sum: &mut TokenUsage, more: &TokenUsage) {
 }
 
 const fn is_media(block: &ContentBlock) -> bool {
-    !matches!(block, ContentBlock::Text(_) | ContentBlock::Reasoning(_) | ContentBlock::Unknown(_))
+    matches!(
+        block,
+        ContentBlock::Image(_)
+            | ContentBlock::Document(_)
+            | ContentBlock::Audio(_)
+            | ContentBlock::Video(_)
+            | ContentBlock::Binary(_)
+    )
 }
 
 /// Text and reasoning of a sub-agent are progress of the call that runs it.

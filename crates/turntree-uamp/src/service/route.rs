@@ -100,5 +100,6 @@ fn path_of_wire(rest: &str) -> &str {
 }
 
 fn unknown(site: &Site, name: &str) -> UnknownAgent {
-    UnknownAgent { name: name.to_owned(), known: site.agents.names() }
+    // The name is a part of errors, and as long as the client likes.
+    UnknownAgent { name: name.chars().take(128).collect(), known: site.agents.names() }
 }

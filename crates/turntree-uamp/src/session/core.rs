@@ -29,6 +29,9 @@ pub(crate) const VERSION: &str = "1.0";
 /// How many requests for responses may wait for the active one.
 const MAX_WAITING: usize = 16;
 
+/// The longest id of a call that is repeated, in bytes.
+const MAX_CALL_ID: usize = 1_024;
+
 /// Signs the responses of a session.
 #[derive(Debug, Clone)]
 pub struct Signer {
@@ -196,7 +199,7 @@ impl SessionCore {
             ClientEvent::CapabilitiesQuery(query) => match query.model {
                 Some(model) if model != self.settings.capabilities.id => {
                     let known = &self.settings.capabilities.id;
-                    let message = format!("there is no model \"{model}\"; use \"{known}\"");
+                    let message = format!("there is no model \"{}\"; use \"{known}\"", shown(&model));
                     vec![self.session_error(ErrorCode::ModelNotFound, message, reply_to)]
                 }
                 _ => vec![self.send_capabilities()],
@@ -215,7 +218,8 @@ impl SessionCore {
             }
             ClientEvent::VoiceInvite(invite) => {
                 let reason = Some("unsupported".to_owned());
-                vec![self.send(VoiceDecline { call_id: invite.call_id, reason, ..VoiceDecline::default() })]
+                let call_id = invite.call_id.filter(|id| id.len() <= MAX_CALL_ID);
+                vec![self.send(VoiceDecline { call_id, reason, ..VoiceDecline::default() })]
             }
             _ => Vec::new(),
         }
@@ -424,7 +428,7 @@ impl SessionCore {
         let call = calls
             .and_then(|calls| calls.iter_mut().find(|(id, result)| *id == event.call_id && result.is_none()));
         let Some((_, result)) = call else {
-            let message = format!("no call \"{}\" waits for a result", event.call_id);
+            let message = format!("no call \"{}\" waits for a result", shown(&event.call_id));
             return vec![self.response_error(ErrorCode::UnknownCallId, message, reply_to)];
         };
         let is_error = event.is_error.unwrap_or(false);
@@ -544,4 +548,9 @@ impl SessionCore {
         event.set_seq(self.settings.seq);
         Effect::Send(event)
     }
+}
+
+/// The beginning of a name that a client has chosen, for an error: it may be as long as an event.
+fn shown(name: &str) -> String {
+    name.chars().take(100).collect()
 }

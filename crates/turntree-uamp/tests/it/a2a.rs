@@ -394,7 +394,8 @@ async fn a_webhook_is_called_with_its_token_when_the_state_changes() {
     assert!(
         requests.iter().all(|request| request.to_lowercase().contains("x-a2a-notification-token: secret"))
     );
-    assert!(requests.iter().any(|request| request.contains("TASK_STATE_COMPLETED")), "{requests:?}");
+    assert!(requests[0].contains("TASK_STATE_WORKING"), "{requests:?}");
+    assert!(requests[1].contains("TASK_STATE_COMPLETED"), "{requests:?}");
 }
 
 #[tokio::test]
@@ -425,6 +426,91 @@ async fn webhooks_are_created_read_listed_and_deleted_and_private_addresses_are_
     rpc(&client, "DeleteTaskPushNotificationConfig", name).await;
     let list = rpc(&client, "ListTaskPushNotificationConfigs", json!({ "taskId": task["id"] })).await;
     assert_eq!(list["result"]["configs"], json!([]));
+}
+
+#[tokio::test]
+async fn a_webhook_reaches_no_address_of_the_network_of_the_server_in_any_spelling() {
+    let client = TestClient::new(service_of([served("a", &["hello"])]));
+    let task = rpc(&client, "SendMessage", message("hi")).await["result"]["task"].take();
+    for url in [
+        "http://localhost/",
+        "http://LOCALHOST:80/",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0177.0.0.1/",
+        "http://127.1/",
+        "http://0.0.0.0/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://100.64.0.1/",
+        "http://192.168.0.1:8080/",
+        "http://172.16.0.1/",
+        "http://224.0.0.1/",
+        "http://255.255.255.255/",
+        "http://[::]/",
+        "http://[::127.0.0.1]/",
+        "http://[::ffff:7f00:1]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[2002:7f00:1::]/",
+        "http://[fe80::1]/",
+        "http://[fc00::1]/",
+        "http://8.8.8.8@127.0.0.1/",
+        "http://8.8.8.8:80@127.0.0.1:80/",
+        "http://8.8.8.8\\@127.0.0.1/",
+        "http://127.0.0.1#@8.8.8.8/",
+        "http://127.0.0.1?@8.8.8.8/",
+        "http://\u{2460}\u{2461}\u{2466}.0.0.1/",
+        " http://127.0.0.1/",
+        "http:127.0.0.1",
+        "http:///127.0.0.1/",
+        "file:///etc/passwd",
+        "gopher://8.8.8.8/",
+        "",
+    ] {
+        for method in ["CreateTaskPushNotificationConfig", "SendMessage"] {
+            let config = json!({ "taskId": task["id"], "url": url });
+            let params = match method {
+                "SendMessage" => {
+                    let mut params = message("hi");
+                    params["configuration"] = json!({ "taskPushNotificationConfig": config });
+                    params
+                }
+                _ => config,
+            };
+            let body = rpc(&client, method, params).await;
+            assert_eq!(body["error"]["code"], -32602, "{url}: {body}");
+        }
+    }
+    let listed = rpc(&client, "ListTaskPushNotificationConfigs", json!({ "taskId": task["id"] })).await;
+    assert_eq!(listed["result"]["configs"], json!([]));
+}
+
+#[tokio::test]
+async fn tasks_that_have_ended_need_no_room_and_those_that_run_are_limited() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let replies = ["one", "two", "three", "four", "five"];
+    let client =
+        TestClient::new(service_on(&engine, served("a", &replies), A2a::default().with_max_tasks(2)));
+    let mut ids = Vec::new();
+    for _ in replies {
+        let sent = rpc(&client, "SendMessage", message("hi")).await;
+        assert_eq!(sent["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{sent}");
+        ids.push(sent["result"]["task"]["id"].clone());
+    }
+    for id in &ids {
+        let read = rpc(&client, "GetTask", json!({ "id": id })).await;
+        assert_eq!(read["result"]["status"]["state"], "TASK_STATE_COMPLETED");
+    }
+
+    let client = TestClient::new(service_on(&engine, hanging(), A2a::default().with_max_tasks(2)));
+    let mut waiting = message("hi");
+    waiting["configuration"] = json!({ "returnImmediately": true });
+    let first = rpc(&client, "SendMessage", waiting.clone()).await["result"]["task"].take();
+    rpc(&client, "SendMessage", waiting.clone()).await;
+    let refused = rpc(&client, "SendMessage", waiting.clone()).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("too many tasks"), "{refused}");
+    rpc(&client, "CancelTask", json!({ "id": first["id"] })).await;
+    let sent = rpc(&client, "SendMessage", waiting).await;
+    assert!(sent["result"]["task"]["id"].is_string(), "{sent}");
 }
 
 #[tokio::test]

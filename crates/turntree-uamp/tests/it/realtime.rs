@@ -297,6 +297,40 @@ fn damaged_events_are_answered() {
     }
 }
 
+/// The only event that answers, which is an error, or None if there is another event.
+fn refusal(effects: &[Effect]) -> Option<Value> {
+    let [Effect::Send(event)] = effects else { return None };
+    let event: Value = serde_json::from_str(event).unwrap();
+    (event["type"] == "error").then(|| event["error"].clone())
+}
+
+#[test]
+fn a_conversation_and_its_settings_have_a_limit_of_bytes() {
+    let mut core = core(false).with_max_bytes(32 << 10);
+    let half = "x".repeat(17 << 10);
+    let item = |id: &str| {
+        let mut event = text_item(&half);
+        event["item"]["id"] = id.into();
+        event.to_string()
+    };
+    assert_eq!(refusal(&core.on(&item("a"))), None);
+    let error = refusal(&core.on(&item("b"))).unwrap();
+    assert_eq!(
+        (&error["param"], error["message"].as_str().unwrap().contains("bytes")),
+        (&json!("item"), true)
+    );
+    core.on(&json!({ "type": "conversation.item.delete", "item_id": "a" }).to_string());
+    assert_eq!(refusal(&core.on(&item("b"))), None);
+
+    let settings = |name: &str, size: usize| {
+        json!({ "type": "session.update", "session": { (name): "x".repeat(size) } }).to_string()
+    };
+    assert_eq!(refusal(&core.on(&settings("one", 3 << 10))), None);
+    assert_eq!(refusal(&core.on(&settings("two", 3 << 10))).unwrap()["param"], "session");
+    assert_eq!(refusal(&core.on(&settings("one", 0))), None);
+    assert_eq!(refusal(&core.on(&settings("two", 3 << 10))), None);
+}
+
 #[tokio::test]
 async fn what_the_user_has_not_heard_is_not_in_the_history() {
     let (model, agent) = scripted(vec![Reply::from("unheard"), Reply::from("again")], Vec::new());

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use turntree_agents::{Agent, AgentOptions};
 use turntree_core::ids::RandomIds;
+use turntree_core::secret::Secret;
 use turntree_core::time::SystemClock;
-use turntree_server::TestClient;
+use turntree_server::{BearerTokens, Principal, Service, TestClient};
 use turntree_store::JournalStore;
 use turntree_store::engines::memory::MemoryEngine;
 use turntree_uamp::agent::{AgentRegistry, Conversations, RustHost, ServedAgent};
@@ -42,6 +43,10 @@ async fn get(client: &TestClient, path: &str) -> (u16, Value) {
     (response.status.as_u16(), response.json())
 }
 
+async fn get_status(client: &TestClient, path: &str) -> u16 {
+    client.get(path).await.unwrap().status.as_u16()
+}
+
 #[tokio::test]
 async fn the_only_agent_is_served_at_the_root_and_below_its_name() {
     let client = TestClient::new(service_of([served("Weather agent", &[])]));
@@ -52,6 +57,63 @@ async fn the_only_agent_is_served_at_the_root_and_below_its_name() {
     let (status, body) = get(&client, "/agents/other/info").await;
     assert_eq!((status, &body["error"]["code"]), (404, &"agent_not_found".into()));
     assert_eq!(get(&client, "/nothing").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_path_names_an_agent_exactly_or_none() {
+    let client = TestClient::new(service_of([served("a", &[]), served("b", &[])]));
+    for path in [
+        "/agents/%2e%2e/info",
+        "/agents/..%2fa/info",
+        "/agents/a%2finfo",
+        "/agents/a%00/info",
+        "/agents/a%20/info",
+        "/agents/A/info",
+        "/agents/%ff/info",
+        "/agents/%61%/info",
+        "/agents//info",
+        "/agents/a/../b/info",
+        "/agents/a/./info",
+        "/agents/a//info",
+        "/agents/a;x=1/info",
+        "//agents/a/info",
+        "/agents/a/agents/b/info",
+        "/v1/v1/info",
+    ] {
+        let (status, body) = get(&client, path).await;
+        assert_eq!(status, 404, "{path}: {body}");
+        assert!(body["error"]["message"].is_string(), "{path}: {body}");
+    }
+    let long = "x".repeat(60_000);
+    let (status, body) = get(&client, &format!("/agents/{long}/info")).await;
+    assert!(status == 404 && body.to_string().len() < 1_000, "{} bytes", body.to_string().len());
+    assert_eq!(get(&client, "/agents/%61/info").await.0, 200);
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_path_avoids_the_token() {
+    let tokens = BearerTokens::new([(Secret::from("t"), Principal::new("p"))]);
+    let service = Service::new(service_of([served("a", &[])])).with_authenticator(tokens);
+    let client = TestClient::for_service(service);
+    for path in [
+        "/models",
+        "/v1/models/",
+        "/agents/a/v1/models",
+        "/agents/%61/models",
+        "/.well-known/../models",
+        "/.well-known/agent-card.json/../../models",
+        "/.well-known%2fagent-card.json",
+        "/healthz/../models",
+        "//models",
+        "/tasks",
+        "/a2a/tasks/x",
+        "/acp",
+        "/events/stream?session_id=x",
+    ] {
+        let status = get_status(&client, path).await;
+        assert!(status == 401 || status == 404, "{path}: {status}");
+    }
+    assert_eq!(get_status(&client, "/v1/models").await, 401);
 }
 
 #[tokio::test]

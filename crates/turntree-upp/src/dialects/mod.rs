@@ -3,6 +3,7 @@
 mod borrowed_text;
 pub mod chat;
 pub mod common;
+pub mod converse;
 pub mod embeddings;
 pub mod gemini;
 pub mod images;

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::{ApiRequest, HttpModel, MAX_VECTORS_OR_PICTURES};
 use crate::dialect::Sources;
 use crate::error::UppError;
+use crate::raw_response;
 use crate::request::{ModelRequest, ModelResponse};
 use tokio_util::sync::CancellationToken;
 use turntree_core::http::{Method, ResponseType};
@@ -47,8 +48,13 @@ impl HttpModel {
             http = http.header(name, value);
         }
         let client = self.client(Some(MAX_VECTORS_OR_PICTURES))?;
-        let sent = client.send(http, &self.config.retries(), &CancellationToken::new()).await;
+        let sent = client.send(http, &self.retries(&keys), &CancellationToken::new()).await;
         sent.map(|response| response.body).map_err(|error| keys.hide(self.http_error(error)))
+    }
+
+    /// The path of model calls, under the prefix.
+    pub fn path(&self) -> String {
+        self.dialect.path(&self.model_id, false)
     }
 
     /// The body that is sent for a request.
@@ -68,6 +74,7 @@ impl HttpModel {
         let settled = self.settled(request)?;
         let sources = Sources { ids: &*self.ids, clock: &*self.clock };
         let mut response = self.dialect.decode(body, &settled, sources)?;
+        raw_response::keep(&request.params, body, &mut response);
         self.complete_response(request, &mut response);
         Ok(response)
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::{
-    anthropic, cerebras, deepseek, google, groq, hosts, mistral, moonshot, ollama, openai, openai_chat,
-    openai_compatible, openrouter, responses, xai,
+    anthropic, bedrock, cerebras, deepseek, google, groq, hosts, mistral, moonshot, ollama, openai,
+    openai_chat, openai_compatible, openrouter, responses, xai,
 };
+use crate::aws::AwsCredentials;
 use crate::config::ProviderConfig;
 use crate::dialect::Dialect;
 use crate::error::UppError;
@@ -22,6 +23,10 @@ pub struct FactoryOptions<'a> {
     pub betas: &'a [String],
     /// The prefix of all paths, for providers without a host of their own.
     pub base_url: Option<&'a str>,
+    /// The region, for Amazon Bedrock. Required there.
+    pub region: Option<&'a str>,
+    /// The credentials, for Amazon Bedrock. Default: those of the environment.
+    pub aws: Option<&'a AwsCredentials>,
 }
 
 /// The factory of a vendor's dialect.
@@ -40,13 +45,21 @@ pub struct FactoryOptions<'a> {
 /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for an unknown provider, an API that the provider
 /// does not have, and a missing URL.
 pub fn dialect_factory(provider: &str, options: FactoryOptions<'_>) -> Result<DialectFactory, UppError> {
-    let FactoryOptions { api, betas, base_url } = options;
+    let FactoryOptions { api, betas, base_url, region, aws } = options;
     let base_url = || base_url.map(str::to_owned).ok_or_else(|| missing_url(provider));
     Ok(match (provider, api) {
         ("anthropic", None) => {
             let betas = betas.to_vec();
             Box::new(move |config| Arc::new(anthropic::anthropic(&betas, config)))
         }
+        ("anthropic", Some("vertex")) => {
+            let (url, betas) = (base_url()?, betas.to_vec());
+            Box::new(move |config| {
+                let dialect = anthropic::anthropic::<&str>(&[], config).at_vertex(url.clone());
+                Arc::new(dialect.with_betas(&betas))
+            })
+        }
+        ("bedrock", None) => of_region(provider, region, aws)?,
         ("cerebras", None) => Box::new(|_| Arc::new(cerebras::cerebras())),
         ("deepseek", Some("completions")) => Box::new(|_| Arc::new(deepseek::deepseek())),
         ("deepseek", Some("responses")) => Box::new(|_| Arc::new(deepseek::deepseek_responses())),
@@ -87,6 +100,28 @@ pub fn dialect_factory(provider: &str, options: FactoryOptions<'_>) -> Result<Di
         }
         (_, Some(api)) => return Err(unknown_api(provider, api)),
     })
+}
+
+/// The factory of Bedrock.
+fn of_region(
+    provider: &str,
+    region: Option<&str>,
+    aws: Option<&AwsCredentials>,
+) -> Result<DialectFactory, UppError> {
+    let Some(region) = region.filter(|region| is_region(region)) else {
+        let message = "region must be the name of a region of AWS, such as \"eu-central-1\"";
+        return Err(UppError::invalid_request(provider, message));
+    };
+    // One signer for all bindings of the model: it keeps the credentials until they expire.
+    let dialect: Arc<dyn Dialect> = Arc::new(bedrock::bedrock(region, &aws.cloned().unwrap_or_default()));
+    Ok(Box::new(move |_| Arc::clone(&dialect)))
+}
+
+/// The name becomes a part of the host's name.
+fn is_region(name: &str) -> bool {
+    let is_taken =
+        |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-';
+    !name.is_empty() && name.len() <= 32 && name.chars().all(is_taken)
 }
 
 fn unknown_api(provider: &str, api: &str) -> UppError {

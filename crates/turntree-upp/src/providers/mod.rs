@@ -1,6 +1,7 @@
 //! One file for each vendor: its dialect, or the options of a shared dialect.
 
 pub mod anthropic;
+pub mod bedrock;
 pub mod cerebras;
 pub mod custom;
 pub mod deepseek;

@@ -357,6 +357,7 @@ pub fn events_of(content: &[ContentBlock], tool_calls: &[ToolCall], is_structure
             ContentBlock::Video(block) => {
                 events.push(StreamEvent::new(index, Delta::Video(whole(block.data.clone()))));
             }
+            ContentBlock::CodeExecution(block) => events.push(StreamEvent::code_execution(index, block)),
             ContentBlock::Document(_) | ContentBlock::Binary(_) | ContentBlock::Unknown(_) => {}
         }
     }

@@ -28,7 +28,7 @@ pub use table::{Caching, Choice, Reasoning, SettingsTable};
 pub const PREFIX: &str = "turntree:";
 
 /// The names of the settings.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "max_tokens",
     "temperature",
     "top_p",
@@ -41,6 +41,7 @@ pub const NAMES: [&str; 12] = [
     "cache",
     "timeout",
     "on_refusal",
+    "raw",
 ];
 
 /// What happens with an answer that the model or a filter refused.
@@ -99,6 +100,20 @@ pub fn setting<'p>(params: &'p RawObject, name: &str) -> Option<&'p RawJson> {
 /// The timeout of the call in seconds, if a setting has one.
 pub fn timeout(params: &RawObject) -> Option<f64> {
     setting(params, "timeout")?.to().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0)
+}
+
+/// The request with a parameter that the vendor requires, unless the caller has set it.
+pub fn with_required<'a>(
+    request: Cow<'a, ModelRequest>,
+    required: Option<(&'static str, u64)>,
+) -> Cow<'a, ModelRequest> {
+    let Some((name, value)) = required else { return request };
+    if request.params.get(name).is_some_and(|value| !value.is_null()) {
+        return request;
+    }
+    let mut params = RawObject::clone(&request.params);
+    params.insert(name, RawJson::from_value(&value).unwrap_or_default());
+    Cow::Owned(ModelRequest { params: Arc::new(params), ..request.into_owned() })
 }
 
 /// Replaces the settings of a request by the vendor's parameters.

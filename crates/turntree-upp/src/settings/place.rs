@@ -13,6 +13,9 @@ const BUDGETS: [(&str, u64); 3] = [("low", 2048), ("medium", 8192), ("high", 24_
 /// The least budget of thinking that Anthropic accepts.
 const LEAST_THINKING: u64 = 1024;
 
+/// The least `top_p` that Anthropic accepts together with thinking.
+const LEAST_TOP_P: f64 = 0.95;
+
 /// The tokens of an answer after its thinking, if the caller does not say how many.
 const ANSWER_TOKENS: u64 = 4096;
 
@@ -141,12 +144,54 @@ impl<'a> Parameters<'a> {
             Reasoning::ThinkingConfig => {
                 self.write("generationConfig.thinkingConfig", json!({"thinkingBudget": budget.unwrap_or(0)}));
             }
+            Reasoning::ModelField => self.model_field(effort, budget, is_off),
             Reasoning::Think if is_off => self.write("think", json!(false)),
             Reasoning::Think => {
                 self.write("think", if takes_efforts(self.model_id) { json!(effort) } else { json!(true) })
             }
         }
         Ok(())
+    }
+
+    /// Reasoning of the model behind Bedrock, whose name has that of its vendor.
+    fn model_field(&mut self, effort: &str, budget: Option<u64>, is_off: bool) {
+        const FIELDS: &str = "additionalModelRequestFields";
+        if let Some((_, claude)) = self.model_id.split_once("anthropic.") {
+            if is_off {
+                return;
+            }
+            if is_adaptive(claude) {
+                self.write("additionalModelRequestFields.thinking", json!({"type": "adaptive"}));
+                self.write("outputConfig.effort", json!(effort));
+                return;
+            }
+            let budget = budget.unwrap_or(ANSWER_TOKENS).max(LEAST_THINKING);
+            let limits = self.params.get("inferenceConfig").and_then(RawObject::from_raw).unwrap_or_default();
+            let most = limits.get("maxTokens").and_then(|most| most.to::<u64>().ok());
+            let budget = match most {
+                Some(most) if most <= LEAST_THINKING => {
+                    return self.lacks("reasoning", "thinking needs max_tokens above 1024");
+                }
+                Some(most) if most <= budget => LEAST_THINKING.max(most / 2),
+                Some(_) => budget,
+                None => {
+                    self.write("inferenceConfig.maxTokens", json!(budget.saturating_add(ANSWER_TOKENS)));
+                    budget
+                }
+            };
+            self.write(&format!("{FIELDS}.thinking"), json!({"type": "enabled", "budget_tokens": budget}));
+        } else if self.model_id.contains("amazon.nova-2") {
+            let config = if is_off {
+                json!({"type": "disabled"})
+            } else {
+                json!({"type": "enabled", "maxReasoningEffort": effort})
+            };
+            self.write(&format!("{FIELDS}.reasoningConfig"), config);
+        } else if self.model_id.contains("openai.") {
+            self.write(&format!("{FIELDS}.reasoning_effort"), json!(effort));
+        } else {
+            self.lacks("reasoning", LACKING);
+        }
     }
 
     fn parallel(&mut self, table: &SettingsTable, value: &Value) {
@@ -187,6 +232,15 @@ impl<'a> Parameters<'a> {
                 };
                 self.choose_kind(kind);
             }
+            Choice::Converse if chosen == "none" => self.lacks("tool_choice", "the vendor has no \"none\""),
+            Choice::Converse => {
+                let choice = match chosen {
+                    "auto" => json!({"auto": {}}),
+                    "required" => json!({"any": {}}),
+                    name => json!({"tool": {"name": name}}),
+                };
+                self.write("toolConfig.toolChoice", choice);
+            }
             Choice::Gemini => {
                 let config = match chosen {
                     "auto" => json!({"mode": "AUTO"}),
@@ -223,7 +277,7 @@ impl<'a> Parameters<'a> {
     fn cache(&mut self, form: Caching, value: &Value) {
         let is_off = matches!(value.as_str(), Some("off" | "none")) || *value == json!(false);
         let is_marked = match form {
-            Caching::Control => true,
+            Caching::Control | Caching::Points => true,
             Caching::Gateway => self.model_id.starts_with("anthropic/"),
             Caching::Automatic => false,
             Caching::None => return self.lacks("cache", "the vendor has no cache of prompts"),
@@ -231,11 +285,12 @@ impl<'a> Parameters<'a> {
         if !is_marked || is_off {
             return;
         }
-        let mut control = json!({"type": "ephemeral"});
+        let kind = if form == Caching::Points { "default" } else { "ephemeral" };
+        let mut control = json!({ "type": kind });
         if let (Some(members), Some(duration @ ("5m" | "1h"))) = (control.as_object_mut(), value.as_str()) {
             members.insert("ttl".to_owned(), json!(duration));
         }
-        self.write("cache_control", control);
+        self.write(if form == Caching::Points { "cachePoint" } else { "cache_control" }, control);
     }
 
     /// Anthropic requires more tokens for the answer than for its thinking, and no temperature with it.
@@ -247,22 +302,29 @@ impl<'a> Parameters<'a> {
         if thinking.get("type") == Some(&json!("disabled")) {
             return;
         }
-        if self.params.remove("temperature").is_some() {
-            self.lacks("temperature", "models that think take no temperature");
-        }
-        let Some(budget) = thinking.get("budget_tokens").and_then(Value::as_u64) else { return };
+        let budget = thinking.get("budget_tokens").and_then(Value::as_u64);
         let most = self.params.get("max_tokens").and_then(|most| most.to::<u64>().ok());
-        match most {
-            Some(most) if most > budget => {}
-            Some(most) if most > LEAST_THINKING => {
+        match (budget, most) {
+            (Some(budget), Some(most)) if most <= budget && most <= LEAST_THINKING => {
+                self.params.remove("thinking");
+                return self.lacks("reasoning", "thinking needs max_tokens above 1024");
+            }
+            (Some(budget), Some(most)) if most <= budget => {
                 let budget = LEAST_THINKING.max(most / 2);
                 self.params.insert("thinking", raw(&json!({"type": "enabled", "budget_tokens": budget})));
             }
-            Some(_) => {
-                self.params.remove("thinking");
-                self.lacks("reasoning", "thinking needs max_tokens above 1024");
+            (Some(budget), None) => {
+                self.params.insert("max_tokens", raw(&json!(budget.saturating_add(ANSWER_TOKENS))));
             }
-            None => self.params.insert("max_tokens", raw(&json!(budget.saturating_add(ANSWER_TOKENS)))),
+            _ => {}
+        }
+        if self.params.remove("temperature").is_some() {
+            self.lacks("temperature", "models that think take no temperature");
+        }
+        let share = self.params.get("top_p").and_then(|share| share.to::<f64>().ok());
+        if share.is_some_and(|share| share < LEAST_TOP_P) {
+            self.params.remove("top_p");
+            self.lacks("top_p", "models that think take top_p from 0.95 to 1");
         }
     }
 }

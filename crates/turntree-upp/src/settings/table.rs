@@ -43,6 +43,8 @@ pub enum Reasoning {
     ThinkingConfig,
     /// `think`: an effort, or a bool.
     Think,
+    /// A field of the model behind Bedrock, in the words of its vendor.
+    ModelField,
 }
 
 /// How the choice of tools is written.
@@ -58,6 +60,8 @@ pub enum Choice {
     Messages,
     /// The member `functionCallingConfig` of `toolConfig`.
     Gemini,
+    /// The member `toolChoice` of `toolConfig`.
+    Converse,
 }
 
 /// How the cache of prompts is used.
@@ -69,6 +73,8 @@ pub enum Caching {
     Automatic,
     /// The member `cache_control` of the request.
     Control,
+    /// `cachePoint`, which the dialect writes after the system prompt, the tools and the last message of the user.
+    Points,
     /// As `Control` for Anthropic's models behind a gateway; others are cached by themselves.
     Gateway,
 }
@@ -121,6 +127,20 @@ impl SettingsTable {
         tool_choice: Choice::Gemini,
         service_tier: None,
         cache: Caching::Automatic,
+    };
+
+    /// Converse.
+    pub const CONVERSE: Self = Self {
+        max_tokens: Some("inferenceConfig.maxTokens"),
+        temperature: Some("inferenceConfig.temperature"),
+        top_p: Some("inferenceConfig.topP"),
+        stop: Some("inferenceConfig.stopSequences"),
+        seed: None,
+        reasoning: Reasoning::ModelField,
+        parallel_tool_calls: None,
+        tool_choice: Choice::Converse,
+        service_tier: Some("serviceTier.type"),
+        cache: Caching::Points,
     };
 
     /// Ollama.

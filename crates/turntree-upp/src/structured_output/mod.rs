@@ -5,6 +5,7 @@
 //! | `rules` | which JSON Schemas a vendor enforces, as data |
 //! | `close` | a schema in the form that a vendor enforces |
 //! | `fold` | the combination of `allOf` and `$ref` with the members beside them |
+//! | `tool_schema` | the schemas of tools |
 //! | `read` | removes the nulls that stand for members that were left out |
 //!
 //! Spec: UPP-1.2 §10.5
@@ -13,6 +14,7 @@ mod close;
 mod fold;
 mod read;
 mod rules;
+mod tool_schema;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use turntree_core::json::RawJson;
 pub use close::{OpenSchema, closed};
 pub use read::without_placeholders;
 pub use rules::SchemaRules;
+pub use tool_schema::closed_for_tool;
 
 /// Replaces the structure of a request by one that the vendor enforces.
 ///
@@ -39,7 +42,8 @@ pub fn settle<'a>(
     rules: Option<&SchemaRules>,
     strict: Option<bool>,
 ) -> Result<Cow<'a, ModelRequest>, UppError> {
-    let (Some(rules), Some(structure)) = (rules, request.structure.as_deref()) else { return Ok(request) };
+    let Some(rules) = rules else { return Ok(request) };
+    let Some(structure) = request.structure.as_deref() else { return Ok(unenforced(request, strict)) };
     let structure = match strict {
         Some(false) => None,
         _ => match closed(structure, rules) {
@@ -52,6 +56,16 @@ pub fn settle<'a>(
     request.strict = Some(structure.is_some());
     request.structure = structure.or(request.structure);
     Ok(Cow::Owned(request))
+}
+
+/// A request without structured output, for which the caller's choice is about the schemas of tools.
+fn unenforced(request: Cow<'_, ModelRequest>, strict: Option<bool>) -> Cow<'_, ModelRequest> {
+    if strict != Some(false) || request.tools.is_empty() {
+        return request;
+    }
+    let mut request = request.into_owned();
+    request.strict = strict;
+    Cow::Owned(request)
 }
 
 fn refused(provider: &str, open: &OpenSchema) -> UppError {

@@ -92,6 +92,9 @@ fn part(block: &ContentBlock) -> Value {
         ContentBlock::Audio(block) => named("audio", &block.mime_type, block.data.as_slice().len()),
         ContentBlock::Video(block) => named("video", &block.mime_type, block.data.as_slice().len()),
         ContentBlock::Binary(block) => named("binary", &block.mime_type, block.data.as_slice().len()),
+        ContentBlock::CodeExecution(block) => json!({
+            "type": "code_execution", "code": block.code, "language": block.language, "output": block.output,
+        }),
         ContentBlock::Unknown(_) => json!({ "type": "unknown" }),
     }
 }

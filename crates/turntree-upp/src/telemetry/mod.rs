@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use crate::embedding::EmbeddingResult;
 use crate::image::ImageResult;
+use crate::retries;
 use crate::routing::answered::Answer;
 use crate::{Model, ModelRequest, ModelResponse, StopReason, UppError};
 use turntree_core::json::{RawJson, RawObject};
@@ -29,6 +30,9 @@ const PARAMETERS: [(&str, &[&str]); 8] = [
     ("gen_ai.request.presence_penalty", &["presence_penalty", "presencePenalty"]),
     ("gen_ai.request.choice.count", &["n", "candidateCount"]),
 ];
+
+/// How often a request was sent again.
+const RESENT: &str = "http.request.resend_count";
 
 /// The parameters that the conventions define as integers.
 const WHOLE: [&str; 3] = ["gen_ai.request.max_tokens", "gen_ai.request.seed", "gen_ai.request.choice.count"];
@@ -182,6 +186,11 @@ impl Outcome for ResultOutcome<'_, ImageResult> {
 pub struct ErrorOutcome<'a>(pub &'a UppError);
 
 impl Outcome for ErrorOutcome<'_> {
+    fn attributes(&self) -> Attributes<'_> {
+        let retries = self.0.retries as u64;
+        if retries > 0 { vec![(RESENT, retries.into())] } else { Attributes::new() }
+    }
+
     fn failure(&self) -> Option<SpanFailure<'_>> {
         let Self(error) = self;
         Some(SpanFailure {
@@ -209,13 +218,19 @@ fn response_attributes<'a>(response: &ModelResponse, provider: &str) -> Attribut
     all.push(("gen_ai.response.id", text(id.unwrap_or_else(|| response.message.id.clone()))));
     // Anthropic reports cached tokens apart from the input tokens; the conventions include them.
     usage_attributes(&response.usage, provider == "anthropic", &mut all);
+    let resent = retries::count(&response.message);
+    all.extend((resent > 0).then(|| (RESENT, resent.into())));
     all
 }
 
-/// Adds token counts and cost. `caches_apart`: the provider does not include cached tokens in the input tokens.
+/// Adds token counts and cost. `caches_apart`: the provider does not include cached tokens in the input tokens, if the usage
+/// does not say so itself.
 pub fn usage_attributes(usage: &TokenUsage, caches_apart: bool, all: &mut Attributes<'_>) {
     let caches = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
-    let input = usage.input_tokens.saturating_add(if caches_apart { caches } else { 0 });
+    let input = match usage.total_input_tokens {
+        None if caches_apart => usage.input_tokens.saturating_add(caches),
+        _ => usage.total_input(),
+    };
     all.push(("gen_ai.usage.input_tokens", input.into()));
     all.push(("gen_ai.usage.output_tokens", usage.output_tokens.into()));
     let cached = [
@@ -257,6 +272,7 @@ fn whole(number: f64) -> Option<i64> {
 /// The name of a provider in the conventions.
 pub fn provider_name(provider: &str) -> &str {
     match provider {
+        "bedrock" => "aws.bedrock",
         "google" => "gcp.gemini",
         "vertex" => "gcp.vertex_ai",
         "azure" => "azure.ai.openai",

@@ -189,6 +189,7 @@ macro_rules! replay_tests {
 replay_tests! {
     sse,
     ndjson,
+    event_stream,
     partial_json,
     message_json,
     thread_json,

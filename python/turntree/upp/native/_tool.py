@@ -67,7 +67,9 @@ class NativeTool(dict[str, Any]):
         return (_restore, (self.provider, self.name, dict(self), self.run))
 
     def __repr__(self) -> str:
-        return f"NativeTool({self.provider}, {dict(self)!r})"
+        from turntree._reprs import literal
+
+        return f"NativeTool({self.provider}, {literal(dict(self))})"
 
 
 def _restore(provider: str, name: str, definition: dict[str, Any], run: Any) -> NativeTool:

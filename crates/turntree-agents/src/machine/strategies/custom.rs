@@ -14,6 +14,9 @@ use crate::types::plan_step::PlanStep;
 pub(crate) struct CustomState {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) reasons: bool,
+    /// True if runs of agents that the strategy has started wait for approval.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) waits: bool,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "plan")]
     pub(crate) plan: Option<Vector<PlanStep>>,
 }

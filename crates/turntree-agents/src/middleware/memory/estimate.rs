@@ -84,6 +84,7 @@ fn count_block(block: &ContentBlock, counter: Option<&dyn TokenCounter>) -> Resu
         ContentBlock::Audio(block) => Ok(timed(block.duration, 32.0, block.data.as_slice().len(), 1000)),
         ContentBlock::Video(block) => Ok(timed(block.duration, 300.0, block.data.as_slice().len(), 500)),
         ContentBlock::Binary(block) => Ok(as_count(block.data.as_slice().len().div_ceil(4))),
+        ContentBlock::CodeExecution(block) => count_text(&block.to_markdown(), counter),
         ContentBlock::Unknown(_) => Ok(MESSAGE_OVERHEAD),
     }
 }

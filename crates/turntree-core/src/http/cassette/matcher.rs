@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::file::{CassetteError, Payload, RecordedRequest};
 
@@ -14,6 +14,9 @@ const SHOWN_VALUE: usize = 60;
 
 /// The distance of a request to another URL: larger than that of any body.
 const OTHER_ADDRESS: usize = MAX_DIFFERENCES * 4;
+
+/// The length of the path of a tool, such as `/tools/0`.
+const TOOL_DEPTH: usize = 2;
 
 /// One difference between two requests.
 #[derive(Debug)]
@@ -134,7 +137,8 @@ impl Comparison<'_> {
         match (recorded, requested) {
             (Some(Value::Object(one)), Some(Value::Object(two))) => {
                 let added = two.keys().filter(|key| !one.contains_key(*key));
-                for key in one.keys().chain(added) {
+                let later = if self.path.len() == TOOL_DEPTH { later_members(one, two) } else { &[] };
+                for key in one.keys().chain(added).filter(|key| !later.contains(&key.as_str())) {
                     self.within(key.clone(), one.get(key), two.get(key));
                 }
             }
@@ -159,6 +163,19 @@ impl Comparison<'_> {
         self.path.push(segment);
         self.values(recorded, requested);
         self.path.pop();
+    }
+}
+
+/// The members of a function that are not compared: recordings of earlier versions have functions without `strict`. Now
+/// requests say it, and the schema of a strict function is closed.
+fn later_members(recorded: &Map<String, Value>, requested: &Map<String, Value>) -> &'static [&'static str] {
+    let is_earlier = recorded.get("type").is_some_and(|kind| kind == "function")
+        && recorded.contains_key("parameters")
+        && !recorded.contains_key("strict");
+    match requested.get("strict") {
+        Some(Value::Bool(true)) if is_earlier => &["strict", "parameters"],
+        Some(_) if is_earlier => &["strict"],
+        _ => &[],
     }
 }
 

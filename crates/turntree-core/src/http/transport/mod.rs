@@ -4,6 +4,9 @@
 //! [`cassette`](super::cassette) record and play exchanges around another transport. Applications and tests implement
 //! the trait to answer requests in process.
 
+mod channel;
+mod connecting;
+mod connections;
 mod reqwest;
 
 use std::error::Error;
@@ -99,8 +102,10 @@ impl TransportLayer for ReplaceTransport {
 pub enum Credentials {
     /// A request without a key is an error.
     Required,
-    /// The key is sent if there is one.
+    /// The key is sent if there is one; a failure to get it counts as none.
     Optional,
+    /// The key is sent if there is one.
+    IfFound,
     /// The key is not looked up.
     Unused,
 }
@@ -127,6 +132,12 @@ pub enum TransportError {
     /// The transport did not send the request, and a retry cannot help.
     #[error("{message}")]
     Rejected {
+        /// The reason and the remedy.
+        message: String,
+    },
+    /// The request cannot be signed, because there are no credentials.
+    #[error("{message}")]
+    Unsigned {
         /// The reason and the remedy.
         message: String,
     },

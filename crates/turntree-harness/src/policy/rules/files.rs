@@ -70,7 +70,7 @@ pub(super) fn worktree(action: &Action, context: &Context<'_>) -> Vec<Finding> {
     let found = places(action, context).find(|(_, place)| place.is_main_checkout && !is_allowed(place));
     let remedy = "turntree worktree create NAME, then work in the folder that it prints";
     let deny = |(_, place): (Write, Place)| Finding {
-        rule: "files.worktree",
+        rule: "files.worktree".into(),
         outcome: Outcome::Deny,
         reason: format!("\"{}\" is in the main checkout, which all agents share", place.real),
         remedy: remedy.to_owned(),
@@ -84,7 +84,7 @@ pub(super) fn scope(action: &Action, context: &Context<'_>) -> Vec<Finding> {
     };
     let found = places(action, context).find(|(_, place)| is_outside(place));
     let deny = |(_, place): (Write, Place)| Finding {
-        rule: "files.scope",
+        rule: "files.scope".into(),
         outcome: Outcome::Deny,
         reason: format!(
             "\"{}\" is outside of the project \"{}\"",
@@ -101,7 +101,7 @@ pub(super) fn remove(action: &Action, context: &Context<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut add = |outcome, reason: String| {
         let remedy = "name the files or the folder below the working tree that are to go".to_owned();
-        found.push(Finding { rule: "files.remove", outcome, reason, remedy });
+        found.push(Finding { rule: "files.remove".into(), outcome, reason, remedy });
     };
     for write in changed(action).into_iter().filter(|write| write.change == Change::RemoveTree) {
         let Some(path) = &write.path else {
@@ -145,6 +145,8 @@ const PROTECTED: &[&str] = &[
     "**/.opencode/plugins/turntree*",
     "**/.git/hooks/**",
     "**/.git/config",
+    "**/*.policy.toml",
+    "**/*.cedar",
 ];
 
 fn is_own(place: &Place) -> bool {
@@ -167,7 +169,7 @@ pub(super) fn self_protect(action: &Action, context: &Context<'_>) -> Vec<Findin
         let remedy =
             "ask a person to change it; people use `turntree policy` and `turntree harness` in a terminal"
                 .to_owned();
-        found.push(Finding { rule: "harness.self-protect", outcome: Outcome::Deny, reason, remedy });
+        found.push(Finding { rule: "harness.self-protect".into(), outcome: Outcome::Deny, reason, remedy });
     };
     for (write, place) in places(action, context) {
         let holds_own = write.change == Change::RemoveTree

@@ -4,6 +4,7 @@ use super::super::action::{Action, ActionKind};
 use super::super::context::Context;
 use super::super::decision::{Finding, Outcome};
 use crate::derive::git::Git;
+use crate::shell::Word;
 
 /// The git commands of an action.
 pub(super) fn gits(action: &Action) -> Vec<Git> {
@@ -18,7 +19,7 @@ fn verb(git: &Git) -> &str {
 }
 
 fn finding(rule: &'static str, outcome: Outcome, reason: String, remedy: &str) -> Finding {
-    Finding { rule, outcome, reason, remedy: remedy.to_owned() }
+    Finding { rule: rule.into(), outcome, reason, remedy: remedy.to_owned() }
 }
 
 pub(super) fn force_push(action: &Action, _context: &Context<'_>) -> Vec<Finding> {
@@ -46,9 +47,10 @@ pub(super) fn force_push(action: &Action, _context: &Context<'_>) -> Vec<Finding
 pub(super) fn protected_branch(action: &Action, context: &Context<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let rule = "git.protected-branch";
-    for git in gits(action) {
+    let gits = gits(action);
+    for (index, git) in gits.iter().enumerate() {
         let current = git.cwd.as_deref().and_then(|cwd| context.branch(cwd));
-        match verb(&git) {
+        match verb(git) {
             "push" | "send-pack" => {
                 let mut targets = git.pushed();
                 if targets.is_empty() || targets.iter().any(|target| target == "HEAD") {
@@ -68,24 +70,44 @@ pub(super) fn protected_branch(action: &Action, context: &Context<'_>) -> Vec<Fi
                 }
             }
             "commit" | "merge" | "rebase" | "cherry-pick" | "revert" | "am" | "pull" => {
-                let is_pull = matches!(verb(&git), "pull" | "merge") && git.has_long("--ff-only");
+                let is_pull = matches!(verb(git), "pull" | "merge") && git.has_long("--ff-only");
                 let is_abort = git.has_long("--abort") || git.has_long("--dry-run");
-                let branch = current.filter(|branch| context.is_protected(branch));
-                if let Some(branch) = branch.filter(|_| !is_pull && !is_abort) {
-                    let outcome = if verb(&git) == "pull" { Outcome::Warn } else { Outcome::Deny };
-                    let reason = format!("git {} changes the protected branch \"{branch}\"", verb(&git));
-                    found.push(finding(
-                        rule,
-                        outcome,
-                        reason,
-                        "work on a branch in a worktree: turntree worktree create NAME",
-                    ));
+                if is_pull || is_abort {
+                    continue;
+                }
+                let before = gits.iter().take(index).filter(|other| other.cwd == git.cwd);
+                let switched: Vec<&Word> = before.filter_map(switched_to).collect();
+                let named = switched.iter().map(|word| word.text.as_str());
+                let mut branches = current.as_deref().into_iter().chain(named);
+                let remedy = "work on a branch in a worktree: turntree worktree create NAME";
+                if let Some(branch) = branches.find(|branch| context.is_protected(branch)) {
+                    let outcome = if verb(git) == "pull" { Outcome::Warn } else { Outcome::Deny };
+                    let reason = format!("git {} changes the protected branch \"{branch}\"", verb(git));
+                    found.push(finding(rule, outcome, reason, remedy));
+                } else if switched.iter().any(|word| !word.is_exact || word.text == "-") {
+                    let reason = format!("git {} changes a branch that is not known", verb(git));
+                    found.push(finding(rule, Outcome::Ask, reason, "write the name of the branch out"));
                 }
             }
             _ => {}
         }
     }
     found
+}
+
+/// The branch, or what may be one, that a command checks out for the commands after it.
+fn switched_to(git: &Git) -> Option<&Word> {
+    if !matches!(verb(git), "checkout" | "switch") || git.arguments.iter().any(|word| word.text == "--") {
+        return None;
+    }
+    // The branch before: an operand that looks like an option.
+    if let Some(previous) = git.arguments.iter().find(|word| word.text == "-") {
+        return Some(previous);
+    }
+    let creates = ['b', 'B', 'c', 'C'].iter().any(|letter| git.has_short(*letter));
+    let operands = git.operands();
+    // Several without a new branch: files of a commit.
+    operands.first().copied().filter(|_| creates || operands.len() == 1)
 }
 
 /// What a command does to uncommitted work; `None` if it keeps it.

@@ -16,17 +16,25 @@ pub mod secrets;
 mod systems;
 mod unknown;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::action::Action;
 use super::context::Context;
 use super::decision::{Finding, Level};
+use super::evaluator::{Evaluator, RuleInfo};
 
 /// When a rule is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// Before an action.
+    #[default]
     Pre,
-    /// Before a commit or a claim of completion.
+    /// Before a commit or a push, also in the hooks of git.
     Review,
+    /// Only in the hooks of git.
+    Commit,
 }
 
 impl Stage {
@@ -35,6 +43,7 @@ impl Stage {
         match self {
             Self::Pre => "pre",
             Self::Review => "review",
+            Self::Commit => "commit",
         }
     }
 }
@@ -132,6 +141,12 @@ pub static RULES: &[Rule] = &[
         "denies edits of a file that another live agent works on",
         repository::collision,
     ),
+    rule(
+        "coordination.drift",
+        Level::Required,
+        "denies edits of a file that has changed on the base branch in the meantime",
+        repository::drift,
+    ),
     Rule {
         stage: Stage::Review,
         ..rule(
@@ -151,6 +166,29 @@ pub static RULES: &[Rule] = &[
         )
     },
 ];
+
+/// The built-in rules as an evaluator.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltIn;
+
+impl Evaluator for BuiltIn {
+    fn rules(&self) -> Vec<RuleInfo<'_>> {
+        let info = |rule: &'static Rule| {
+            let Rule { id, stage, level, summary, .. } = rule;
+            RuleInfo { id, stage: *stage, level: *level, setting: (*level).into(), summary }
+        };
+        RULES.iter().map(info).collect()
+    }
+
+    fn evaluate(&self, wanted: &[usize], action: &Action, context: &Context<'_>) -> Vec<(usize, Finding)> {
+        let asked = wanted.iter().filter_map(|at| Some((*at, RULES.get(*at)?)));
+        asked
+            .flat_map(|(at, rule)| {
+                (rule.check)(action, context).into_iter().map(move |finding| (at, finding))
+            })
+            .collect()
+    }
+}
 
 /// True if a rule has this id.
 pub fn is_rule(id: &str) -> bool {

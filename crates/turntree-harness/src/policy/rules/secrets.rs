@@ -57,14 +57,14 @@ fn has_token(text: &str, prefix: &str, least: usize) -> bool {
 pub(super) fn literal(action: &Action, _context: &Context<'_>) -> Vec<Finding> {
     let found = match &action.kind {
         ActionKind::Shell { command, .. } => scan(command),
-        ActionKind::Edit { added } => scan(added),
+        ActionKind::Edit { added, .. } => scan(added),
         ActionKind::Mcp { arguments, .. } | ActionKind::Other { arguments, .. } => {
             scan(&arguments.to_string())
         }
         ActionKind::Read => None,
     };
     let deny = |what: &str| Finding {
-        rule: "secrets.literal",
+        rule: "secrets.literal".into(),
         outcome: Outcome::Deny,
         reason: format!("the text has {what}, which would stay in files, logs and histories"),
         remedy: "read it from the environment or a secret store by name".to_owned(),
@@ -169,7 +169,7 @@ pub(super) fn send(action: &Action, _context: &Context<'_>) -> Vec<Finding> {
     };
     let reason = format!("\"{}\" may send {what}", sender.show());
     let remedy = "keep secrets on this machine; name a variable instead".to_owned();
-    vec![Finding { rule: "secrets.send", outcome: Outcome::Deny, reason, remedy }]
+    vec![Finding { rule: "secrets.send".into(), outcome: Outcome::Deny, reason, remedy }]
 }
 
 pub(super) fn read(action: &Action, _context: &Context<'_>) -> Vec<Finding> {
@@ -177,7 +177,7 @@ pub(super) fn read(action: &Action, _context: &Context<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let ask = |path: &String| Finding {
-        rule: "secrets.read",
+        rule: "secrets.read".into(),
         outcome: Outcome::Ask,
         reason: format!("\"{path}\" has secrets, which the model would see"),
         remedy: "use the variables by name, or read an example file".to_owned(),

@@ -144,6 +144,15 @@ const CONTAINERS: &[Pattern] = &[
         "the container may do anything on this machine",
         "run it without --privileged",
     ),
+    ask(
+        &["docker", "podman", "nerdctl"],
+        &[
+            "run|create",
+            "/:*|-v/:*|--volume=/:*|*docker.sock*|/etc:*|/root:*|/home:*|*source=/,*|*src=/,*|--pid=host",
+        ],
+        "the container may change this machine",
+        "mount folders of the project alone",
+    ),
 ];
 
 const KILL: &str = "end only processes that you started, by their id";
@@ -152,7 +161,7 @@ const PROCESS: &[Pattern] = &[
     deny(&["killall", "killall5", "skill"], &[], "it ends all processes of a name", KILL),
     deny(&["pkill"], &[], "it ends all processes that match", KILL),
     deny(&["fuser"], &["-k|-ki|-mk|-km|--kill"], "it ends the processes that use a port or a file", KILL),
-    deny(&["kill"], &["-1|0"], "it ends all processes", KILL),
+    deny(&["kill"], &["-1|0|1"], "it ends all processes", KILL),
     deny(
         &["shutdown", "reboot", "poweroff", "halt", "init", "telinit"],
         &[],
@@ -214,6 +223,12 @@ const PUBLISH: &[Pattern] = &[
     ),
     ask(
         &["gh"],
+        &["api", "delete|-xdelete|--method=delete"],
+        "it removes something through the API",
+        "let a person do it",
+    ),
+    ask(
+        &["gh"],
         &["api", "*/merge|*/merges|*/releases*|*/git/refs*|graphql|*/contents/*"],
         "it changes the repository through the API",
         "let a person do it",
@@ -266,7 +281,8 @@ fn matched(rule: &'static str, action: &Action, patterns: &[Pattern]) -> Vec<Fin
         });
         if let Some(pattern) = pattern {
             let reason = format!("\"{}\": {}", command.show(), pattern.reason);
-            found.push(Finding { rule, outcome: pattern.outcome, reason, remedy: pattern.remedy.to_owned() });
+            let (rule, remedy) = (rule.into(), pattern.remedy.to_owned());
+            found.push(Finding { rule, outcome: pattern.outcome, reason, remedy });
         }
     }
     found
@@ -282,7 +298,7 @@ pub(super) fn infrastructure(action: &Action, _context: &Context<'_>) -> Vec<Fin
         if is_system && changes {
             let reason = format!("the tool \"{tool}\" of \"{server}\" changes live infrastructure");
             found.push(Finding {
-                rule: "systems.infrastructure",
+                rule: "systems.infrastructure".into(),
                 outcome: Outcome::Ask,
                 reason,
                 remedy: PLAN.to_owned(),
@@ -307,7 +323,7 @@ pub(super) fn database(action: &Action, _context: &Context<'_>) -> Vec<Finding> 
         if texts.map(str::to_lowercase).any(|text| drops(&text)) {
             let reason = format!("{program} runs a statement that removes tables or all rows");
             let remedy = BACKUP.to_owned();
-            found.push(Finding { rule: "systems.database", outcome: Outcome::Deny, reason, remedy });
+            found.push(Finding { rule: "systems.database".into(), outcome: Outcome::Deny, reason, remedy });
         }
     }
     found
@@ -341,7 +357,7 @@ pub(super) fn process(action: &Action, _context: &Context<'_>) -> Vec<Finding> {
         if is_kill && !is_list && is_unknown && !action_starts_process(action) {
             let reason = format!("\"{}\" ends processes that are not known", command.show());
             found.push(Finding {
-                rule: "systems.process",
+                rule: "systems.process".into(),
                 outcome: Outcome::Ask,
                 reason,
                 remedy: KILL.to_owned(),
@@ -382,7 +398,7 @@ pub(super) fn device(action: &Action, _context: &Context<'_>) -> Vec<Finding> {
         if let Some(redirect) = target {
             let reason = format!("it writes to the device \"{}\"", redirect.target.text);
             found.push(Finding {
-                rule: "systems.device",
+                rule: "systems.device".into(),
                 outcome: Outcome::Deny,
                 reason,
                 remedy: "write to a file below the working tree".to_owned(),

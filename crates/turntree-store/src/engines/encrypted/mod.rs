@@ -115,6 +115,9 @@ impl EncryptedEngine {
         addresses.sort_unstable();
         addresses.dedup();
         let found = self.blobs(id, addresses.clone()).await?;
+        if found.iter().any(Option::is_none) && self.inner.head(id).await? != Some(heads.inner) {
+            return Err(StoreError::Conflict { session: id.into(), deleted: false });
+        }
         let blob = |(address, data): (Digest, Option<Bytes>)| {
             let data = data.ok_or_else(|| corrupt(format!("blob {address} is missing")))?;
             Ok(Blob { address, data })

@@ -30,7 +30,7 @@ mod statements;
 mod url;
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,6 +137,11 @@ impl PostgresEngine {
     }
 }
 
+/// Whether no row has this text: PostgreSQL stores all characters but this one.
+fn cannot_be_stored(text: &str) -> bool {
+    text.contains('\0')
+}
+
 impl Engine for PostgresEngine {
     fn name(&self) -> Arc<str> {
         Arc::clone(self.database.pool.name())
@@ -160,26 +165,41 @@ impl Engine for PostgresEngine {
     }
 
     fn read(&self, session: &str) -> EngineFuture<'_, Option<Log>> {
+        if cannot_be_stored(session) {
+            return Box::pin(ready(Ok(None)));
+        }
         let session = session.to_owned();
         self.run(|database| async move { twice(|| database.read(&session)).await })
     }
 
     fn blobs(&self, session: &str, addresses: Vec<Digest>) -> EngineFuture<'_, Vec<Option<Bytes>>> {
+        if cannot_be_stored(session) {
+            return Box::pin(ready(Ok(vec![None; addresses.len()])));
+        }
         let session = session.to_owned();
         self.run(|database| async move { twice(|| database.blobs(&session, &addresses)).await })
     }
 
     fn head(&self, session: &str) -> EngineFuture<'_, Option<Head>> {
+        if cannot_be_stored(session) {
+            return Box::pin(ready(Ok(None)));
+        }
         let session = session.to_owned();
         self.run(|database| async move { twice(|| database.head(&session)).await })
     }
 
     fn delete(&self, session: &str) -> EngineFuture<'_, bool> {
+        if cannot_be_stored(session) {
+            return Box::pin(ready(Ok(false)));
+        }
         let session = session.to_owned();
         self.run(|database| async move { database.delete(&session).await })
     }
 
     fn sessions(&self, query: SessionQuery) -> EngineFuture<'_, SessionPage> {
+        if query.agent.as_deref().is_some_and(cannot_be_stored) {
+            return Box::pin(ready(Ok(SessionPage::default())));
+        }
         self.run(|database| async move { twice(|| database.sessions(&query)).await })
     }
 
@@ -217,11 +237,17 @@ impl Queue for PostgresEngine {
     }
 
     fn run(&self, id: &str) -> EngineFuture<'_, Option<Run>> {
+        if cannot_be_stored(id) {
+            return Box::pin(ready(Ok(None)));
+        }
         let id = id.to_owned();
         self.run(|database| async move { twice(|| database.find_run(&id)).await })
     }
 
     fn runs(&self, query: RunQuery) -> EngineFuture<'_, RunPage> {
+        if query.session.as_deref().is_some_and(cannot_be_stored) {
+            return Box::pin(ready(Ok(RunPage::default())));
+        }
         self.run(|database| async move { twice(|| database.runs(&query)).await })
     }
 

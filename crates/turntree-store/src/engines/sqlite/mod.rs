@@ -5,6 +5,7 @@
 //! | [`database`] | the thread that owns the connection; group commit; forks |
 //! | `open`, `options` | opens or creates the file; settings of connections |
 //! | `schema` | tables and migrations |
+//! | `busy` | the wait for a lock of another process |
 //! | `log`, `list`, `check` | the statements of the operations |
 //! | `queue`, `uptime` | the statements of the queue; the clock of its leases |
 //! | `records` | the statements of records |
@@ -13,6 +14,7 @@
 //! Several processes may have one file open. A file must not be on a network file system, and the process must not open
 //! it with another SQLite library at the same time: closing the other one's file would release the locks of this one.
 
+mod busy;
 mod check;
 pub mod database;
 mod failure;

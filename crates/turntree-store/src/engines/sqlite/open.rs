@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
+use super::busy;
 use super::failure::{Failure, SqliteFailure};
 use super::options::SqliteOptions;
 use super::schema::Schema;
@@ -104,9 +106,9 @@ impl Config {
         };
         // One thread uses the connection.
         let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection =
+        let mut connection =
             Connection::open_with_flags(&self.path, flags).map_err(|error| self.not_opened(error))?;
-        connection.busy_timeout(self.options.timeout.min(TIMEOUT))?;
+        busy::install(&mut connection, self.options.timeout.min(TIMEOUT))?;
         let Err(error) = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) else {
             return Ok((connection, false));
         };
@@ -211,6 +213,7 @@ impl Config {
         connection.pragma_update(None, "fullfsync", is_full)?;
         connection.pragma_update(None, "checkpoint_fullfsync", true)?;
         connection.pragma_update(None, "wal_autocheckpoint", self.schema.checkpoint_pages)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, self.schema.keeps_log)?;
         // After a large transaction the log is cut to this number of bytes.
         connection.pragma_update(None, "journal_size_limit", 1_048_576)?;
         // What is deleted is overwritten with zeros.

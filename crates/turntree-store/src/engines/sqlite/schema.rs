@@ -42,6 +42,9 @@ pub struct Schema {
     pub page_size: u32,
     /// The number of pages in the write-ahead log that starts a checkpoint.
     pub checkpoint_pages: u32,
+    /// Whether the write-ahead log stays when the last connection is closed. A process that opens the file for a moment
+    /// then waits for no flush of the disk; what it wrote is in the log until a checkpoint.
+    pub keeps_log: bool,
 }
 
 /// The schema of session stores. The application id is the bytes `ttre`.
@@ -51,6 +54,7 @@ pub(super) static SESSIONS: Schema = Schema {
     migrations: MIGRATIONS,
     page_size: PAGE_SIZE,
     checkpoint_pages: CHECKPOINT_PAGES,
+    keeps_log: false,
 };
 
 /// Each migration makes the next version; a new file has the version 0. Released migrations do not change.

@@ -69,6 +69,8 @@ fn part_of(block: &ContentBlock) -> Option<ContentPart> {
             media_type: Some(other.mime_type.clone()),
             ..FileContent::default()
         }),
+        // The message as a whole is stored beside its actions, because a text cannot be converted back.
+        ContentBlock::CodeExecution(block) => ContentPart::text(block.to_markdown()),
         ContentBlock::Reasoning(_) | ContentBlock::Unknown(_) => return None,
     })
 }

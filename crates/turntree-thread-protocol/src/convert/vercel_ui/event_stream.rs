@@ -11,7 +11,7 @@ use super::chunk::{Chunk, without_prototypes};
 use super::message::Optional;
 use crate::convert::portable::object;
 use turntree_core::json::RawJson;
-use turntree_core::message::{Delta, StreamEvent, ToolCall};
+use turntree_core::message::{CodeExecutionBlock, Delta, StreamEvent, ToolCall};
 
 /// The result of a call that an error interrupted.
 const CUT_SHORT: &str = "Tool execution was interrupted by an error.";
@@ -107,6 +107,11 @@ impl EventStream {
             Delta::Image(delta) => self.media(event.index, "image", delta.data.as_slice(), &mut chunks),
             Delta::Audio(delta) => self.media(event.index, "audio", delta.data.as_slice(), &mut chunks),
             Delta::Video(delta) => self.media(event.index, "video", delta.data.as_slice(), &mut chunks),
+            // The protocol has no part for code that a vendor ran.
+            Delta::CodeExecution(delta) => {
+                let text = CodeExecutionBlock::from(delta).to_markdown();
+                self.text(event.index, &text, false, &mut chunks);
+            }
             Delta::ToolCall(delta) => {
                 let (id, name) = (&*delta.tool_call_id, &*delta.tool_name);
                 self.call(event.index, id, name, &delta.arguments_json, &mut chunks);

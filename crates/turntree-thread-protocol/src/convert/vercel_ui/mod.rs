@@ -43,7 +43,9 @@ mod tool_update;
 pub use assembler::Assembler;
 pub use chunk::{Chunk, DONE_FRAME, HEADERS};
 pub use event_stream::EventStream;
-pub use import::{from_ui_chunks_json, from_ui_messages, from_ui_stream_bytes, ui_messages_from_json};
+pub use import::{
+    from_ui_chunks_json, from_ui_messages, from_ui_messages_json, from_ui_stream_bytes, ui_messages_from_json,
+};
 pub use message::{Optional, UiMessage, UiPart};
 pub use options::{ExportOptions, LIMITS, Sdk, SidecarLevel, Turns, UiImportOptions};
 pub use stream_reader::UiStreamReader;

@@ -201,6 +201,24 @@ impl UiStreamReader {
         thread_of(&messages, &self.outcome, &self.options)
     }
 
+    /// The thread so far, without a copy of the messages.
+    pub fn into_thread(mut self) -> Thread {
+        let has_message = self.message().is_some();
+        let Self { assembler, mut prior, outcome, options, .. } = self;
+        if has_message {
+            let message = assembler.into_message();
+            let goes_on = prior.last().is_some_and(|last| last.role == "assistant" && last.id == message.id);
+            if goes_on {
+                prior.pop();
+            }
+            prior.push(message);
+        } else if outcome != StreamOutcome::default() {
+            // Errors of a stream without a message are recorded in an empty one.
+            prior.push(UiMessage::assistant(""));
+        }
+        thread_of(&prior, &outcome, &options)
+    }
+
     fn check_open(&self) -> Result<(), ThreadError> {
         if self.failed {
             let message = "the stream is closed after an error; the thread has what was read before";

@@ -43,18 +43,27 @@ impl Thread {
     /// An imported message is returned unchanged, or with [`ExportOptions::adapt`] in the form that the SDK accepts. Any other message is assembled from the stream of its actions, with a
     /// sidecar in its metadata as the options require.
     pub fn to_ui_messages(&self, options: &ExportOptions) -> Vec<UiMessage> {
+        let mut messages = Vec::new();
+        self.each_ui_message(options, |message| messages.push(message));
+        messages
+    }
+
+    /// As [`Self::to_ui_messages`], message by message.
+    pub fn each_ui_message(&self, options: &ExportOptions, take: impl FnMut(UiMessage)) {
         let source = exported(self, *options);
         let indices = indices(self, &source);
-        let mut messages = Vec::new();
         // Actions that no message shows, for the next sidecar.
         let mut lead: Vec<Arc<Action>> = Vec::new();
         let mut moved = false;
         let with_sidecars = options.sidecar != SidecarLevel::None;
-        for run in runs(&self.actions.iter().map(Arc::clone).collect::<Vec<_>>()) {
+        let mut out =
+            MessageOutput { take, source: &source, waiting: Vec::new(), count: 0, has_header: false };
+        for mut run in runs(&self.actions.iter().map(Arc::clone).collect::<Vec<_>>()) {
             let target: Vec<Arc<Action>> =
                 run.indices.iter().filter_map(|index| indices.get(*index).cloned().flatten()).collect();
-            let is_recorded = run.recorded.is_some();
-            let mut message = run.recorded.clone().unwrap_or_else(|| message_of(&run, *options));
+            let recorded = run.recorded.take();
+            let is_recorded = recorded.is_some();
+            let mut message = recorded.unwrap_or_else(|| message_of(&run, *options));
             if options.adapt && is_recorded {
                 major::adapt(&mut message, options.sdk);
             }
@@ -63,19 +72,23 @@ impl Thread {
                 moved |= run.moved;
                 continue;
             }
+            let mut known = None;
             // Imported messages are unchanged, except with the full sidecar.
             if options.sidecar == SidecarLevel::Full || (with_sidecars && !is_recorded) {
                 let mut sidecar = sidecar_of(&message, &target, &source, run.agent_id.as_deref());
                 sidecar.lead = list(&std::mem::take(&mut lead));
                 sidecar.moved = (std::mem::take(&mut moved) || run.moved).then_some(true);
                 set(&mut message, &sidecar);
+                known = Some(sidecar);
+            } else if with_sidecars {
+                known = sidecar_in(&message);
             }
-            messages.push(message);
+            out.push(message, known);
         }
         if with_sidecars {
-            finish(&mut messages, &source, &lead, moved);
+            out.add_rest(&lead, moved);
         }
-        messages
+        out.waiting.drain(..).for_each(out.take);
     }
 
     /// Converts the thread to one UI message stream.
@@ -84,6 +97,12 @@ impl Thread {
     /// client of [`ExportOptions::sdk`] accepts the stream.
     pub fn to_ui_stream(&self, options: &ExportOptions) -> UiStream {
         UiStream::new(self, *options)
+    }
+
+    /// As [`Self::to_ui_stream`], without a copy of the thread.
+    pub fn into_ui_stream(self, options: &ExportOptions) -> UiStream {
+        let is_full = options.sidecar == SidecarLevel::Full;
+        UiStream::of_exported(if is_full { self } else { self.into_core() }, *options)
     }
 
     /// As [`Self::to_ui_stream`], as the body of a response: server-sent events and the final frame.
@@ -130,7 +149,10 @@ struct SidecarBuilder {
 
 impl UiStream {
     fn new(thread: &Thread, options: ExportOptions) -> Self {
-        let source = exported(thread, options);
+        Self::of_exported(exported(thread, options), options)
+    }
+
+    fn of_exported(source: Thread, options: ExportOptions) -> Self {
         let mut actions: Vec<Arc<Action>> = source.actions.iter().map(Arc::clone).collect();
         let is_user = |action: &Arc<Action>| matches!(**action, Action::UserMessage(_));
         let begin = match options.turns {
@@ -394,26 +416,53 @@ fn set(message: &mut UiMessage, sidecar: &Sidecar) {
 }
 
 /// Adds the thread's header to the first sidecar and the remaining actions to the last one.
-fn finish(messages: &mut Vec<UiMessage>, source: &Thread, rest: &[Arc<Action>], moved: bool) {
-    let sidecar_in = |message: &UiMessage| {
-        message.metadata_member(sidecar::MEMBER).and_then(|value| sidecar::read(&value))
-    };
-    if messages.is_empty() && !rest.is_empty() {
-        let mut message = UiMessage::assistant("msg-1");
-        let sidecar = sidecar_of(&message, &[], source, None);
-        set(&mut message, &sidecar);
-        messages.push(message);
+struct MessageOutput<'t, F> {
+    take: F,
+    source: &'t Thread,
+    /// The last message with a sidecar, and those after it.
+    waiting: Vec<UiMessage>,
+    /// The number of messages.
+    count: usize,
+    has_header: bool,
+}
+
+impl<F: FnMut(UiMessage)> MessageOutput<'_, F> {
+    fn push(&mut self, mut message: UiMessage, sidecar: Option<Sidecar>) {
+        self.count += 1;
+        let Some(mut sidecar) = sidecar else {
+            if self.waiting.is_empty() {
+                (self.take)(message);
+            } else {
+                self.waiting.push(message);
+            }
+            return;
+        };
+        if !std::mem::replace(&mut self.has_header, true) {
+            sidecar.thread = Some(sidecar::header(self.source));
+            set(&mut message, &sidecar);
+        }
+        self.waiting.drain(..).for_each(&mut self.take);
+        self.waiting.push(message);
     }
-    let first = messages.iter_mut().find_map(|message| sidecar_in(message).map(|sidecar| (message, sidecar)));
-    if let Some((message, mut sidecar)) = first {
-        sidecar.thread = Some(sidecar::header(source));
-        set(message, &sidecar);
+
+    fn add_rest(&mut self, rest: &[Arc<Action>], moved: bool) {
+        if self.count == 0 && !rest.is_empty() {
+            let mut message = UiMessage::assistant("msg-1");
+            let sidecar = sidecar_of(&message, &[], self.source, None);
+            set(&mut message, &sidecar);
+            self.push(message, Some(sidecar));
+        }
+        let last = self.waiting.first_mut();
+        if let Some((message, mut sidecar)) =
+            last.and_then(|message| sidecar_in(message).map(|sidecar| (message, sidecar)))
+        {
+            sidecar.tail = list(rest);
+            sidecar.moved = (moved || sidecar.moved == Some(true)).then_some(true);
+            set(message, &sidecar);
+        }
     }
-    let last =
-        messages.iter_mut().rev().find_map(|message| sidecar_in(message).map(|sidecar| (message, sidecar)));
-    if let Some((message, mut sidecar)) = last {
-        sidecar.tail = list(rest);
-        sidecar.moved = (moved || sidecar.moved == Some(true)).then_some(true);
-        set(message, &sidecar);
-    }
+}
+
+fn sidecar_in(message: &UiMessage) -> Option<Sidecar> {
+    message.metadata_member(sidecar::MEMBER).and_then(|value| sidecar::read(&value))
 }

@@ -2,8 +2,11 @@
 //!
 //! Spec: UI message stream, §12; decisions 1, 2, 10, 11 and 13.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
+use serde::de::{SeqAccess, Visitor};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -44,7 +47,27 @@ pub(super) fn thread_of(
         let outcome = (index + 1 == messages.len()).then_some(outcome);
         reading.message(message, outcome);
     }
-    reading.finish(messages)
+    reading.finish(messages.first())
+}
+
+/// Converts the messages of a list while it is read, so that they are never in memory together.
+pub(super) struct EachMessage<'o>(pub &'o UiImportOptions);
+
+impl<'de> Visitor<'de> for EachMessage<'_> {
+    type Value = Thread;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Thread, A::Error> {
+        let (mut reading, mut first) = (ThreadBuilder::new(self.0), None);
+        while let Some(message) = list.next_element::<UiMessage>()? {
+            reading.message(&message, None);
+            first.get_or_insert(message);
+        }
+        Ok(reading.finish(first.as_ref()))
+    }
 }
 
 struct ThreadBuilder<'o> {
@@ -155,7 +178,7 @@ impl<'o> ThreadBuilder<'o> {
         let message = without_sidecar(message);
         if actions.is_empty() {
             actions.push(
-                self.system(roundtrip_metadata::MESSAGE, RawJson::from_value(&message).unwrap_or_default()),
+                self.system(roundtrip_metadata::MESSAGE, RawJson::from_value(&*message).unwrap_or_default()),
             );
             return;
         }
@@ -214,7 +237,7 @@ impl<'o> ThreadBuilder<'o> {
         })
     }
 
-    fn finish(mut self, messages: &[UiMessage]) -> Thread {
+    fn finish(mut self, first_message: Option<&UiMessage>) -> Thread {
         if self.moved {
             self.actions.sort_by_key(Action::sequence);
         }
@@ -228,7 +251,7 @@ impl<'o> ThreadBuilder<'o> {
         let title = self.options.title.clone().unwrap_or_else(|| title(self.actions.iter()));
         let mut thread = match self.described.take() {
             Some(described) => described,
-            None => Thread::new(self.id(messages), first.clone(), title),
+            None => Thread::new(self.id(first_message), first.clone(), title),
         };
         if !self.exact || thread.updated_at.is_empty() {
             thread.updated_at = last;
@@ -260,7 +283,7 @@ impl<'o> ThreadBuilder<'o> {
 
     /// The id of the thread: decision 13. The id of a chat is used if it is a UUID; otherwise the thread's id is
     /// derived from it.
-    fn id(&self, messages: &[UiMessage]) -> String {
+    fn id(&self, first_message: Option<&UiMessage>) -> String {
         if let Some(id) = self.options.thread_id.clone().or_else(|| self.thread_id.clone()) {
             return id;
         }
@@ -269,7 +292,7 @@ impl<'o> ThreadBuilder<'o> {
                 || Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("threadprotocol:chat:{chat}").as_bytes());
             return Uuid::parse_str(chat).unwrap_or_else(|_| derived()).to_string();
         }
-        let first = messages.first().map(serde_json::to_vec).and_then(Result::ok).unwrap_or_default();
+        let first = first_message.map(serde_json::to_vec).and_then(Result::ok).unwrap_or_default();
         Uuid::new_v5(&namespace(), &Sha256::digest(first)).to_string()
     }
 }
@@ -301,15 +324,15 @@ fn open_calls<'e>(
 }
 
 /// The message without its sidecar.
-fn without_sidecar(message: &UiMessage) -> UiMessage {
-    let mut message = message.clone();
+fn without_sidecar(message: &UiMessage) -> Cow<'_, UiMessage> {
     let metadata = message.metadata.get().and_then(RawObject::from_raw);
-    if let Some(mut metadata) = metadata.filter(|metadata| metadata.get(sidecar::MEMBER).is_some()) {
-        metadata.remove(sidecar::MEMBER);
-        message.metadata.0 =
-            (!metadata.is_empty()).then(|| RawJson::from_value(&metadata).unwrap_or_default());
-    }
-    message
+    let Some(mut metadata) = metadata.filter(|metadata| metadata.get(sidecar::MEMBER).is_some()) else {
+        return Cow::Borrowed(message);
+    };
+    metadata.remove(sidecar::MEMBER);
+    let mut message = message.clone();
+    message.metadata.0 = (!metadata.is_empty()).then(|| RawJson::from_value(&metadata).unwrap_or_default());
+    Cow::Owned(message)
 }
 
 /// The timestamp that a Pydantic AI server adds to a message.

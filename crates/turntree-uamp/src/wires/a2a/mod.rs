@@ -71,6 +71,12 @@ impl A2a {
     pub fn allowing_private_webhooks(self) -> Self {
         Self { allow_private_webhooks: true, ..self }
     }
+
+    /// Sets how many tasks the server works on at the same time: 10 000. More are refused.
+    #[must_use]
+    pub fn with_max_tasks(self, max_tasks: usize) -> Self {
+        Self { workshop: Arc::new(Workshop::new(max_tasks)), ..self }
+    }
 }
 
 impl Wire for A2a {

@@ -1,18 +1,22 @@
 //! Webhooks: a POST for each change of a task's state.
 //!
 //! A webhook is a URL that a client chooses, so the server would send requests for it into its own network. Addresses that
-//! are not public are refused when the webhook is created and before each request, unless
-//! [`super::A2a::allowing_private_webhooks`] is called. A name that changes its address between the check
-//! and the request is not found out: servers whose network must be protected need a proxy.
+//! are not public are refused when the webhook is created, and again when a connection for it is made, so that a name
+//! cannot change its address meanwhile; [`super::A2a::allowing_private_webhooks`] allows them.
 //!
 //! Spec: A2A 1.0
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use turntree_core::http::{ExponentialBackoff, HttpClient, HttpConfig, HttpRequest, RetryPolicy};
+use turntree_core::http::{
+    Destinations, ExponentialBackoff, HttpClient, HttpConfig, HttpRequest, RetryPolicy, is_public,
+};
 use turntree_core::runtime;
 use turntree_core::secret::Secret;
 
@@ -22,6 +26,9 @@ use super::v03;
 
 /// How long a webhook may take.
 const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Requests to one host at the same time: webhooks of many tasks must not flood a host that a client has named.
+const MAX_CONCURRENCY: usize = 16;
 
 /// Checks the URL of a webhook.
 pub(super) async fn check_url(url: &str, allow_private: bool) -> Result<(), A2aError> {
@@ -57,57 +64,60 @@ pub(super) async fn check_url(url: &str, allow_private: bool) -> Result<(), A2aE
     Ok(())
 }
 
-/// True for addresses of the public internet.
-pub(super) fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => match address.to_ipv4_mapped() {
-            Some(mapped) => is_public_v4(mapped),
-            None => is_public_v6(address),
-        },
+/// A change of a task, and who is told.
+struct Notice {
+    configs: Vec<PushConfig>,
+    event: StreamEvent,
+    task: StreamEvent,
+}
+
+/// Tells webhooks the changes of one task, one change after the other: none arrives before an earlier one. Failures are
+/// logged, because a client can read the task. What was told before it is dropped is still sent.
+#[derive(Debug)]
+pub(super) struct Notifier {
+    /// A task changes its state a few times.
+    notices: Option<mpsc::UnboundedSender<Notice>>,
+    allow_private: bool,
+}
+
+impl Notifier {
+    pub(super) const fn new(allow_private: bool) -> Self {
+        Self { notices: None, allow_private }
+    }
+
+    /// Tells a change. The event is that of 1.0; webhooks of 0.3 receive the task.
+    pub(super) fn tell(&mut self, configs: Vec<PushConfig>, event: StreamEvent, task: StreamEvent) {
+        let allow_private = self.allow_private;
+        let notices = self.notices.get_or_insert_with(|| {
+            let (sender, waiting) = mpsc::unbounded_channel();
+            runtime::spawn(send_all(waiting, allow_private)).detach();
+            sender
+        });
+        // The receiver lives as long as the sender.
+        let _ = notices.send(Notice { configs, event, task });
     }
 }
 
-const fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    let is_special = address.is_private()
-        || address.is_loopback()
-        || address.is_link_local()
-        || address.is_documentation()
-        || a == 0
-        || a >= 224
-        // Carrier networks, benchmarks, protocol assignments.
-        || (a == 100 && b >= 64 && b < 128)
-        || (a == 198 && (b == 18 || b == 19))
-        || (a == 192 && b == 0 && c == 0);
-    !is_special
-}
-
-const fn is_public_v6(address: Ipv6Addr) -> bool {
-    // Global unicast without documentation, Teredo and 6to4, which contain other addresses.
-    let [a, b, ..] = address.segments();
-    (a & 0xe000) == 0x2000 && !(a == 0x2001 && (b == 0xdb8 || b < 0x200)) && a != 0x2002
-}
-
-/// Sends a change to webhooks, each in a task of its own. Failures are logged: a client can read the task.
-pub(super) fn notify(configs: Vec<PushConfig>, event: &StreamEvent, task: &StreamEvent, allow_private: bool) {
-    for config in configs {
-        let body = if config.is_v03 { v03::event(task) } else { serde_json::json!(event) };
-        runtime::spawn(async move {
-            if let Err(reason) = send(&config, &body, allow_private).await {
+async fn send_all(mut notices: mpsc::UnboundedReceiver<Notice>, allow_private: bool) {
+    while let Some(Notice { configs, event, task }) = notices.recv().await {
+        let sending = configs.iter().map(async |config| {
+            let body = if config.is_v03 { v03::event(&task) } else { serde_json::json!(event) };
+            if let Err(reason) = send(config, &body, allow_private).await {
                 log::warn!("A2A: the webhook of the task {} failed: {reason}", config.task_id);
             }
-        })
-        .detach();
+        });
+        join_all(sending).await;
     }
 }
 
 async fn send(config: &PushConfig, body: &Value, allow_private: bool) -> Result<(), String> {
-    check_url(&config.url, allow_private).await.map_err(|error| error.to_string())?;
+    let destinations = if allow_private { Destinations::Any } else { Destinations::Public };
     let settings = HttpConfig {
+        destinations,
         header_timeout: Duration::from_secs(15),
         total_deadline: Some(DEADLINE),
         max_body: 64 * 1024,
+        max_concurrency: NonZeroUsize::new(MAX_CONCURRENCY),
         ..HttpConfig::default()
     };
     let client = HttpClient::shared(&settings).map_err(|error| error.to_string())?;

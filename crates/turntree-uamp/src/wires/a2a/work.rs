@@ -20,7 +20,7 @@ use turntree_server::Principal;
 use super::error::{A2aError, ErrorKind};
 use super::live::LiveTask;
 use super::model::{StreamEvent, TaskState};
-use super::push;
+use super::push::Notifier;
 use super::store::TaskStore;
 use crate::agent::{AgentRun, ConversationError, RunInput, RunOptions, RunRequest, ServedAgent};
 use crate::service::Site;
@@ -31,7 +31,7 @@ use crate::wires::openai::payment;
 /// How often a server writes the task that it works on, so that others see that it has not crashed.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(20);
 
-/// How many tasks a server works on at the same time.
+/// How many tasks a server works on at the same time, unless the application says.
 const MAX_LIVE: usize = 10_000;
 
 /// What the agent must do.
@@ -56,22 +56,41 @@ pub(super) struct Job {
 }
 
 /// The tasks that the server works on. Work on one conversation is done one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Workshop {
+    /// The tasks that the server works on, and those that have just ended.
     live: Mutex<HashMap<String, Arc<LiveTask>>>,
     conversations: Mutex<HashMap<String, Weak<Semaphore>>>,
+    max_live: usize,
+}
+
+impl Default for Workshop {
+    fn default() -> Self {
+        Self::new(MAX_LIVE)
+    }
 }
 
 impl Workshop {
+    /// A server that works on at most this many tasks at the same time.
+    pub(super) fn new(max_live: usize) -> Self {
+        Self { live: Mutex::default(), conversations: Mutex::default(), max_live }
+    }
+
     /// The task that the server works on or has just worked on.
     pub(super) fn find(&self, task_id: &str) -> Option<Arc<LiveTask>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).get(task_id).cloned()
     }
 
-    /// Whether there is room for one more task.
+    /// Makes room for one more task: tasks that have ended are kept for readers only while there is room for them.
+    ///
+    /// # Errors
+    /// The server works on too many tasks.
     pub(super) fn check_room(&self) -> Result<(), A2aError> {
-        let count = self.live.lock().unwrap_or_else(PoisonError::into_inner).len();
-        if count < MAX_LIVE {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if live.len() >= self.max_live {
+            live.retain(|_, task| !task.has_ended());
+        }
+        if live.len() < self.max_live {
             return Ok(());
         }
         Err(A2aError::new(ErrorKind::Internal, "the server works on too many tasks; try again later"))
@@ -83,7 +102,7 @@ impl Workshop {
         if let Some(turns) = conversations.get(&conversation).and_then(Weak::upgrade) {
             return turns;
         }
-        if conversations.len() >= MAX_LIVE {
+        if conversations.len() >= self.max_live {
             conversations.retain(|_, turns| turns.strong_count() > 0);
         }
         let turns = Arc::new(Semaphore::new(1));
@@ -99,7 +118,8 @@ impl Workshop {
         let (workshop, live) = (Arc::clone(self), Arc::clone(live));
         let keep = job.site.options.resume_window;
         let work = async move {
-            let mut work = Work { job, live: Arc::clone(&live), version };
+            let notifier = Notifier::new(job.allow_private_webhooks);
+            let mut work = Work { job, live: Arc::clone(&live), version, notifier };
             match work.wait_for_turn(turns).await {
                 Turn::Begins(permit) => {
                     work.perform(step).await;
@@ -108,6 +128,7 @@ impl Workshop {
                 Turn::Cancelled => work.finish_cancelled().await,
                 Turn::Lost => {}
             }
+            drop(work);
             // Readers that have lost their connection read the end.
             runtime::sleep(keep).await;
             workshop.forget(&task.id, &live);
@@ -155,6 +176,7 @@ struct Work {
     job: Job,
     live: Arc<LiveTask>,
     version: u64,
+    notifier: Notifier,
 }
 
 impl Work {
@@ -320,16 +342,13 @@ impl Work {
     }
 
     /// Tells readers and webhooks a change of state.
-    async fn announce(&self, event: StreamEvent, ended: bool) {
+    async fn announce(&mut self, event: StreamEvent, ended: bool) {
         let task = self.live.task();
         self.live.publish([event.clone()], ended);
         let now = self.job.site.clock.now();
         match self.job.store.configs(&task.id, now).await {
             Ok(configs) if configs.is_empty() => {}
-            Ok(configs) => {
-                let allow_private = self.job.allow_private_webhooks;
-                push::notify(configs, &event, &StreamEvent::Task(task), allow_private);
-            }
+            Ok(configs) => self.notifier.tell(configs, event, StreamEvent::Task(task)),
             Err(error) => log::warn!("A2A: the webhooks of the task {} cannot be read: {error}", task.id),
         }
     }

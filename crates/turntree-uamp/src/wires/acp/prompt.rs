@@ -21,8 +21,9 @@ use crate::session::AgentOutput;
 use crate::types::{ErrorCode, ErrorDetails, ToolCall};
 use crate::wires::openai::payment;
 
-/// The beginning of the error of a run that has called tools too often, as UPP-1.2 §10.3 defines it.
-const TOO_MANY_ROUNDS: &str = "Tool execution exceeded maximum iterations";
+/// The beginnings of the errors of runs that have called tools too often, as UPP-1.2 §10.3 defines it, or handoffs.
+const TOO_MANY_ROUNDS: [&str; 2] =
+    ["Tool execution exceeded maximum iterations", "Handoffs exceeded their maximum"];
 
 /// A prompt that runs.
 #[derive(Debug)]
@@ -238,7 +239,9 @@ impl Prompt {
         match code.as_str() {
             "CONTENT_FILTERED" => return Ok(self.stopped("refusal")),
             "CONTEXT_LENGTH_EXCEEDED" => return Ok(self.stopped("max_tokens")),
-            _ if error.message.starts_with(TOO_MANY_ROUNDS) => return Ok(self.stopped("max_turn_requests")),
+            _ if TOO_MANY_ROUNDS.iter().any(|text| error.message.starts_with(text)) => {
+                return Ok(self.stopped("max_turn_requests"));
+            }
             _ => {}
         }
         let data = Some(json!({ "code": error.code.as_str(), "modelError": code }));

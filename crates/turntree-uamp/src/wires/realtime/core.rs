@@ -26,6 +26,12 @@ const LIMITS: Limits = Limits { bytes: 24 * 1024 * 1024, depth: 64, values: 200_
 /// The largest number of bytes of audio that wait for a commit.
 const MAX_AUDIO: usize = 32 * 1024 * 1024;
 
+/// The largest number of bytes of a conversation, which is in memory.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// The part of these bytes that the settings of the session may have.
+const SETTINGS_PART: usize = 8;
+
 /// The largest number of items of a conversation.
 const MAX_ITEMS: usize = 10_000;
 
@@ -97,6 +103,9 @@ pub struct Core {
     clock: Arc<dyn Clock>,
     session: Map<String, Value>,
     items: Vec<Item>,
+    /// The bytes of the items.
+    bytes: usize,
+    max_bytes: usize,
     audio: Vec<u8>,
     active: Option<ActiveResponse>,
 }
@@ -121,7 +130,16 @@ impl Core {
         session.insert("tools".to_owned(), json!([]));
         session.insert("tool_choice".to_owned(), "auto".into());
         let agent = Arc::clone(agent);
-        Self { generation, agent, ids, clock, session, items: Vec::new(), audio: Vec::new(), active: None }
+        let (items, audio) = (Vec::new(), Vec::new());
+        let max_bytes = MAX_BYTES;
+        Self { generation, agent, ids, clock, session, items, bytes: 0, max_bytes, audio, active: None }
+    }
+
+    /// Sets how many bytes the items of the conversation have at most: 32 MiB. The settings of the session have at most
+    /// an eighth of it.
+    #[must_use]
+    pub fn with_max_bytes(self, max_bytes: usize) -> Self {
+        Self { max_bytes, ..self }
     }
 
     fn new_id(&self, prefix: &str) -> String {
@@ -182,7 +200,7 @@ impl Core {
             }
             "conversation.item.delete" => {
                 let place = self.place_of(event.item_id.as_deref())?;
-                let id = self.items.remove(place).id;
+                let Item { id, .. } = self.remove(place);
                 Ok(vec![self.send(json!({ "type": "conversation.item.deleted", "item_id": id }))])
             }
             "conversation.item.truncate" => self.truncate(&event),
@@ -202,14 +220,21 @@ impl Core {
         if changes.get("instructions").is_some_and(|text| !text.is_string()) {
             return Err(ApiError::invalid("session.instructions", "instructions are a text"));
         }
+        let mut session = self.session.clone();
         for (name, value) in changes {
             let is_fixed = matches!(name.as_str(), "id" | "object" | "type" | "model");
             // Output is text, and speech is not detected.
             let is_absent = matches!(name.as_str(), "modalities" | "output_modalities" | "turn_detection");
             if !is_fixed && !is_absent {
-                self.session.insert(name, value);
+                session.insert(name, value);
             }
         }
+        let limit = self.max_bytes / SETTINGS_PART;
+        if serde_json::to_string(&session).map_or(usize::MAX, |text| text.len()) > limit {
+            let message = format!("the settings of a session have at most {limit} bytes; send less");
+            return Err(ApiError::invalid("session", message));
+        }
+        self.session = session;
         Ok(vec![self.send(json!({ "type": "session.updated", "session": self.session }))])
     }
 
@@ -285,6 +310,12 @@ impl Core {
             let message = format!("a conversation has at most {MAX_ITEMS} items; delete some");
             return Err(ApiError::invalid("item", message));
         }
+        let bytes = self.bytes.saturating_add(item.size());
+        if bytes > self.max_bytes {
+            let message = format!("a conversation has at most {} bytes; delete items", self.max_bytes);
+            return Err(ApiError::invalid("item", message));
+        }
+        self.bytes = bytes;
         let previous = place.checked_sub(1).and_then(|before| self.items.get(before));
         let previous = previous.map(|item| item.id.clone());
         let events =
@@ -294,6 +325,12 @@ impl Core {
         let effects = events.collect();
         self.items.insert(place.min(self.items.len()), item);
         Ok(effects)
+    }
+
+    fn remove(&mut self, place: usize) -> Item {
+        let item = self.items.remove(place);
+        self.bytes = self.bytes.saturating_sub(item.size());
+        item
     }
 
     /// The client has played less than the agent has said. The agent says text, which has no times: what was not played at
@@ -309,7 +346,9 @@ impl Core {
             return Err(ApiError::invalid("item_id", message));
         }
         if let (Some(item), Some(0), 0) = (item, event.audio_end_ms, event.content_index.unwrap_or(0)) {
+            self.bytes = self.bytes.saturating_sub(item.size());
             item.empty();
+            self.bytes = self.bytes.saturating_add(item.size());
         }
         Ok(vec![self.send(json!({
             "type": "conversation.item.truncated",
@@ -391,7 +430,10 @@ impl Core {
         let events = active.end(ending, usage);
         let effects = events.into_iter().map(|event| self.send(event)).collect();
         if active.in_conversation {
-            self.items.extend(active.into_output());
+            for item in active.into_output() {
+                self.bytes = self.bytes.saturating_add(item.size());
+                self.items.push(item);
+            }
         }
         effects
     }

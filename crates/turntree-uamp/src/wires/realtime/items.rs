@@ -48,6 +48,13 @@ struct PartParam {
 }
 
 impl Item {
+    /// The bytes of the item: what the client sees of it, and the data of its audio.
+    pub fn size(&self) -> usize {
+        let media = self.message.content_items.iter().flatten().filter_map(ContentItem::media);
+        let data = media.filter_map(Media::base64).map(str::len).fold(0, usize::saturating_add);
+        self.json.to_string().len().saturating_add(data)
+    }
+
     /// Removes the content: models do not see the message.
     pub fn empty(&mut self) {
         if let Some(members) = self.json.as_object_mut() {

@@ -16,7 +16,7 @@ use turntree_server::{Body, KeepAlive, RequestContext, Response, SseEvent};
 
 use super::log::{Attachment, Frame, Taken};
 use super::mailbox::{Mail, Mailbox};
-use super::opening::{Identity, Opened, Opener, not_found};
+use super::opening::{Identity, Opened, Opener, check_ids, not_found};
 use super::refusal::Refusal;
 use super::socket::{command_of, too_busy};
 use super::table::{Command, SessionHandle};
@@ -90,15 +90,21 @@ impl EventRequest {
         })?;
         let invalid = |reason: &str| Refusal::new(ErrorCode::InvalidJson, format!("the body: {reason}"));
         let limits = &self.opener.limits.event;
-        if bytes.first().is_some_and(|first| *first != b'[') {
-            return Ok(vec![ClientEvent::parse_bytes(&bytes, limits)?]);
+        if bytes.trim_ascii_start().first().is_some_and(|first| *first != b'[') {
+            let event = ClientEvent::parse_bytes(&bytes, limits)?;
+            check_ids(&event)?;
+            return Ok(vec![event]);
         }
         let list: Vec<&RawValue> =
             serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
         if list.is_empty() || list.len() > MAX_EVENTS {
             return Err(invalid(&format!("it has {} events; send 1 to {MAX_EVENTS}", list.len())));
         }
-        list.iter().map(|text| Ok(ClientEvent::parse(text.get(), limits)?)).collect()
+        let read = |text: &&RawValue| {
+            let event = ClientEvent::parse(text.get(), limits)?;
+            check_ids(&event).map(|()| event)
+        };
+        list.iter().map(read).collect()
     }
 
     /// The session of the request, and the rest of its events. The first event may create it.
@@ -148,7 +154,7 @@ impl EventRequest {
             if !handle.send(command) {
                 handle.forget(event_id.as_deref());
                 let is_over = handle.commands.is_closed();
-                return Err(if is_over { not_found(&handle.id) } else { too_busy(&handle.id) });
+                return Err(if is_over { not_found(&handle.id) } else { too_busy(handle) });
             }
         }
         Ok(())
@@ -212,7 +218,7 @@ impl EventRequest {
         self.forward(&mut target).await?;
         let (answer, answered) = oneshot::channel();
         if !target.handle.send(Command::EndWhenIdle(answer)) && !target.handle.commands.is_closed() {
-            return Err(too_busy(&target.handle.id));
+            return Err(too_busy(&target.handle));
         }
         // Without an answer the session has ended, and its last events are in the log.
         drop(answered.await);

@@ -13,6 +13,10 @@ use crate::session::WaitsFor;
 /// Bytes that a client takes from one session before the next session has its turn.
 const TURN_BYTES: usize = 16 << 10;
 
+/// Events that a client may leave unread before the session takes no more of its own: the agent waits much earlier, so
+/// these are answers to a client that sends and does not read.
+pub(super) const MAX_UNREAD_EVENTS: usize = 4_096;
+
 /// An event as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Frame {
@@ -161,6 +165,15 @@ impl EventLog {
     /// True if the client must read before there may be more output.
     pub(super) fn is_full(&self) -> bool {
         self.state().reader.as_ref().is_some_and(|reader| reader.unread > self.max_unread)
+    }
+
+    /// True if the client has sent so much without reading that its events are refused.
+    pub(super) fn is_flooded(&self) -> bool {
+        let state = self.state();
+        state.reader.as_ref().is_some_and(|reader| {
+            let read = state.frames.partition_point(|frame| frame.seq <= reader.after);
+            state.frames.len().saturating_sub(read) > MAX_UNREAD_EVENTS
+        })
     }
 
     /// True if the client reads slowly.

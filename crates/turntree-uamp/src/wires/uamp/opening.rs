@@ -15,13 +15,16 @@ use super::refusal::Refusal;
 use super::runs::RunPlace;
 use super::table::{Command, NotAdded, SessionHandle, SessionTable};
 use crate::agent::{RunRequest, ServedAgent};
-use crate::event::{ServerEvent, SessionCreate};
+use crate::event::{ClientEvent, Envelope as _, ServerEvent, SessionCreate};
 use crate::service::{Route, Site};
 use crate::session::{SessionCore, SessionSettings};
 use crate::types::{ErrorCode, Modality, Resume, SessionConfig};
 
 /// Events of a client that may wait for one session.
 pub(super) const MAX_COMMANDS: usize = 512;
+
+/// The longest id of an event or of a session in bytes.
+const MAX_ID: usize = 1_024;
 
 /// The largest sequence number that JavaScript can read.
 const MAX_SEQ: u64 = (1 << 53) - 1;
@@ -137,6 +140,7 @@ impl Opener {
             })?;
             let resumed = extension.resume.as_ref().map(|resume| resume.session_id.as_str());
             if let Some(id) = create.chat.as_deref().into_iter().chain(resumed).find(|id| !is_id(id)) {
+                let id: String = id.chars().take(128).collect();
                 let message = format!("\"{id}\" cannot be an id; use 1 to 128 printable characters");
                 return Err(Refusal::new(ErrorCode::InvalidEvent, message));
             }
@@ -313,6 +317,20 @@ pub(super) fn is_id(id: &str) -> bool {
     (1..=128).contains(&id.len()) && !id.chars().any(char::is_control)
 }
 
+/// The ids of an event are remembered and repeated, so they have a limit.
+///
+/// # Errors
+/// An id is too long.
+pub(super) fn check_ids(event: &ClientEvent) -> Result<(), Refusal> {
+    for (name, id) in [("event_id", event.event_id()), ("session_id", event.session_id())] {
+        if id.is_some_and(|id| id.len() > MAX_ID) {
+            let message = format!("{name}: it has more than {MAX_ID} bytes; use a UUID");
+            return Err(Refusal::new(ErrorCode::InvalidEvent, message));
+        }
+    }
+    Ok(())
+}
+
 /// Every version 1.x is served.
 ///
 /// Spec: UAMP-1.0 §14.2
@@ -323,6 +341,7 @@ fn check_version(version: Option<&str>) -> Result<(), Refusal> {
     if parts.next() == Some("1") && parts.all(is_number) {
         return Ok(());
     }
+    let version: String = version.chars().take(20).collect();
     let message = format!("the version \"{version}\" is not spoken here; use \"1.0\"");
     Err(Refusal::new(ErrorCode::VersionMismatch, message).with_details(&json!({ "supported": ["1.0"] })))
 }

@@ -17,6 +17,7 @@ use crate::service::Site;
 use crate::session::ResponseRequest;
 use crate::types::{ErrorCode, ErrorDetails, ResponseFormat};
 use crate::wires::openai::conversation::run_input;
+use crate::wires::openai::parameters::Parameters;
 
 /// How long a cancelled run may take to save what there is of its answer.
 const ENDING: Duration = Duration::from_secs(10);
@@ -65,7 +66,7 @@ impl RunPlace {
             instructions,
             client_tools: tools_to_upp(&request.tools).map_err(|error| invalid(&error))?,
             structure: request.response_format.as_ref().and_then(structure),
-            params: params(&request),
+            params: params(&request, &self.agent),
             principal: self.principal.clone(),
             ..RunOptions::default()
         };
@@ -99,17 +100,15 @@ fn structure(format: &ResponseFormat) -> Option<Arc<RawJson>> {
     }
 }
 
-/// The parameters of the model that the request has.
-fn params(request: &ResponseRequest) -> RawObject {
-    let mut params = RawObject::new();
-    if let Some(options) = &request.options {
-        for (name, value) in [("temperature", &options.temperature), ("max_tokens", &options.max_tokens)] {
-            if let Some(value) = value.as_ref().and_then(|value| RawJson::from_value(value).ok()) {
-                params.insert(name, value);
-            }
-        }
-    }
-    params
+/// The parameters that the request has, in the words of the agent's model.
+fn params(request: &ResponseRequest, agent: &ServedAgent) -> RawObject {
+    let Some(options) = &request.options else { return RawObject::new() };
+    let parameters = Parameters {
+        temperature: options.temperature.clone(),
+        max_tokens: options.max_tokens.clone(),
+        ..Parameters::default()
+    };
+    parameters.of_agent(agent.agent()).0
 }
 
 fn invalid(error: &UampError) -> ErrorDetails {

@@ -13,9 +13,9 @@ use turntree_core::runtime;
 use turntree_server::{CloseFrame, Message, WebSocket};
 
 use super::connection::{Sessions, Target};
-use super::log::{Attachment, LogGap};
+use super::log::{Attachment, LogGap, MAX_UNREAD_EVENTS};
 use super::mailbox::{Mail, Mailbox};
-use super::opening::{Identity, MAX_COMMANDS, Opened, Opener, not_found};
+use super::opening::{Identity, MAX_COMMANDS, Opened, Opener, check_ids, not_found};
 use super::refusal::{CLOSE_AGENT_NOT_FOUND, CLOSE_POLICY, CLOSE_UNAUTHORIZED, Refusal};
 use super::table::{Command, SessionHandle};
 use crate::event::{ClientEvent, Envelope as _, ServerEvent, SessionCreate, SessionUpdated};
@@ -216,6 +216,7 @@ impl Reader {
     /// # Errors
     /// Why it is refused.
     pub(super) async fn on(&mut self, event: ClientEvent) -> Result<(), Refusal> {
+        check_ids(&event)?;
         if event.session_id().is_none() {
             self.sessions.retain(|joined| !joined.handle.commands.is_closed());
         }
@@ -308,7 +309,7 @@ impl Reader {
             self.sessions.remove(id);
             return Err(not_found(id));
         }
-        Err(too_busy(id))
+        Err(too_busy(&handle))
     }
 }
 
@@ -329,10 +330,14 @@ pub(super) async fn command_of(opener: &Opener, handle: &SessionHandle, event: C
     Command::Refuse(refusal.error.code, refusal.error.message, reply_to)
 }
 
-/// A session has too many events that it has not taken yet.
-pub(super) fn too_busy(id: &str) -> Refusal {
-    let message = "too many events wait for the session; send them more slowly";
-    Refusal::limited(MAX_COMMANDS, message).of_session(id)
+/// A session has too many events that it has not taken yet, or that its client has not read.
+pub(super) fn too_busy(handle: &SessionHandle) -> Refusal {
+    let refusal = if handle.log.is_flooded() {
+        Refusal::limited(MAX_UNREAD_EVENTS, "too many events of the session wait to be read; read them first")
+    } else {
+        Refusal::limited(MAX_COMMANDS, "too many events wait for the session; send them more slowly")
+    };
+    refusal.of_session(&handle.id)
 }
 
 fn other_principal() -> Refusal {

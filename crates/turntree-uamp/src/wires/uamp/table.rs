@@ -53,9 +53,14 @@ pub(super) struct SessionHandle {
 }
 
 impl SessionHandle {
-    /// Gives the session a command. Returns false if the session has ended, or if too many commands wait.
+    /// Gives the session a command. Returns false if the session has ended, if too many commands wait, or if too many
+    /// answers wait for a client that does not read.
     pub(super) fn send(&self, command: Command) -> bool {
-        self.commands.try_send(command).is_ok()
+        let is_of_client = matches!(
+            command,
+            Command::Event(_) | Command::Renew(..) | Command::Refuse(..) | Command::Broadcast(_)
+        );
+        !(is_of_client && self.log.is_flooded()) && self.commands.try_send(command).is_ok()
     }
 
     /// Remembers the id of an event. Returns false if it is remembered already: the event has no effect. Each ping is

@@ -63,7 +63,7 @@ pub(crate) async fn frames(client: &TestClient, path: &str, body: &Value) -> Vec
 
 /// A model under the name of another provider.
 #[derive(Debug)]
-struct Renamed(Scripted, &'static str);
+pub(crate) struct Renamed(pub(crate) Scripted, pub(crate) &'static str);
 
 impl Model for Renamed {
     fn model_id(&self) -> &str {

@@ -124,6 +124,39 @@ async fn an_event_that_cannot_be_read_is_answered_with_its_ids() {
 }
 
 #[tokio::test]
+async fn names_that_a_client_chooses_are_not_repeated_without_limit() {
+    let mut socket = Socket::open(&service_with(Vec::new()).service, "/uamp").await;
+    let id = socket.create(json!({})).await;
+    let long = "x".repeat(1 << 20);
+
+    for (member, text) in [("event_id", "x".repeat(1_025)), ("session_id", long.clone())] {
+        let mut event = json!({"type": "ping"});
+        event[member] = text.into();
+        socket.send(event).await;
+        let error = socket.event().await;
+        assert_eq!(
+            (&error["type"], &error["error"]["code"]),
+            (&json!("session.error"), &json!("invalid_event"))
+        );
+        assert!(error["error"]["message"].as_str().unwrap().starts_with(member), "{error}");
+    }
+    for event in [
+        json!({"type": "tool.result", "call_id": long, "result": "1"}),
+        json!({"type": "capabilities.query", "model": long}),
+        json!({"type": "voice.invite", "call_id": long}),
+        json!({"type": "session.create", "agent": long}),
+        json!({"type": "session.create", "chat": long}),
+        json!({"type": "session.create", "uamp_version": long}),
+    ] {
+        socket.send(event.clone()).await;
+        let answer = socket.event().await.to_string();
+        assert!(answer.len() < 2_000, "{}: {} bytes", event["type"], answer.len());
+    }
+    socket.send(json!({"type": "ping", "event_id": "x".repeat(1_024), "session_id": id})).await;
+    assert_eq!(socket.event().await["type"], "pong");
+}
+
+#[tokio::test]
 async fn a_limit_of_the_server_is_announced_before_the_refusal() {
     let one = UampLimits { sessions_per_connection: 1, ..UampLimits::default() };
     let few = UampLimits { sessions: 1, ..UampLimits::default() };
@@ -197,6 +230,37 @@ async fn the_client_runs_its_tools_and_may_cancel() {
     socket.send(json!({"type": "response.cancel"})).await;
     let cancelled = socket.until("response.cancelled").await;
     assert_eq!(cancelled.last().unwrap()["response_id"], id);
+}
+
+#[tokio::test]
+async fn a_storm_of_cancellations_cancels_once_and_the_session_goes_on() {
+    let replies = vec![calls_locate(), Reply::from("Rome")];
+    let mut socket = Socket::open(&service_with(replies).service, "/ws").await;
+    let session = socket.create(json!({"session": {"tools": [locate()]}})).await;
+    socket.ask(&session, "where").await;
+    let id = socket.until("tool.call").await[0]["response_id"].clone();
+
+    let (mut cancelled, mut refused) = (0, 0);
+    for round in 0..200 {
+        let event = match round % 3 {
+            0 => json!({"type": "response.cancel"}),
+            1 => json!({"type": "response.cancel", "response_id": id, "session_id": session}),
+            _ => json!({"type": "response.cancel", "response_id": "other"}),
+        };
+        socket.send(event).await;
+        let answer = loop {
+            let event = socket.event().await;
+            if event["type"] == "response.cancelled" || event["type"] == "response.error" {
+                break event;
+            }
+        };
+        cancelled += usize::from(answer["type"] == "response.cancelled");
+        refused += usize::from(answer["error"]["code"] == "response_not_active");
+    }
+    assert_eq!((cancelled, refused), (1, 199));
+
+    socket.ask(&session, "again").await;
+    assert_eq!(text_of(&socket.until("response.done").await), "Rome");
 }
 
 #[tokio::test]

@@ -79,6 +79,52 @@ async fn requests_for_sessions_that_are_not_there_are_refused() {
     assert_eq!(get("/uamp").await, (426, "upgrade_required".to_owned()));
 }
 
+/// The body as the server reads it, without changes.
+async fn post_text(client: &TestClient, path: &str, text: &str) -> turntree_server::TestResponse {
+    client.send(client.request(Method::POST, path, Body::full(text.to_owned()))).await.unwrap()
+}
+
+#[tokio::test]
+async fn white_space_may_precede_the_events_of_a_request() {
+    let client = TestClient::new(service_with(Vec::new()).service);
+    for text in ["\n\t [{\"type\": \"session.create\"}]", "\r\n {\"type\": \"session.create\"}"] {
+        assert_eq!(post_text(&client, "/events", text).await.status, 201, "{text}");
+    }
+    for text in ["", " ", "\n[", "\u{feff}[]", "nul"] {
+        assert_eq!(post_text(&client, "/events", text).await.status, 400, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_sends_and_does_not_read_is_refused_until_it_reads() {
+    let client = TestClient::new(service_with(Vec::new()).service);
+    let created = client.post("/events", &json!({"type": "session.create"})).await.unwrap();
+    let session = created.json()["session_id"].as_str().unwrap().to_owned();
+    let path = format!("/events/stream?session_id={session}");
+    let stream = client.stream(client.request(Method::GET, &path, Body::empty())).await;
+    let posting = client.clone().with_header(HeaderName::from_static("x-session-id"), &session);
+    let pings = Value::from(vec![json!({"type": "ping"}); 256]);
+
+    let flood = async {
+        loop {
+            let response = posting.post("/events", &pings).await.unwrap();
+            if response.status == 429 && response.text().contains("wait to be read") {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::PATIENCE, flood).await.expect("the flood is taken");
+    let mut body = stream.into_body();
+    let mut pongs = 0;
+    while pongs < 4_096 {
+        let chunk = body.next().await.unwrap().unwrap();
+        pongs += std::str::from_utf8(&chunk).unwrap().matches("\"pong\"").count();
+    }
+
+    assert_eq!(posting.post("/events", &json!({"type": "ping"})).await.unwrap().status, 202);
+}
+
 #[tokio::test]
 async fn a_batch_answers_with_all_events_and_its_session_ends() {
     let hosted = service_with(vec![Reply::from("one"), Reply::from("two"), Reply::from("three")]);

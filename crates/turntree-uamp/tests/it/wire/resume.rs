@@ -1,14 +1,20 @@
 //! Sessions outlive their connections.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use turntree_agents::{Agent, AgentOptions};
+use turntree_core::ids::RandomIds;
 use turntree_core::message::MessageKind;
+use turntree_server::TestClient;
+use turntree_uamp::agent::{RustHost, ServedAgent};
 use turntree_uamp::service::Site;
 use turntree_uamp::wires::uamp::UampLimits;
-use turntree_upp::providers::scripted::Reply;
+use turntree_upp::providers::scripted::{Reply, Scripted};
 
 use super::{Socket, agent, calls_locate, eventually, last_seq, locate, service, service_with, text_of};
+use crate::openai::Renamed;
 use crate::service::site_of;
 
 fn resume(session: &str, after_seq: u64) -> Value {
@@ -99,6 +105,94 @@ async fn events_that_were_dropped_cannot_be_replayed() {
     assert_eq!(error["error"]["details"]["last_seq"], last_seq(&events));
     socket.send(resume(&session, last_seq(&events))).await;
     socket.until("session.created").await;
+
+    let client = TestClient::new(hosted.service);
+    let response = client.get(&format!("/events/stream?session_id={session}&after=1")).await.unwrap();
+    let body = response.json();
+    assert_eq!(
+        (response.status.as_u16(), &body["error"]["details"]["reason"]),
+        (410, &json!("events_dropped"))
+    );
+    let unread = client.get(&format!("/events/stream?session_id={session}&after=-1")).await.unwrap();
+    assert_eq!((unread.status.as_u16(), &unread.json()["error"]["code"]), (400, &json!("invalid_event")));
+}
+
+#[tokio::test]
+async fn a_position_that_does_not_exist_harms_no_session() {
+    let hosted = service_with(vec![Reply::from("one"), Reply::from("two")]);
+    let mut socket = Socket::open(&hosted.service, "/ws").await;
+    let session = socket.create(json!({})).await;
+    socket.ask(&session, "hi").await;
+    socket.until("response.done").await;
+    for (after_seq, code) in [
+        (json!(-1), "invalid_event"),
+        (json!(1.5), "invalid_event"),
+        (json!("7"), "invalid_event"),
+        (json!(9_007_199_254_740_992_u64), "invalid_event"),
+        (json!(1e300), "invalid_event"),
+    ] {
+        let mut create = resume(&session, 0);
+        create["session"]["extensions"]["uamp"]["resume"]["after_seq"] = after_seq.clone();
+        socket.send(create).await;
+        assert_eq!(socket.event().await["error"]["code"], code, "{after_seq}");
+    }
+
+    // A position after the end is the end.
+    let mut again = Socket::open(&hosted.service, "/ws").await;
+    again.send(resume(&session, 9_007_199_254_740_991)).await;
+    again.until("capabilities").await;
+    again.ask(&session, "next").await;
+    assert_eq!(text_of(&again.until("response.done").await), "two");
+}
+
+#[tokio::test]
+async fn the_sessions_of_a_chat_see_who_types() {
+    let hosted = service_with(Vec::new());
+    let (mut one, mut two, mut other) = (
+        Socket::open(&hosted.service, "/ws").await,
+        Socket::open(&hosted.service, "/ws").await,
+        Socket::open(&hosted.service, "/ws").await,
+    );
+    for (socket, chat) in [(&mut one, "c1"), (&mut two, "c1"), (&mut other, "c2")] {
+        socket.create(json!({"chat": chat})).await;
+    }
+
+    one.send(json!({"type": "input.typing", "is_typing": true})).await;
+
+    let typing = two.event().await;
+    assert_eq!(
+        (&typing["type"], &typing["is_typing"], &typing["chat_id"]),
+        (&json!("presence.typing"), &json!(true), &json!("c1"))
+    );
+    for socket in [&mut one, &mut other] {
+        socket.send(json!({"type": "ping"})).await;
+        assert_eq!(socket.event().await["type"], "pong");
+    }
+}
+
+#[tokio::test]
+async fn parameters_of_a_response_are_sent_in_the_words_of_the_model() {
+    for (provider, name) in [
+        ("openai", "max_output_tokens"),
+        ("mistral", "max_tokens"),
+        ("google", "maxOutputTokens"),
+        ("ollama", "num_predict"),
+    ] {
+        let model = Arc::new(Scripted::new(vec![Reply::from("x")]));
+        let renamed = Renamed(Scripted::clone(&model), provider);
+        let options = AgentOptions { model: Some(Arc::new(renamed)), ..AgentOptions::default() };
+        let served = ServedAgent::new(Agent::new(options, &RandomIds), Arc::new(RustHost));
+        let hosted = service(site_of([served]), UampLimits::default());
+        let mut socket = Socket::open(&hosted.service, "/ws").await;
+        socket.create(json!({})).await;
+        socket.send(json!({"type": "input.text", "text": "hi"})).await;
+        let options = json!({"temperature": 0.5, "max_tokens": 9});
+        socket.send(json!({"type": "response.create", "response": options})).await;
+        socket.until("response.done").await;
+
+        let sent = serde_json::to_value(&*model.requests()[0].params).unwrap();
+        assert_eq!(sent, json!({"temperature": 0.5, name: 9}), "{provider}");
+    }
 }
 
 #[tokio::test]

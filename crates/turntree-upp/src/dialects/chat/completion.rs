@@ -74,6 +74,9 @@ pub(super) struct Choice<'a> {
     pub(super) finish_reason: LenientText<'a>,
     #[serde(borrow, default)]
     native_finish_reason: Option<&'a RawValue>,
+    /// The probabilities of the tokens, if they were requested.
+    #[serde(borrow, default)]
+    pub(super) logprobs: Option<&'a RawValue>,
     /// Moonshot's usage of a stream.
     #[serde(default)]
     pub(super) usage: Option<Usage>,
@@ -124,7 +127,7 @@ pub(super) struct ChatMessage<'a> {
     #[serde(borrow, default)]
     pub(super) images: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    executed_tools: Option<&'a RawValue>,
+    pub(super) executed_tools: Option<&'a RawValue>,
     #[serde(borrow, default)]
     annotations: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -222,6 +225,11 @@ pub(super) struct Usage {
     cost: Option<Cost>,
     #[serde(default)]
     prompt_tokens_details: Option<PromptDetails>,
+    #[serde(default)]
+    completion_tokens_details: Option<CompletionDetails>,
+    /// Perplexity's count of reasoning tokens.
+    #[serde(default)]
+    reasoning_tokens: Count,
     /// Moonshot's count of cached tokens.
     #[serde(default)]
     cached_tokens: Count,
@@ -237,6 +245,16 @@ pub(super) struct Usage {
 struct PromptDetails {
     #[serde(default)]
     cached_tokens: Count,
+    #[serde(default)]
+    audio_tokens: Count,
+}
+
+#[derive(Deserialize, Default, Clone, Copy)]
+struct CompletionDetails {
+    #[serde(default)]
+    reasoning_tokens: Count,
+    #[serde(default)]
+    audio_tokens: Count,
 }
 
 impl Usage {
@@ -247,6 +265,9 @@ impl Usage {
             [details.cached_tokens, self.cached_tokens, self.prompt_cache_hit_tokens, self.num_cached_tokens];
         let mut usage = TokenUsage::of_call(self.prompt_tokens.0, self.completion_tokens.0);
         usage.cache_read_tokens = cached.iter().map(|count| count.0).find(|count| *count > 0).unwrap_or(0);
+        let written = self.completion_tokens_details.unwrap_or_default();
+        usage.reasoning_tokens = written.reasoning_tokens.if_any().or(self.reasoning_tokens.if_any());
+        usage.audio_tokens = Count(details.audio_tokens.0.saturating_add(written.audio_tokens.0)).if_any();
         usage.cost = self.cost.filter(|_| reports_cost).and_then(Cost::dollars);
         if self.total_tokens.0 > 0 {
             usage.total_tokens = self.total_tokens.0;

@@ -4,7 +4,7 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
 use super::{ChatOptions, Documents};
-use crate::dialects::common::{DataUrl, MediaBytes, audio_format};
+use crate::dialects::common::{DataUrl, MediaBytes, audio_format, file_id};
 use turntree_core::json::RawJson;
 use turntree_core::message::content::{ContentBlock, DocumentBlock, ImageBlock};
 use turntree_core::message::{DocumentSource, ImageSource};
@@ -27,6 +27,11 @@ pub(super) fn refused_from_user(options: &ChatOptions, block: &ContentBlock) -> 
 fn refused_document(documents: Documents, document: &DocumentBlock) -> Option<&'static str> {
     match (documents, &document.source) {
         (Documents::None, _) => Some("send its text as a text block instead"),
+        (Documents::PdfData | Documents::Any, DocumentSource::Unknown(source))
+            if file_id(source).is_some() =>
+        {
+            None
+        }
         (_, DocumentSource::Unknown(_)) => Some("give the document as base64, a URL or text"),
         (Documents::PdfData, DocumentSource::Base64(_)) if document.mime_type == "application/pdf" => None,
         (Documents::PdfData, _) => Some("give the document as a PDF in base64, or its text as a text block"),
@@ -91,6 +96,14 @@ fn part<S: Serializer, T: Serialize + ?Sized>(
 #[derive(Serialize)]
 struct Url<T> {
     url: T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<RawJson>,
+}
+
+impl<T> Url<T> {
+    const fn new(url: T) -> Self {
+        Self { url, detail: None }
+    }
 }
 
 #[derive(Serialize)]
@@ -122,11 +135,12 @@ impl Serialize for Part<'_> {
             ContentBlock::Video(block) => {
                 let data = MediaBytes::Bytes(block.data.as_slice());
                 let url = DataUrl { mime_type: &block.mime_type, data };
-                part(serializer, "video_url", "video_url", &Url { url })
+                part(serializer, "video_url", "video_url", &Url::new(url))
             }
-            ContentBlock::Reasoning(_) | ContentBlock::Binary(_) | ContentBlock::Unknown(_) => {
-                Err(unchecked())
-            }
+            ContentBlock::Reasoning(_)
+            | ContentBlock::Binary(_)
+            | ContentBlock::CodeExecution(_)
+            | ContentBlock::Unknown(_) => Err(unchecked()),
         }
     }
 }
@@ -137,13 +151,14 @@ pub(super) struct Picture<'a>(pub(super) &'a ImageBlock);
 impl Serialize for Picture<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(block) = self;
+        let detail = block.extra.get("detail").filter(|detail| detail.is_string()).cloned();
         match (&block.source, MediaBytes::of_image(&block.source)) {
             (ImageSource::Url(source), _) => {
-                part(serializer, "image_url", "image_url", &Url { url: &source.url })
+                part(serializer, "image_url", "image_url", &Url { url: &source.url, detail })
             }
             (_, Some(data)) => {
                 let url = DataUrl { mime_type: &block.mime_type, data };
-                part(serializer, "image_url", "image_url", &Url { url })
+                part(serializer, "image_url", "image_url", &Url { url, detail })
             }
             _ => Err(unchecked()),
         }
@@ -167,6 +182,10 @@ fn document<S: Serializer>(serializer: S, block: &DocumentBlock) -> Result<S::Ok
         filename: Option<&'a str>,
         file_url: &'a str,
     }
+    #[derive(Serialize)]
+    struct Kept {
+        file_id: String,
+    }
     match &block.source {
         DocumentSource::Base64(source) => {
             let file_data = DataUrl { mime_type: &block.mime_type, data: MediaBytes::Base64(&source.data) };
@@ -178,7 +197,10 @@ fn document<S: Serializer>(serializer: S, block: &DocumentBlock) -> Result<S::Ok
             part(serializer, "file", "file", &Served { filename, file_url: &source.url })
         }
         DocumentSource::Text(source) => inline(serializer, block, &source.data),
-        DocumentSource::Unknown(_) => Err(unchecked()),
+        DocumentSource::Unknown(source) => match file_id(source) {
+            Some(file_id) => part(serializer, "file", "file", &Kept { file_id }),
+            None => Err(unchecked()),
+        },
     }
 }
 

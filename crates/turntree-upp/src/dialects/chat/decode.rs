@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::ChatOptions;
+use super::code_execution;
 use super::completion::{ChatMessage, Choice, Completion};
 use super::metadata::{MetadataCollector, thinking_of_details};
 use crate::dialect::Sources;
@@ -43,6 +44,7 @@ pub(super) fn response(
     };
     let mut stored = MetadataCollector::default();
     stored.update(options, &completion, Some(choice));
+    stored.logprobs(choice);
     if options.reasoning_details {
         stored.details(received, false);
     }
@@ -60,7 +62,7 @@ pub(super) fn response(
         id: completion.id.as_str().to_owned(),
         metadata: reported.metadata(options, stored),
         stop_reason: reported.stop_reason(),
-        content: content(&thinking, received),
+        content: content(options, &thinking, received),
         tool_calls: tool_calls(provider, received, sources)?,
         usage: completion.usage.map(|usage| usage.into_usage(options.reports_cost)).unwrap_or_default(),
         data: request.structure.is_some().then(|| data_of(text)).flatten(),
@@ -124,12 +126,13 @@ pub(super) fn vendor_error(provider: &str, error: Option<&RawValue>) -> Option<U
     Some(VendorError::of_json(&wrapped).into_error(provider))
 }
 
-/// Reasoning, text, refusal (a block of its own), images.
-fn content(thinking: &str, received: &ChatMessage<'_>) -> Vec<ContentBlock> {
+/// Reasoning, code that the vendor ran, text, refusal (a block of its own), images.
+fn content(options: &ChatOptions, thinking: &str, received: &ChatMessage<'_>) -> Vec<ContentBlock> {
     let mut content = Vec::new();
     if !thinking.is_empty() {
         content.push(ContentBlock::reasoning(thinking));
     }
+    content.extend(code_execution::blocks(options, received));
     for text in [&received.content, &received.refusal] {
         if !text.is_empty() {
             content.push(ContentBlock::text(text.as_str()));

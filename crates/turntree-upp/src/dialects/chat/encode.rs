@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 use super::content::{Picture, UserContent, refused_from_user};
 use super::{CallIds, ChatOptions, Replay, StructureForm};
 use crate::dialects::common::{
-    BlockLocation, BodyWriter, Concatenated, ResultText, StructureSchema, stream_options, system_text,
-    tool_metadata_value,
+    BlockLocation, BodyWriter, Concatenated, ResultContent, ResultPart, ResultText, StructureSchema,
+    refuse_choices, result_parts, stream_options, system_text, tool_metadata_value,
 };
 use crate::error::UppError;
 use crate::provenance::{ModelIdentity, Provenance};
@@ -38,6 +38,7 @@ pub(super) fn body(
 ) -> Result<Vec<u8>, UppError> {
     let provider = &*options.endpoint.provider;
     check(options, &request.messages)?;
+    refuse_choices(provider, &request.params, "n")?;
     let schema = request.structure.as_deref();
     let schema =
         schema.map(|structure| StructureSchema::new(provider, structure, request.strict)).transpose()?;
@@ -153,6 +154,15 @@ fn check(options: &ChatOptions, history: &History) -> Result<(), UppError> {
                 return Err(location.unsupported(message, block, remedy));
             }
         }
+        for result in message.results() {
+            ResultContent::new(result, |part| match part {
+                ResultPart::Media(block) => {
+                    refused_from_user(options, block).map_or(Ok(RawJson::default()), Err)
+                }
+                ResultPart::Text(_) => Ok(RawJson::default()),
+            })
+            .map_err(|kind| kind.at(provider, message_place, message, result))?;
+        }
     }
     Ok(())
 }
@@ -200,8 +210,19 @@ impl Serialize for Conversation<'_> {
                     messages.serialize_element(&Assistant { message, options, model_id: self.model_id })?;
                 }
                 Body::ToolResult { results } => {
+                    let mut media = Vec::new();
                     for result in results {
-                        messages.serialize_element(&ToolReturn::new(result, options))?;
+                        messages.serialize_element(&ToolReturn::new(result, options, &mut media))?;
+                    }
+                    if !media.is_empty() {
+                        is_after_results = false;
+                        if let Some(bridge) = options.after_results {
+                            messages
+                                .serialize_element(&TextMessage { role: "assistant", content: bridge })?;
+                        }
+                        let content =
+                            UserContent { blocks: &media, documents: options.documents, cache_control: None };
+                        messages.serialize_element(&TextMessage { role: "user", content })?;
                     }
                 }
             }
@@ -225,13 +246,40 @@ struct TextMessage<C> {
 struct ToolReturn<'a> {
     role: &'static str,
     tool_call_id: Cow<'a, str>,
-    content: ResultText<'a>,
+    content: ReturnedText<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ReturnedText<'a> {
+    Whole(ResultText<'a>),
+    /// The texts of a result whose media follow in a message of the user.
+    Texts(String),
 }
 
 impl<'a> ToolReturn<'a> {
-    fn new(result: &'a ToolResult, options: &ChatOptions) -> Self {
+    /// The result of a tool is text in this format: its media are added to `media`.
+    fn new(result: &'a ToolResult, options: &ChatOptions, media: &mut Vec<ContentBlock>) -> Self {
         let tool_call_id = options.call_ids.sent(&result.tool_call_id);
-        Self { role: "tool", tool_call_id, content: ResultText(&result.result) }
+        let Some(parts) = result_parts(&result.result) else {
+            return Self {
+                role: "tool",
+                tool_call_id,
+                content: ReturnedText::Whole(ResultText(&result.result)),
+            };
+        };
+        let mut texts = Vec::new();
+        media.push(ContentBlock::text(format!("The result of the tool call {tool_call_id}:")));
+        for part in parts {
+            match part {
+                ResultPart::Text(text) => texts.push(text),
+                ResultPart::Media(block) => {
+                    texts.push(format!("[{}: see the next message]", block.kind()));
+                    media.push(*block);
+                }
+            }
+        }
+        Self { role: "tool", tool_call_id, content: ReturnedText::Texts(texts.join("\n")) }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Spec: UPP-1.2 §14
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::completion::{ChatMessage, Choice, Completion};
@@ -15,6 +15,13 @@ use turntree_core::json::{RawJson, RawObject};
 pub(super) struct MetadataCollector {
     members: Vec<(Member, RawJson)>,
     details: Vec<ReasoningDetail>,
+    /// The probabilities of the tokens of the text.
+    logprobs: Vec<RawJson>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Logprobs<T> {
+    content: T,
 }
 
 /// One of `reasoning_details`. Its texts are separate because they grow.
@@ -39,6 +46,14 @@ impl MetadataCollector {
             if let Some(value) = reported.member(*member).or_else(of_choice) {
                 self.member(*member, value);
             }
+        }
+    }
+
+    /// Takes the probabilities of tokens, which streams send in pieces.
+    pub(super) fn logprobs(&mut self, choice: &Choice<'_>) {
+        let Some(reported) = choice.logprobs else { return };
+        if let Ok(mut piece) = serde_json::from_str::<Logprobs<Vec<RawJson>>>(reported.get()) {
+            self.logprobs.append(&mut piece.content);
         }
     }
 
@@ -76,6 +91,10 @@ impl MetadataCollector {
             let details: Vec<RawObject> =
                 self.details.into_iter().map(ReasoningDetail::into_object).collect();
             metadata.insert("reasoning_details", RawJson::from_value(&details).unwrap_or_default());
+        }
+        if !self.logprobs.is_empty() {
+            let logprobs = Logprobs { content: &self.logprobs };
+            metadata.insert("logprobs", RawJson::from_value(&logprobs).unwrap_or_default());
         }
         for member in options.metadata_members {
             let stored = self.members.iter().find(|(known, _)| known == member);

@@ -7,12 +7,14 @@
 //! | `completion` | the JSON of responses |
 //! | `decode` | reads whole responses |
 //! | `stream` | reads streamed responses |
+//! | `code_execution` | code that the vendor ran |
 //! | `metadata` | collects provider metadata |
 //!
 //! Hosts differ in data ([`ChatOptions`]), not in code.
 //!
 //! Spec: UPP-1.2 §19.3, §19.8
 
+mod code_execution;
 mod completion;
 mod content;
 mod decode;

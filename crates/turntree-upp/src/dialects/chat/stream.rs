@@ -7,17 +7,21 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use super::ChatOptions;
+use super::code_execution::StreamedRuns;
 use super::completion::{Call, ChatMessage, Completion, Function};
 use super::decode::{ResponseFields, pictures, thinking, unreadable_arguments, vendor_error};
 use super::metadata::MetadataCollector;
 use crate::dialect::{Sources, StreamDecoder};
 use crate::dialects::common::{
-    LenientText, MOST_ITEMS, ResponseParts, cut_short, data_of, new_call_id, read_frame,
+    LenientText, MOST_ITEMS, ResponseParts, VendorError, cut_short, data_of, new_call_id, read_frame,
 };
 use crate::error::UppError;
-use crate::request::ModelResponse;
+use crate::request::{ModelResponse, StopReason};
 use turntree_core::ids::IdSource;
+use turntree_core::json::RawJson;
 use turntree_core::message::content::ImageBlock;
 use turntree_core::message::event::{DataDelta, Delta};
 use turntree_core::message::fold::Fold;
@@ -33,6 +37,8 @@ pub(super) struct ChatStreamDecoder {
     ids: Arc<dyn IdSource>,
     is_structured: bool,
     started: bool,
+    /// True after `[DONE]`.
+    is_marked: bool,
     fold: Fold,
     /// The text so far, if structured output is requested.
     text: String,
@@ -43,6 +49,8 @@ pub(super) struct ChatStreamDecoder {
     calls: Vec<PartialToolCall>,
     /// Images arrive whole and are not changed.
     pictures: Vec<ImageBlock>,
+    /// Code that the vendor ran.
+    runs: StreamedRuns,
     /// The reasoning, if it is also stored in the metadata.
     thinking: String,
     stored: MetadataCollector,
@@ -73,6 +81,7 @@ impl ChatStreamDecoder {
             ids,
             is_structured,
             started: false,
+            is_marked: false,
             fold: Fold::default(),
             text: String::new(),
             blocks: 0,
@@ -80,6 +89,7 @@ impl ChatStreamDecoder {
             refusal: None,
             calls: Vec::new(),
             pictures: Vec::new(),
+            runs: StreamedRuns::default(),
             thinking: String::new(),
             stored: MetadataCollector::default(),
             id: String::new(),
@@ -126,6 +136,8 @@ impl ChatStreamDecoder {
         if self.options.reasoning_details {
             self.stored.details(received, true);
         }
+        let Self { options, runs, blocks, .. } = self;
+        runs.update(options, received, || next_block(blocks), events);
         let text = received.content.as_str();
         if !text.is_empty() {
             self.fold.text(TEXT, text);
@@ -249,13 +261,22 @@ impl PartialToolCall {
 impl StreamDecoder for ChatStreamDecoder {
     fn frame(
         &mut self,
-        _event: Option<&str>,
+        event: Option<&str>,
         data: &str,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let Some(chunk) = read_frame::<Completion<'_>>(&self.options.endpoint.provider, data)? else {
+        let provider = &*self.options.endpoint.provider;
+        if event == Some("error") {
+            return Err(VendorError::of_body(data).into_error(provider));
+        }
+        let Some(chunk) = read_frame::<Completion<'_>>(provider, data)? else {
             return Ok(());
         };
+        if chunk.choices.is_none()
+            && let Some(error) = bare_error(data)
+        {
+            return Err(error.into_error(provider));
+        }
         let of_choice = chunk.choices.iter().flatten().find_map(|choice| choice.error);
         let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.error);
         let error = chunk.error.or(of_choice).or(of_groq);
@@ -275,9 +296,14 @@ impl StreamDecoder for ChatStreamDecoder {
             for received in choice.delta.iter().chain(&choice.message) {
                 self.received(received, events)?;
             }
+            self.stored.logprobs(choice);
             update(&mut self.finish_reason, &choice.finish_reason);
         }
         Ok(())
+    }
+
+    fn marked_end(&mut self) {
+        self.is_marked = true;
     }
 
     fn finish(
@@ -285,16 +311,23 @@ impl StreamDecoder for ChatStreamDecoder {
         sources: Sources<'_>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<ModelResponse, UppError> {
-        if self.finish_reason.is_empty() {
+        // Some hosts end with `[DONE]` only.
+        let is_whole = !self.finish_reason.is_empty() || self.is_marked && self.started;
+        if !is_whole {
             return Err(cut_short(&self.options.endpoint.provider));
         }
         let mut calls = std::mem::take(&mut self.calls);
         for call in &mut calls {
             self.emit(call.last_event(&*self.ids), events);
         }
+        let runs = self.runs.finish(|| next_block(&mut self.blocks), events);
         // Not at the finish reason, since some hosts send more after it.
         events.push(StreamEvent::message_stop());
         let mut folded = self.fold.finish();
+        // The answer was written after the code had run.
+        let is_reasoning = |block: &ContentBlock| matches!(block, ContentBlock::Reasoning(_));
+        let thoughts = folded.content.iter().take_while(|block| is_reasoning(block)).count();
+        folded.content.splice(thoughts..thoughts, runs);
         folded.content.extend(self.pictures.into_iter().map(ContentBlock::from));
         let reported = ResponseFields {
             model: &self.model,
@@ -309,12 +342,30 @@ impl StreamDecoder for ChatStreamDecoder {
             tool_calls: folded.tool_calls,
             metadata: reported.metadata(&self.options, self.stored),
             usage: self.usage.unwrap_or_default(),
-            stop_reason: reported.stop_reason(),
+            stop_reason: match (reported.finish_reason, calls.is_empty()) {
+                ("", false) => StopReason::ToolUse,
+                _ => reported.stop_reason(),
+            },
             data: self.is_structured.then(|| data_of(&self.text)).flatten(),
             id: self.id,
         };
         Ok(answer.into_response(&self.options.endpoint.provider, sources))
     }
+}
+
+/// An error without the member `error`, as vLLM sends (`"object": "error"`) and `FastAPI` (`detail`).
+fn bare_error(data: &str) -> Option<VendorError> {
+    #[derive(Deserialize, Default)]
+    struct Marks {
+        #[serde(default)]
+        object: Option<RawJson>,
+        #[serde(default)]
+        detail: Option<RawJson>,
+    }
+
+    let marks: Marks = serde_json::from_str(data).ok()?;
+    let is_error = marks.object.and_then(|object| object.as_string()).is_some_and(|object| object == "error");
+    (is_error || marks.detail.is_some_and(|detail| !detail.is_null())).then(|| VendorError::of_body(data))
 }
 
 /// Replaces a value by a later one that is not empty.

@@ -80,6 +80,23 @@ fn write_member<T: Serialize + ?Sized>(
     serde_json::to_writer(bytes, value)
 }
 
+/// Refuses several choices of one call: a message has one answer, and the others would be lost.
+///
+/// # Errors
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) if the parameter `name` is more than 1.
+pub fn refuse_choices(provider: &str, params: &RawObject, name: &str) -> Result<(), UppError> {
+    match params.get(name).and_then(|count| count.to::<u64>().ok()) {
+        Some(count) if count > 1 => Err(UppError::invalid_request(
+            provider,
+            format!(
+                "params.{name}: a call returns one choice, and {count} would be paid; call the model several times \
+                 instead"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The caller's stream options plus `include_usage`, without which a stream reports no usage.
 pub fn stream_options(params: &RawObject) -> RawObject {
     let mut options = params.get("stream_options").and_then(RawObject::from_raw).unwrap_or_default();

@@ -10,8 +10,17 @@ use crate::error::UppError;
 use crate::request::System;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::limits::Limits;
-use turntree_core::message::content::ContentBlock;
+use turntree_core::message::content::{ContentBlock, Unknown};
 use turntree_core::message::{DocumentSource, ImageSource, Message, ToolDefinition};
+
+/// The text of a block of an answer, as the order of a vendor's parts counts it. It is empty for code that the vendor
+/// ran, whose own parts are sent in its place.
+pub fn answer_text(block: &ContentBlock) -> Option<&str> {
+    match block {
+        ContentBlock::CodeExecution(_) => Some(""),
+        other => other.as_text(),
+    }
+}
 
 /// Data of a block. `Display` and `Serialize` write it as base64.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +87,22 @@ impl Serialize for DataUrl<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
+}
+
+/// The id of a file that the vendor keeps: a source `{"type": "file", "fileId": "…"}`, which UPP does not define.
+pub fn file_id(source: &Unknown) -> Option<String> {
+    let is_file = &*source.kind == "file";
+    is_file.then(|| source.members.get("fileId")?.as_string()).flatten()
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The short name of an audio format, from its media type.

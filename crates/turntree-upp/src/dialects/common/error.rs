@@ -38,7 +38,7 @@ pub struct VendorError {
 struct Members {
     #[serde(default)]
     error: Option<RawJson>,
-    #[serde(default)]
+    #[serde(default, alias = "Message")]
     message: Option<RawJson>,
     #[serde(default)]
     detail: Option<RawJson>,

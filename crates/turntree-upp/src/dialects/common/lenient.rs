@@ -12,6 +12,13 @@ use serde_json::value::RawValue;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count(pub u64);
 
+impl Count {
+    /// The count, for usage that not every vendor reports; `None` if it is 0.
+    pub fn if_any(self) -> Option<u64> {
+        Some(self.0).filter(|count| *count > 0)
+    }
+}
+
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Number;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::metadata::{
-    CandidateMetadata, FunctionCallMetadata, OrderEntry, ResponseMetadata, output_as_text,
-};
+use super::code_execution;
+use super::metadata::{CandidateMetadata, FunctionCallMetadata, OrderEntry, ResponseMetadata};
 use super::{DecodeContext, JSON_RESPONSE};
 use crate::dialect::Sources;
 use crate::dialects::borrowed_text::BorrowedText;
@@ -19,7 +18,7 @@ use turntree_core::message::content::{AudioBlock, Base64Source, ImageBlock, Vide
 use turntree_core::message::event::DataDelta;
 use turntree_core::message::media::Binary;
 use turntree_core::message::{
-    Body, ContentBlock, Delta, ImageSource, Message, StreamEvent, TokenUsage, ToolCall,
+    Body, CodeExecutionBlock, ContentBlock, Delta, ImageSource, Message, StreamEvent, TokenUsage, ToolCall,
 };
 
 /// One part of any known kind.
@@ -65,7 +64,6 @@ struct InlineData<'a> {
 /// The vendor's token counts.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::struct_field_names, reason = "the vendor's names")]
 pub(super) struct Usage {
     #[serde(default)]
     prompt_token_count: Count,
@@ -79,6 +77,34 @@ pub(super) struct Usage {
     cached_content_token_count: Count,
     #[serde(default)]
     total_token_count: Count,
+    #[serde(default)]
+    prompt_tokens_details: Audio,
+    #[serde(default)]
+    tool_use_prompt_tokens_details: Audio,
+    #[serde(default)]
+    candidates_tokens_details: Audio,
+}
+
+/// The audio tokens in a list of counts by modality.
+#[derive(Debug, Default, Clone, Copy)]
+struct Audio(u64);
+
+impl<'de> Deserialize<'de> for Audio {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Counted<'a> {
+            #[serde(borrow, default)]
+            modality: Option<BorrowedText<'a>>,
+            #[serde(default)]
+            token_count: Count,
+        }
+        let counted = Option::<Vec<Counted<'de>>>::deserialize(deserializer)?.unwrap_or_default();
+        let audio = counted
+            .iter()
+            .filter(|counted| counted.modality.as_ref().is_some_and(|modality| modality.as_str() == "AUDIO"));
+        Ok(Self(audio.fold(0, |sum, counted| sum.saturating_add(counted.token_count.0))))
+    }
 }
 
 impl Usage {
@@ -91,7 +117,16 @@ impl Usage {
             0 => counted.total_tokens,
             reported => reported,
         };
-        TokenUsage { total_tokens, cache_read_tokens: self.cached_content_token_count.0, ..counted }
+        let sounds =
+            [self.prompt_tokens_details, self.tool_use_prompt_tokens_details, self.candidates_tokens_details];
+        let audio = sounds.iter().fold(0, |sum: u64, audio| sum.saturating_add(audio.0));
+        TokenUsage {
+            total_tokens,
+            cache_read_tokens: self.cached_content_token_count.0,
+            reasoning_tokens: self.thoughts_token_count.if_any(),
+            audio_tokens: Count(audio).if_any(),
+            ..counted
+        }
     }
 }
 
@@ -133,10 +168,10 @@ enum Block {
         id: String,
         args: RawJson,
     },
-    /// A kind of part that UPP does not define, and the text that shows it.
+    /// A kind of part that UPP does not define, and the block of the code that ran.
     Verbatim {
         part: RawJson,
-        shown: Option<String>,
+        shown: Option<CodeExecutionBlock>,
     },
 }
 
@@ -312,9 +347,12 @@ impl Assembly {
     }
 
     fn verbatim(&mut self, part: RawJson, events: &mut Vec<StreamEvent>) {
-        let shown = output_as_text(part.get());
-        // The output of code is not part of the structured output.
-        events.extend(shown.as_deref().map(|text| StreamEvent::text(self.next_index(), text)));
+        let earlier = self.blocks.iter().filter_map(|block| match block {
+            Block::Verbatim { part, .. } => Some(part.get()),
+            _ => None,
+        });
+        let shown = code_execution::block_of(part.get(), earlier);
+        events.extend(shown.iter().map(|block| StreamEvent::code_execution(self.next_index(), block)));
         self.blocks.push(Block::Verbatim { part, shown });
     }
 
@@ -432,7 +470,7 @@ impl ResponseBuilder {
             }
             Block::Verbatim { part, shown } => {
                 self.is_plain = false;
-                self.rest.extend(shown.map(ContentBlock::text));
+                self.rest.extend(shown.map(ContentBlock::from));
                 self.order.push(OrderEntry::Verbatim { part });
             }
         }
@@ -445,7 +483,7 @@ impl ResponseBuilder {
     }
 
     fn into_response(self, head: Head, context: &DecodeContext, sources: Sources<'_>) -> ModelResponse {
-        let stop_reason = stop_reason(&head, !self.calls.is_empty());
+        let stop_reason = stop_reason(&head, !self.calls.is_empty(), self.rest.is_empty());
         let members = ResponseMetadata {
             finish_reason: head.finish_reason,
             model: head.model,
@@ -476,8 +514,9 @@ fn entry(kind: &'static str, signatures: Vec<(usize, String)>) -> OrderEntry {
     if signatures.is_empty() { OrderEntry::Next(kind) } else { OrderEntry::Signed { kind, signatures } }
 }
 
-/// UPP-1.2 §19.0, and later reasons. The vendor has no reason for tool calls, so they are detected by their presence.
-fn stop_reason(head: &Head, has_calls: bool) -> StopReason {
+/// UPP-1.2 §19.0, and later reasons. The vendor has no reason for tool calls, so they are detected by their presence. A
+/// reason that says nothing, such as `OTHER`, is the end of an answer, and an error if there is none.
+fn stop_reason(head: &Head, has_calls: bool, is_empty: bool) -> StopReason {
     match head.finish_reason.as_deref() {
         Some("MAX_TOKENS") => StopReason::MaxTokens,
         Some(
@@ -489,7 +528,8 @@ fn stop_reason(head: &Head, has_calls: bool) -> StopReason {
             | "MODEL_ARMOR"
             | "IMAGE_SAFETY"
             | "IMAGE_PROHIBITED_CONTENT"
-            | "IMAGE_RECITATION",
+            | "IMAGE_RECITATION"
+            | "LANGUAGE",
         ) => StopReason::ContentFilter,
         None if head.block_reason.is_some() => StopReason::ContentFilter,
         _ if has_calls => StopReason::ToolUse,
@@ -501,6 +541,8 @@ fn stop_reason(head: &Head, has_calls: bool) -> StopReason {
             | "MALFORMED_RESPONSE"
             | "MISSING_THOUGHT_SIGNATURE",
         ) => StopReason::Error,
-        _ => StopReason::EndTurn,
+        Some("STOP") | None => StopReason::EndTurn,
+        Some(_) if is_empty => StopReason::Error,
+        Some(_) => StopReason::EndTurn,
     }
 }

@@ -9,7 +9,9 @@ use super::metadata::{Signatures, StoredMetadata, StoredOrderEntry};
 use super::params::Params;
 use super::tools::{Tools, generation_config};
 use super::{SIGNING_GENERATION, generation};
-use crate::dialects::common::{BlockLocation, BodyWriter, MediaBytes};
+use crate::dialects::common::{
+    BlockLocation, BodyWriter, MediaBytes, ResultPart, refuse_choices, result_parts,
+};
 use crate::error::UppError;
 use crate::provenance::ModelIdentity;
 use crate::request::{ModelRequest, System};
@@ -103,6 +105,9 @@ struct ToolReturn<'a> {
     id: &'a str,
     name: &'a str,
     response: Wrapped<'a>,
+    /// Media beside the response, for models that take them there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<RawJson>,
 }
 
 /// A tool result as an object, which the vendor requires.
@@ -111,6 +116,7 @@ struct ToolReturn<'a> {
 enum Wrapped<'a> {
     Object(&'a RawJson),
     Other { result: &'a RawJson },
+    Text { result: String },
 }
 
 #[derive(Serialize, Clone, Copy)]
@@ -151,6 +157,7 @@ pub(super) fn encode(provider: &str, model_id: &str, request: &ModelRequest) -> 
         signs_calls: generation(model_id).is_some_and(|number| number >= SIGNING_GENERATION),
         messages: &request.messages,
     };
+    refuse_choices(provider, &config, "candidateCount")?;
     let mut body = BodyWriter::new(provider, &params.top);
     body.member("contents", &encoder.contents()?)?;
     if let Some(parts) = system_parts(provider, request.system.as_deref())? {
@@ -226,8 +233,15 @@ impl<'a> Encoder<'a> {
                 ("model", self.assistant(message, content, tool_calls.as_deref().unwrap_or_default()))
             }
             Body::ToolResult { results } => {
-                let parts = results.iter().map(|result| self.tool_result(place, result));
-                ("user", parts.collect::<Result<Vec<_>, _>>()?)
+                let (mut parts, mut media) = (Vec::with_capacity(results.len()), Vec::new());
+                for result in results {
+                    parts.push(self.tool_result(place, result, &mut media)?);
+                }
+                // The responses come first; the vendor refuses them after other parts.
+                parts.extend(
+                    media.into_iter().filter_map(|part| RawObject::from_raw(&part)).map(Part::Unsigned),
+                );
+                ("user", parts)
             }
         };
         if parts.len() > 1 {
@@ -273,7 +287,13 @@ impl<'a> Encoder<'a> {
         blocks.parts_in(order, call_parts, stored_metadata.is_foreign())
     }
 
-    fn tool_result(&self, place: usize, result: &'a ToolResult) -> Result<Part<'a>, UppError> {
+    /// A result. Models before the third generation take its media only beside the results, in `media`.
+    fn tool_result(
+        &self,
+        place: usize,
+        result: &'a ToolResult,
+        media: &mut Vec<RawJson>,
+    ) -> Result<Part<'a>, UppError> {
         let id = result.tool_call_id.as_str();
         let name = self.tool_name(place, id).ok_or_else(|| {
             UppError::invalid_request(
@@ -284,12 +304,20 @@ impl<'a> Encoder<'a> {
                 ),
             )
         })?;
+        if let Some(output) = result_parts(&result.result) {
+            let (texts, mut parts) = split(&output);
+            if !self.signs_calls {
+                media.append(&mut parts);
+            }
+            let response = Wrapped::Text { result: texts };
+            return Ok(Part::new(Data::Response { response: ToolReturn { id, name, response, parts } }));
+        }
         let response = if result.result.is_object() {
             Wrapped::Object(&result.result)
         } else {
             Wrapped::Other { result: &result.result }
         };
-        Ok(Part::new(Data::Response { response: ToolReturn { id, name, response } }))
+        Ok(Part::new(Data::Response { response: ToolReturn { id, name, response, parts: Vec::new() } }))
     }
 
     /// The tool name of the nearest call before `place` with this id.
@@ -299,6 +327,21 @@ impl<'a> Encoder<'a> {
         let made_up = || id.strip_prefix(MADE_UP_ID)?.split_once(':').map(|(_, name)| name);
         call.map(|call| call.tool_name.as_str()).or_else(made_up)
     }
+}
+
+/// The texts of a result, and its media as parts.
+fn split(output: &[ResultPart]) -> (String, Vec<RawJson>) {
+    let (mut texts, mut parts) = (Vec::new(), Vec::new());
+    for part in output {
+        match part {
+            ResultPart::Text(text) => texts.push(text.clone()),
+            ResultPart::Media(block) => {
+                texts.push(format!("[{}]", block.kind()));
+                parts.extend(media_part(block).and_then(|part| RawJson::from_value(&part).ok()));
+            }
+        }
+    }
+    (texts.join("\n"), parts)
 }
 
 impl<'a> From<&'a ToolCall> for Call<'a> {
@@ -328,6 +371,8 @@ impl<'a> AssistantBlocks<'a> {
             match block {
                 ContentBlock::Reasoning(block) => blocks.thoughts.push(&block.text),
                 ContentBlock::Text(block) => blocks.texts.push(&block.text),
+                // The vendor's own parts are sent in its place.
+                ContentBlock::CodeExecution(_) => blocks.texts.push(""),
                 _ => blocks.media.extend(media_part(block)),
             }
         }
@@ -425,7 +470,10 @@ fn media_part(block: &ContentBlock) -> Option<Part<'_>> {
         },
         ContentBlock::Audio(block) => inline(&block.mime_type, MediaBytes::Bytes(block.data.as_slice())),
         ContentBlock::Video(block) => inline(&block.mime_type, MediaBytes::Bytes(block.data.as_slice())),
-        ContentBlock::Reasoning(_) | ContentBlock::Binary(_) | ContentBlock::Unknown(_) => return None,
+        ContentBlock::Reasoning(_)
+        | ContentBlock::Binary(_)
+        | ContentBlock::CodeExecution(_)
+        | ContentBlock::Unknown(_) => return None,
     })
 }
 

@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::code_execution::is_code_result;
 use crate::dialects::borrowed_text::BorrowedText;
 use crate::provenance::{ModelIdentity, Provenance};
 use turntree_core::json::RawJson;
@@ -124,7 +125,7 @@ pub(super) enum StoredOrderEntry<'a> {
     Call,
     Verbatim {
         part: &'a RawValue,
-        /// True if the message contains the output as a text block.
+        /// True if the message has the output: when it is encoded, as a text.
         is_shown: bool,
     },
 }
@@ -161,8 +162,19 @@ impl<'a> StoredMetadata<'a> {
 
     /// The order of parts, if it still matches the numbers of reasoning blocks, texts, media and calls in the message.
     pub(super) fn order(&self, counts: [usize; 4]) -> Option<Vec<StoredOrderEntry<'a>>> {
+        // Messages of earlier versions have a text for each result with an output.
+        self.order_with(counts, is_code_result)
+            .or_else(|| self.order_with(counts, |part| output_as_text(part).is_some()))
+    }
+
+    fn order_with(
+        &self,
+        counts: [usize; 4],
+        is_shown: impl Fn(&str) -> bool,
+    ) -> Option<Vec<StoredOrderEntry<'a>>> {
+        let parts = self.parts.as_ref()?.iter();
         let entries: Vec<StoredOrderEntry<'a>> =
-            self.parts.as_ref()?.iter().map(|raw| entry(raw, self.is_foreign)).collect::<Option<_>>()?;
+            parts.map(|raw| entry(raw, self.is_foreign, &is_shown)).collect::<Option<_>>()?;
         let mut found = [0; 4];
         for entry in &entries {
             let kind = match entry {
@@ -180,7 +192,11 @@ impl<'a> StoredMetadata<'a> {
     }
 }
 
-fn entry(raw: &RawValue, is_foreign: bool) -> Option<StoredOrderEntry<'_>> {
+fn entry<'a>(
+    raw: &'a RawValue,
+    is_foreign: bool,
+    is_shown: &impl Fn(&str) -> bool,
+) -> Option<StoredOrderEntry<'a>> {
     #[derive(Deserialize)]
     struct PartEntry<'a> {
         #[serde(borrow, default, rename = "type")]
@@ -199,7 +215,7 @@ fn entry(raw: &RawValue, is_foreign: bool) -> Option<StoredOrderEntry<'_>> {
     }
     let place: PartEntry<'_> = serde_json::from_str(raw.get()).ok()?;
     if let Some(part) = place.part.filter(|part| part.get().starts_with('{')) {
-        return Some(StoredOrderEntry::Verbatim { part, is_shown: output_as_text(part.get()).is_some() });
+        return Some(StoredOrderEntry::Verbatim { part, is_shown: is_shown(part.get()) });
     }
     let signatures = if is_foreign { Vec::new() } else { place.signatures };
     match place.kind?.as_str() {
@@ -210,8 +226,8 @@ fn entry(raw: &RawValue, is_foreign: bool) -> Option<StoredOrderEntry<'_>> {
     }
 }
 
-/// The output of code that the vendor ran, as a fenced text (UPP-1.2 §19.4).
-pub(super) fn output_as_text(part: &str) -> Option<String> {
+/// The output of code that the vendor ran, as a fenced text (UPP-1.2 §19.4), as earlier versions stored it.
+fn output_as_text(part: &str) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Part<'a> {

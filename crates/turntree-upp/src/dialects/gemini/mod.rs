@@ -6,12 +6,14 @@
 //! | `decode` | reads whole responses |
 //! | `stream` | reads streamed responses |
 //! | `assembly` | combines parts into events and a message, for both readers |
+//! | `code_execution` | code that the vendor ran |
 //! | `metadata` | signatures and provider parts, stored to be sent back |
 //! | `embedding`, `imagen` | the other modalities |
 //!
 //! Spec: UPP-1.2 §10.5, §19.0, §19.4
 
 mod assembly;
+mod code_execution;
 mod decode;
 pub mod embedding;
 mod encode;

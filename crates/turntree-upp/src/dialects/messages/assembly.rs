@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::metadata::{OrderEntry, ResponseMetadata, output_as_text};
+use super::code_execution::{self, ServerCall};
+use super::metadata::{OrderEntry, ResponseMetadata};
 use super::{DecodeContext, Structure};
 use crate::dialect::Sources;
 use crate::dialects::common::{Count, data_of};
@@ -61,6 +62,14 @@ pub(super) struct Usage {
     cache_creation_input_tokens: Option<Count>,
     #[serde(default)]
     cache_creation: Option<Lifetimes>,
+    #[serde(default)]
+    output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+struct OutputDetails {
+    #[serde(default)]
+    thinking_tokens: Option<Count>,
 }
 
 /// Tokens written to the cache, by lifetime.
@@ -79,16 +88,20 @@ impl Usage {
         self.cache_creation_input_tokens =
             later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
         self.cache_creation = later.cache_creation.or(self.cache_creation);
+        self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
     }
 
     fn into_usage(self) -> TokenUsage {
         let hour = self.cache_creation.and_then(|lifetimes| lifetimes.ephemeral_1h_input_tokens);
-        TokenUsage {
-            cache_write_1h_tokens: hour.map(|hour| hour.0).filter(|hour| *hour > 0),
+        let thinking = self.output_tokens_details.and_then(|details| details.thinking_tokens);
+        let usage = TokenUsage {
+            reasoning_tokens: thinking.and_then(Count::if_any),
+            cache_write_1h_tokens: hour.and_then(Count::if_any),
             cache_read_tokens: count(self.cache_read_input_tokens),
             cache_write_tokens: count(self.cache_creation_input_tokens),
             ..TokenUsage::of_call(count(self.input_tokens), count(self.output_tokens))
-        }
+        };
+        usage.with_cache_apart()
     }
 }
 
@@ -115,6 +128,8 @@ struct Assembly {
     reasoning: Vec<ContentBlock>,
     texts: Vec<ContentBlock>,
     calls: Vec<ToolCall>,
+    /// The calls of tools that the vendor ran.
+    server_calls: Vec<ServerCall>,
     signatures: Vec<Option<String>>,
     order: Vec<OrderEntry>,
     /// True if the order of blocks differs from the default: reasoning, text, calls.
@@ -166,7 +181,14 @@ impl Assembly {
                 });
             }
             Part::Verbatim { kind, block } => {
-                self.texts.extend(output_as_text(&kind, block.get()).map(ContentBlock::text));
+                if kind == ServerCall::KIND {
+                    self.server_calls.extend(ServerCall::read(block.get(), ""));
+                }
+                if code_execution::is_result(&kind) {
+                    let id = code_execution::call_id(block.get());
+                    let call = self.server_calls.iter().find(|call| Some(&call.id) == id.as_ref());
+                    self.texts.push(code_execution::block_of(block.get(), call).into());
+                }
                 self.verbatim(block);
             }
         }

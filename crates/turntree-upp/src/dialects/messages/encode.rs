@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::metadata::{StoredMetadata, StoredOrderEntry};
-use super::{JSON_RESPONSE, MessagesDialect, MessagesOptions, Structure};
+use super::{JSON_RESPONSE, MessagesDialect, MessagesOptions, Structure, VERTEX_VERSION};
 use crate::dialects::common::{
-    BlockLocation, BodyWriter, MediaBytes, ResultText, StructureSchema, system_text, tool_metadata_value,
+    BlockLocation, BodyWriter, MediaBytes, ResultContent, ResultPart, StructureSchema, Unsupported,
+    answer_text, file_id, system_text, tool_metadata_value,
 };
 use crate::error::UppError;
 use crate::provenance::ModelIdentity;
@@ -47,6 +48,13 @@ enum Block<'a> {
     Document {
         source: Source<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+        /// What the model is told about the document, without being cited.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        context: Option<&'a RawJson>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        citations: Option<&'a RawJson>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<&'a RawValue>,
     },
     ToolUse {
@@ -60,7 +68,7 @@ enum Block<'a> {
     },
     ToolResult {
         tool_use_id: Cow<'a, str>,
-        content: ResultText<'a>,
+        content: ResultContent<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         is_error: Option<bool>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,6 +103,7 @@ enum Source<'a> {
     Base64 { media_type: &'a str, data: MediaBytes<'a> },
     Url { url: &'a str },
     Text { media_type: &'a str, data: &'a str },
+    File { file_id: String },
 }
 
 /// Writes the body of a request.
@@ -106,7 +115,11 @@ pub(super) fn encode(
 ) -> Result<Vec<u8>, UppError> {
     let provider = wire.options.provider;
     let mut body = BodyWriter::new(provider, &request.params);
-    body.member("model", model_id)?;
+    if wire.is_vertex {
+        body.member("anthropic_version", VERTEX_VERSION)?;
+    } else {
+        body.member("model", model_id)?;
+    }
     write_system(&mut body, &wire.options, request)?;
     let turns = request.messages.iter().enumerate();
     let turns = turns.map(|(place, message)| turn(&wire.options, model_id, place, message));
@@ -166,7 +179,12 @@ fn turn<'a>(
         Body::Assistant { content, tool_calls } => {
             ("assistant", assistant(&stored_metadata, content, tool_calls.as_deref().unwrap_or_default()))
         }
-        Body::ToolResult { results } => ("user", results.iter().map(tool_result).collect()),
+        Body::ToolResult { results } => {
+            let results = results.iter().map(|result| {
+                tool_result(options, result).map_err(|kind| kind.at(options.provider, place, message, result))
+            });
+            ("user", results.collect::<Result<_, _>>()?)
+        }
     };
     if content.is_empty() && role == "assistant" && options.fills_empty_answers {
         content.push(Block::text(""));
@@ -202,6 +220,7 @@ fn user_block<'a>(options: &MessagesOptions, block: &'a ContentBlock) -> Option<
         ContentBlock::Image(block) => {
             let source = match &block.source {
                 ImageSource::Url(source) => Source::Url { url: &source.url },
+                ImageSource::Unknown(source) => Source::File { file_id: file_id(source)? },
                 other => Source::Base64 { media_type: &block.mime_type, data: MediaBytes::of_image(other)? },
             };
             Some(Block::Image { source, cache_control: None })
@@ -211,9 +230,18 @@ fn user_block<'a>(options: &MessagesOptions, block: &'a ContentBlock) -> Option<
             let source = match &block.source {
                 DocumentSource::Url(source) => Source::Url { url: &source.url },
                 DocumentSource::Text(source) => Source::Text { media_type, data: &source.data },
-                other => Source::Base64 { media_type, data: MediaBytes::of_document(other)? },
+                DocumentSource::Unknown(source) => Source::File { file_id: file_id(source)? },
+                other @ DocumentSource::Base64(_) => {
+                    Source::Base64 { media_type, data: MediaBytes::of_document(other)? }
+                }
             };
-            Some(Block::Document { source, cache_control: None })
+            Some(Block::Document {
+                source,
+                title: block.title.as_deref(),
+                context: block.extra.get("context"),
+                citations: block.extra.get("citations"),
+                cache_control: None,
+            })
         }
         _ => None,
     }
@@ -233,7 +261,7 @@ fn assistant<'a>(
         _ => None,
     });
     let thinking: Vec<&str> = thinking.collect();
-    let texts: Vec<&str> = content.iter().filter_map(ContentBlock::as_text).collect();
+    let texts: Vec<&str> = content.iter().filter_map(answer_text).collect();
     let mut signed = thinking.iter().enumerate().map(|(place, text)| {
         let signature = stored_metadata.signature(place).filter(|_| !text.is_empty());
         signature.map(|signature| Block::Thinking { thinking: text, signature })
@@ -270,13 +298,24 @@ fn tool_use<'a>(call: &'a ToolCall, caller: Option<&'a RawValue>) -> Block<'a> {
     }
 }
 
-fn tool_result(result: &ToolResult) -> Block<'_> {
-    Block::ToolResult {
+fn tool_result<'a>(options: &MessagesOptions, result: &'a ToolResult) -> Result<Block<'a>, Unsupported> {
+    let content = ResultContent::new(result, |part| {
+        let block = match part {
+            ResultPart::Text(text) => Block::text(text),
+            ResultPart::Media(block) => user_block(options, block).ok_or(if options.documents {
+                "return text, images or documents"
+            } else {
+                "return text or images"
+            })?,
+        };
+        Ok(RawJson::from_value(&block).unwrap_or_default())
+    })?;
+    Ok(Block::ToolResult {
         tool_use_id: wire_id(&result.tool_call_id),
-        content: ResultText(&result.result),
+        content,
         is_error: result.is_error,
         cache_control: None,
-    }
+    })
 }
 
 /// A call id in the characters that the vendor accepts: letters, digits, `_` and `-`.

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::code_execution;
 use crate::dialects::borrowed_text::BorrowedText;
 use crate::provenance::{ModelIdentity, Provenance};
 use turntree_core::json::RawJson;
@@ -76,7 +77,7 @@ pub(super) enum StoredOrderEntry<'a> {
     ToolUse(Option<&'a RawValue>),
     Verbatim {
         block: &'a RawValue,
-        /// True if the message contains the output as a text block.
+        /// True if the message has the output: when it is encoded, as a text.
         shown: bool,
     },
 }
@@ -118,8 +119,21 @@ impl<'a> StoredMetadata<'a> {
         texts: usize,
         calls: usize,
     ) -> Option<Vec<StoredOrderEntry<'a>>> {
+        let wanted = (reasoning, texts, calls);
+        let is_code = |kind: &str, _: &str| code_execution::is_result(kind);
+        // Messages of earlier versions have a text for each result with an output.
+        self.order_with(wanted, is_code)
+            .or_else(|| self.order_with(wanted, |kind, block| output_as_text(kind, block).is_some()))
+    }
+
+    fn order_with(
+        &self,
+        wanted: (usize, usize, usize),
+        is_shown: impl Fn(&str, &str) -> bool,
+    ) -> Option<Vec<StoredOrderEntry<'a>>> {
+        let blocks = self.blocks.as_ref()?.iter();
         let entries: Vec<StoredOrderEntry<'a>> =
-            self.blocks.as_ref()?.iter().map(|raw| entry(raw)).collect::<Option<_>>()?;
+            blocks.map(|raw| entry(raw, &is_shown)).collect::<Option<_>>()?;
         let mut counts = (0, 0, 0);
         for entry in &entries {
             match entry {
@@ -129,7 +143,7 @@ impl<'a> StoredMetadata<'a> {
                 StoredOrderEntry::Verbatim { shown: false, .. } => {}
             }
         }
-        (counts == (reasoning, texts, calls)).then_some(entries)
+        (counts == wanted).then_some(entries)
     }
 }
 
@@ -144,7 +158,7 @@ fn is_thinking(block: &RawValue) -> bool {
     kind.is_ok_and(|block| matches!(block.kind.as_str(), "thinking" | "redacted_thinking"))
 }
 
-fn entry(raw: &RawValue) -> Option<StoredOrderEntry<'_>> {
+fn entry<'a>(raw: &'a RawValue, is_shown: &impl Fn(&str, &str) -> bool) -> Option<StoredOrderEntry<'a>> {
     #[derive(Deserialize)]
     struct Block<'a> {
         #[serde(borrow, rename = "type")]
@@ -166,12 +180,12 @@ fn entry(raw: &RawValue) -> Option<StoredOrderEntry<'_>> {
     Some(match block.kind.as_str() {
         "text" if block.text.is_none() => StoredOrderEntry::Text(block.citations),
         "tool_use" => StoredOrderEntry::ToolUse(block.caller),
-        kind => StoredOrderEntry::Verbatim { block: raw, shown: output_as_text(kind, raw.get()).is_some() },
+        kind => StoredOrderEntry::Verbatim { block: raw, shown: is_shown(kind, raw.get()) },
     })
 }
 
-/// The output of a tool that the vendor ran, as a fenced text (UPP-1.2 §19.1).
-pub(super) fn output_as_text(kind: &str, block: &str) -> Option<String> {
+/// The output of a tool that the vendor ran, as a fenced text (UPP-1.2 §19.1), as earlier versions stored it.
+fn output_as_text(kind: &str, block: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Block<'a> {
         #[serde(borrow)]

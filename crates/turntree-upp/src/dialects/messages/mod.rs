@@ -7,16 +7,20 @@
 //! | `stream` | reads streamed responses |
 //! | `models` | what the models support, by name |
 //! | `assembly` | combines blocks into a message, for both readers |
+//! | `code_execution` | code that the vendor ran |
 //! | `metadata` | signatures, redacted thinking, provider blocks and citations, stored to be sent back |
 //!
 //! Spec: UPP-1.2 §10.5, §19.0, §19.1
 
 mod assembly;
+mod code_execution;
 mod decode;
 mod encode;
 mod metadata;
 mod models;
 mod stream;
+
+pub(super) use models::enforces_schemas;
 
 use super::common::VendorError;
 use crate::dialect::{Dialect, Sources, StreamDecoder};
@@ -29,6 +33,9 @@ use crate::structured_output::SchemaRules;
 
 /// The default version of the API.
 pub const API_VERSION: &str = "2023-06-01";
+
+/// The version of the API at Vertex AI, a member of the request.
+const VERTEX_VERSION: &str = "vertex-2023-10-16";
 
 /// The header that names the version of the API.
 const VERSION_HEADER: &str = "anthropic-version";
@@ -83,6 +90,8 @@ pub struct MessagesDialect {
     options: MessagesOptions,
     endpoint: Endpoint,
     betas: Vec<String>,
+    /// True for Vertex AI, where the path names the model.
+    is_vertex: bool,
 }
 
 impl MessagesDialect {
@@ -94,7 +103,15 @@ impl MessagesDialect {
             headers: vec![(VERSION_HEADER, API_VERSION.to_owned())],
             ..vendor
         };
-        Self { options, endpoint, betas: Vec::new() }
+        Self { options, endpoint, betas: Vec::new(), is_vertex: false }
+    }
+
+    /// The same format at Vertex AI, with a bearer token. The URL has the project, the location and the publisher.
+    #[must_use]
+    pub fn at_vertex(self, base_url: String) -> Self {
+        let endpoint =
+            Endpoint { base_url: base_url.into(), ..Endpoint::vendor(self.options.provider, "", &[]) };
+        Self { endpoint, is_vertex: true, ..self }
     }
 
     /// Sets the version of the API.
@@ -185,8 +202,16 @@ impl Dialect for MessagesDialect {
         &SettingsTable::MESSAGES
     }
 
-    fn path(&self, _model_id: &str, _streaming: bool) -> String {
-        "/messages".to_owned()
+    fn required_param(&self, model_id: &str) -> Option<(&'static str, u64)> {
+        Some(("max_tokens", models::most_tokens(model_id)))
+    }
+
+    fn path(&self, model_id: &str, streaming: bool) -> String {
+        match (self.is_vertex, streaming) {
+            (false, _) => "/messages".to_owned(),
+            (true, false) => format!("/models/{model_id}:rawPredict"),
+            (true, true) => format!("/models/{model_id}:streamRawPredict"),
+        }
     }
 
     fn takes_native_tools(&self) -> bool {

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::assembly::{Head, Part, Usage, assemble};
+use super::code_execution::{self, ServerCall};
 use super::decode::{Block, ResponseBody, is_tool, read_block};
-use super::metadata::output_as_text;
 use super::{DecodeContext, Structure, reported_error};
 use crate::dialect::{Sources, StreamDecoder};
 use crate::dialects::borrowed_text::BorrowedText;
@@ -200,13 +200,25 @@ impl Decoder {
             State::Thinking { text, .. } if !text.is_empty() => {
                 events.push(StreamEvent::reasoning(slot.index, text.as_str()));
             }
-            State::Verbatim { kind, .. } => {
-                let output = output_as_text(kind, raw.get()).unwrap_or_default();
-                Self::text(self.context, slot.index, &output, events);
+            State::Verbatim { kind, .. } if code_execution::is_result(kind) => {
+                let call = code_execution::call_id(raw.get()).and_then(|id| self.server_call(&id));
+                let block = code_execution::block_of(raw.get(), call.as_ref());
+                events.push(StreamEvent::code_execution(slot.index, &block));
             }
-            State::Thinking { .. } | State::ToolUse(_) => {}
+            State::Verbatim { .. } | State::Thinking { .. } | State::ToolUse(_) => {}
         }
         Ok(())
+    }
+
+    /// The call of a tool that the vendor runs.
+    fn server_call(&self, id: &str) -> Option<ServerCall> {
+        let mut calls = self.slots.iter().rev().filter_map(|slot| match &slot.state {
+            State::Verbatim { kind, block, json } if kind == ServerCall::KIND => {
+                ServerCall::read(RawJson::from_value(block).ok()?.get(), json)
+            }
+            _ => None,
+        });
+        calls.find(|call| call.id == id)
     }
 
     fn call(&self, block: Block<'_>) -> State {

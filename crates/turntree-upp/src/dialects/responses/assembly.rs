@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::code_execution;
 use super::context::DecodeContext;
 use super::metadata::{OrderEntry, ResponseMetadata};
 use super::output_item::{FunctionCallItem, MessageItem, OutputItem};
@@ -40,6 +41,14 @@ pub(super) struct Usage {
     cost: Option<Cost>,
     #[serde(default)]
     input_tokens_details: Option<InputDetails>,
+    #[serde(default)]
+    output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+struct OutputDetails {
+    #[serde(default)]
+    reasoning_tokens: Option<Count>,
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
@@ -52,9 +61,11 @@ impl Usage {
     fn into_usage(self, reports_cost: bool) -> TokenUsage {
         let sum = TokenUsage::of_call(count(self.input_tokens), count(self.output_tokens));
         let cached = self.input_tokens_details.and_then(|details| details.cached_tokens);
+        let reasoning = self.output_tokens_details.and_then(|details| details.reasoning_tokens);
         TokenUsage {
             total_tokens: self.total_tokens.map_or(sum.total_tokens, |total| total.0),
             cache_read_tokens: count(cached),
+            reasoning_tokens: reasoning.and_then(Count::if_any),
             cost: self.cost.filter(|_| reports_cost).and_then(Cost::dollars),
             ..sum
         }
@@ -86,11 +97,17 @@ struct Assembly {
     calls: Vec<FunctionCallItem>,
     sealed: Vec<RawJson>,
     annotations: Vec<Option<RawJson>>,
+    logprobs: Vec<Option<RawJson>>,
     order: Vec<OrderEntry>,
     messages: usize,
     /// True if the order of items differs from the default: one message, then calls.
     is_ordered: bool,
     is_refused: bool,
+}
+
+/// The list, if it has a value.
+fn if_any(values: Vec<Option<RawJson>>) -> Vec<Option<RawJson>> {
+    if values.iter().any(Option::is_some) { values } else { Vec::new() }
 }
 
 impl Assembly {
@@ -122,6 +139,7 @@ impl Assembly {
             }
             OutputItem::Verbatim(item) => {
                 self.is_ordered = true;
+                self.rest.extend(code_execution::block_of(item.get()).map(ContentBlock::from));
                 self.order.push(OrderEntry::Verbatim(item));
             }
         }
@@ -134,6 +152,7 @@ impl Assembly {
             texts += 1;
             self.rest.push(ContentBlock::text(part.text));
             self.annotations.push(part.annotations);
+            self.logprobs.push(part.logprobs);
         }
         if texts == 0 {
             return;
@@ -181,11 +200,8 @@ impl Assembly {
             reasoning_encrypted_content: self.sealed.last().map(|sealed| sealed.get().to_owned()),
             reasoning_items: if self.sealed.len() > 1 { self.sealed } else { Vec::new() },
             output_items: if self.is_ordered { self.order } else { Vec::new() },
-            annotations: if self.annotations.iter().any(Option::is_some) {
-                self.annotations
-            } else {
-                Vec::new()
-            },
+            annotations: if_any(self.annotations),
+            logprobs: if_any(self.logprobs),
             incomplete_reason: head.incomplete_reason,
             stored: head.stored,
         };

@@ -2,22 +2,24 @@
 
 use std::borrow::Cow;
 
-use serde::ser::{SerializeMap, SerializeSeq};
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::metadata::{StoredCall, StoredMetadata, StoredOrderEntry};
 use super::options::{Documents, Media, ResponsesOptions};
+use super::tools::{write_format, write_tools};
 use crate::dialects::common::{
-    BlockLocation, BodyWriter, Concatenated, DataUrl, MediaBytes, ResultText, StructureSchema, audio_format,
-    stream_options, system_text, tool_metadata_value,
+    BlockLocation, BodyWriter, Concatenated, DataUrl, MediaBytes, ResultContent, ResultPart, Unsupported,
+    answer_text, audio_format, file_id, stream_options, system_text,
 };
 use crate::error::UppError;
 use crate::provenance::ModelIdentity;
 use crate::request::ModelRequest;
 use turntree_core::json::{RawJson, RawObject};
+use turntree_core::message::content::DocumentBlock;
 use turntree_core::message::{
-    Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolDefinition, ToolResult,
+    Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolResult,
 };
 
 /// The longest id that the vendor accepts.
@@ -49,7 +51,7 @@ enum Item<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<String>,
         call_id: &'a str,
-        output: ResultText<'a>,
+        output: ResultContent<'a>,
     },
     /// Encrypted reasoning, unchanged.
     #[serde(untagged)]
@@ -92,9 +94,12 @@ enum Part<'a> {
         text: &'a str,
     },
     InputImage {
-        image_url: Url<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        detail: Option<&'static str>,
+        image_url: Option<Url<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file_id: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        detail: Option<Cow<'static, str>>,
     },
     InputAudio {
         input_audio: Sound<'a>,
@@ -112,6 +117,8 @@ enum Part<'a> {
         file_data: Option<DataUrl<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         file_url: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file_id: Option<String>,
     },
     OutputText {
         text: &'a str,
@@ -221,8 +228,11 @@ fn input<'a>(
                 items.extend(assistant.into_items());
             }
             Body::ToolResult { results } => {
-                let outputs = results.iter().enumerate();
-                items.extend(outputs.map(|(place, result)| tool_output(options, place, result)));
+                for (index, result) in results.iter().enumerate() {
+                    let output = tool_output(options, index, result);
+                    let provider = &options.endpoint.provider;
+                    items.push(output.map_err(|kind| kind.at(provider, place, message, result))?);
+                }
             }
         }
     }
@@ -266,36 +276,19 @@ fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<
         ContentBlock::Text(block) => Some(Part::InputText { text: &block.text }),
         ContentBlock::Image(block) if options.capabilities.image_input => {
             let mime_type = &block.mime_type;
+            let chosen = block.extra.get("detail").and_then(RawJson::as_string).map(Cow::Owned);
+            let detail = chosen.or_else(|| options.image_detail.map(Cow::Borrowed));
             let image_url = match &block.source {
+                ImageSource::Unknown(source) => {
+                    let file_id = Some(file_id(source)?);
+                    return Some(Part::InputImage { image_url: None, file_id, detail });
+                }
                 ImageSource::Url(source) => Url::Url(&source.url),
                 other => Url::Data(DataUrl { mime_type, data: MediaBytes::of_image(other)? }),
             };
-            Some(Part::InputImage { image_url, detail: options.image_detail })
+            Some(Part::InputImage { image_url: Some(image_url), file_id: None, detail })
         }
-        ContentBlock::Document(block) => {
-            let is_pdf = block.mime_type == "application/pdf";
-            let is_read = match options.documents {
-                Documents::None => false,
-                Documents::Pdf => is_pdf,
-                Documents::Any => true,
-            };
-            let mime_type = &block.mime_type;
-            let unnamed = if is_pdf { "document.pdf" } else { "document.txt" };
-            let filename = block.title.as_deref().unwrap_or(unnamed);
-            let file = |data| {
-                let file_data = Some(DataUrl { mime_type, data });
-                Some(Part::InputFile { filename: Some(filename.into()), file_data, file_url: None })
-            };
-            match &block.source {
-                _ if !is_read => None,
-                DocumentSource::Url(source) => {
-                    Some(Part::InputFile { filename: None, file_data: None, file_url: Some(&source.url) })
-                }
-                DocumentSource::Text(_) if options.documents != Documents::Any => None,
-                DocumentSource::Text(source) => file(MediaBytes::Bytes(source.data.as_bytes())),
-                other => file(MediaBytes::of_document(other)?),
-            }
-        }
+        ContentBlock::Document(block) => document(options, block),
         ContentBlock::Audio(block) if options.capabilities.audio_input => {
             let (mime_type, data) = (&block.mime_type, MediaBytes::Bytes(block.data.as_slice()));
             let format = audio_format(mime_type);
@@ -305,6 +298,7 @@ fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<
                     filename: Some(format!("audio.{format}").into()),
                     file_data: Some(DataUrl { mime_type, data }),
                     file_url: None,
+                    file_id: None,
                 },
             })
         }
@@ -317,6 +311,39 @@ fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<
             })
         }
         _ => None,
+    }
+}
+
+/// A document, by its data, its URL or the id of its file.
+fn document<'a>(options: &ResponsesOptions, block: &'a DocumentBlock) -> Option<Part<'a>> {
+    let is_pdf = block.mime_type == "application/pdf";
+    let is_read = match options.documents {
+        Documents::None => false,
+        Documents::Pdf => is_pdf,
+        Documents::Any => true,
+    };
+    let mime_type = &block.mime_type;
+    let unnamed = if is_pdf { "document.pdf" } else { "document.txt" };
+    let name = block.title.as_deref().unwrap_or(unnamed);
+    let file = |data| {
+        let file_data = Some(DataUrl { mime_type, data });
+        let filename = Some(name.into());
+        Some(Part::InputFile { filename, file_data, file_url: None, file_id: None })
+    };
+    let (filename, file_data) = (None, None);
+    match &block.source {
+        DocumentSource::Unknown(source) if options.documents != Documents::None => {
+            let file_id = Some(file_id(source)?);
+            Some(Part::InputFile { filename, file_data, file_url: None, file_id })
+        }
+        _ if !is_read => None,
+        DocumentSource::Url(source) => {
+            let file_url = Some(source.url.as_str());
+            Some(Part::InputFile { filename, file_data, file_url, file_id: None })
+        }
+        DocumentSource::Text(_) if options.documents != Documents::Any => None,
+        DocumentSource::Text(source) => file(MediaBytes::Bytes(source.data.as_bytes())),
+        other => file(MediaBytes::of_document(other)?),
     }
 }
 
@@ -348,7 +375,7 @@ impl<'a> Assistant<'a> {
         });
         Self {
             reasoning: stored_metadata.reasoning(),
-            texts: content.iter().filter_map(ContentBlock::as_text).collect(),
+            texts: content.iter().filter_map(answer_text).collect(),
             images: images.collect(),
             calls: message.tool_calls(),
             message_id: &message.id,
@@ -390,8 +417,14 @@ impl<'a> Assistant<'a> {
                 let (item, data) = (serde_json::from_str(item.get()).ok()?, images.next()?);
                 (!self.stored_metadata.is_foreign()).then_some(Item::Image(Drawn { item, data }))
             }
-            StoredOrderEntry::Verbatim { is_call: true, .. } if self.stored_metadata.is_foreign() => None,
-            StoredOrderEntry::Verbatim { item, .. } => Some(Item::Verbatim(item)),
+            StoredOrderEntry::Verbatim { item, is_call, is_shown } => {
+                let code = is_shown.then(|| texts.next()).flatten();
+                if is_call && self.stored_metadata.is_foreign() {
+                    self.message(code.as_slice(), None, None)
+                } else {
+                    Some(Item::Verbatim(item))
+                }
+            }
         });
         items.collect()
     }
@@ -454,97 +487,23 @@ fn item_id(call_id: &str) -> Option<String> {
     (id.len() <= LONGEST_ID).then_some(id)
 }
 
-fn tool_output<'a>(options: &ResponsesOptions, place: usize, result: &'a ToolResult) -> Item<'a> {
-    Item::FunctionCallOutput {
+fn tool_output<'a>(
+    options: &ResponsesOptions,
+    place: usize,
+    result: &'a ToolResult,
+) -> Result<Item<'a>, Unsupported> {
+    let output = ResultContent::new(result, |output| {
+        let written = match output {
+            ResultPart::Text(text) => Part::InputText { text },
+            ResultPart::Media(block) => {
+                part(options, block).ok_or("return text, or media that a user may send to this model")?
+            }
+        };
+        Ok(RawJson::from_value(&written).unwrap_or_default())
+    })?;
+    Ok(Item::FunctionCallOutput {
         id: options.items_need_ids.then(|| format!("fco_{}_{place}", result.tool_call_id)),
         call_id: &result.tool_call_id,
-        output: ResultText(&result.result),
-    }
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a RawJson,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    strict: Option<RawJson>,
-}
-
-/// Functions, then provider tools from `params.tools`.
-struct Tools<'a> {
-    ours: &'a [ToolDefinition],
-    native: Vec<RawJson>,
-    provider: &'a str,
-}
-
-impl Serialize for Tools<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.ours.len() + self.native.len()))?;
-        for tool in self.ours {
-            list.serialize_element(&Tool {
-                kind: "function",
-                name: &tool.name,
-                description: &tool.description,
-                parameters: &tool.parameters,
-                strict: tool_metadata_value(tool, self.provider, "strict"),
-            })?;
-        }
-        self.native.iter().try_for_each(|tool| list.serialize_element(tool))?;
-        list.end()
-    }
-}
-
-fn write_tools(
-    body: &mut BodyWriter<'_>,
-    options: &ResponsesOptions,
-    request: &ModelRequest,
-) -> Result<(), UppError> {
-    if request.tools.is_empty() {
-        return Ok(());
-    }
-    let native = match request.params.get("tools").filter(|tools| !tools.is_null()) {
-        Some(tools) if options.native_tools => tools.to().map_err(|_| {
-            let message = "params.tools: expected a list of provider tools";
-            UppError::invalid_request(options.endpoint.provider.as_ref(), message)
-        })?,
-        _ => Vec::new(),
-    };
-    body.member("tools", &Tools { ours: &request.tools, native, provider: &options.endpoint.provider })
-}
-
-#[derive(Serialize)]
-struct Format<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    name: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a RawJson>,
-    schema: &'a RawObject,
-    strict: bool,
-}
-
-/// Writes `text.format`, and preserves the caller's other members of `text`.
-fn write_format(
-    body: &mut BodyWriter<'_>,
-    options: &ResponsesOptions,
-    request: &ModelRequest,
-    structure: &RawJson,
-) -> Result<(), UppError> {
-    let structure = StructureSchema::new(&options.endpoint.provider, structure, request.strict)?;
-    let format = Format {
-        kind: "json_schema",
-        name: "json_response",
-        description: structure.description.as_ref(),
-        schema: &structure.schema,
-        strict: structure.strict,
-    };
-    let format = RawJson::from_value(&format).map_err(|error| {
-        UppError::invalid_request(options.endpoint.provider.as_ref(), format!("structure: {error}"))
-    })?;
-    let mut text = request.params.get("text").and_then(RawObject::from_raw).unwrap_or_default();
-    text.insert("format", format);
-    body.member("text", &text)
+        output,
+    })
 }

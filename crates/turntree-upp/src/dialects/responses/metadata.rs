@@ -6,6 +6,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::code_execution::CODE_INTERPRETER_CALL;
 use super::output_item::FunctionCallItem;
 use crate::dialects::borrowed_text::BorrowedText;
 use crate::provenance::{ModelIdentity, Provenance};
@@ -26,6 +27,8 @@ pub(super) struct ResponseMetadata {
     pub(super) output_items: Vec<OrderEntry>,
     /// Annotations of the texts: one entry for each text, `None` for texts without any.
     pub(super) annotations: Vec<Option<RawJson>>,
+    /// Probabilities of the tokens of the texts: one entry for each text, as above.
+    pub(super) logprobs: Vec<Option<RawJson>>,
     pub(super) incomplete_reason: Option<String>,
     pub(super) stored: RawObject,
 }
@@ -46,6 +49,7 @@ impl Serialize for ResponseMetadata {
         list(&mut map, "reasoningItems", &self.reasoning_items)?;
         list(&mut map, "outputItems", &self.output_items)?;
         list(&mut map, "annotations", &self.annotations)?;
+        list(&mut map, "logprobs", &self.logprobs)?;
         if let Some(reason) = &self.incomplete_reason {
             map.serialize_entry("incomplete_reason", reason)?;
         }
@@ -124,6 +128,8 @@ pub(super) enum StoredOrderEntry<'a> {
         item: &'a RawValue,
         /// True for a call of a provider tool, such as `web_search_call`.
         is_call: bool,
+        /// True if the message has the code that the vendor ran: when it is encoded, as a text.
+        is_shown: bool,
     },
 }
 
@@ -171,17 +177,28 @@ impl<'a> StoredMetadata<'a> {
     ) -> Option<Vec<StoredOrderEntry<'a>>> {
         let entries: Vec<StoredOrderEntry<'a>> =
             self.items.as_ref()?.iter().map(|raw| entry(raw)).collect::<Option<_>>()?;
-        let mut counts = (0, 0, 0, 0);
+        let (mut counts, mut shown) = ((0, 0, 0, 0), 0);
         for entry in &entries {
             match entry {
                 StoredOrderEntry::Reasoning => counts.0 += 1,
                 StoredOrderEntry::Message { texts, .. } => counts.1 += texts,
                 StoredOrderEntry::Image(_) => counts.2 += 1,
                 StoredOrderEntry::Call => counts.3 += 1,
-                StoredOrderEntry::Verbatim { .. } => {}
+                StoredOrderEntry::Verbatim { is_shown, .. } => shown += usize::from(*is_shown),
             }
         }
-        (counts == (reasoning, texts, images, calls)).then_some(entries)
+        let hide = |entry| match entry {
+            StoredOrderEntry::Verbatim { item, is_call, .. } => {
+                StoredOrderEntry::Verbatim { item, is_call, is_shown: false }
+            }
+            other => other,
+        };
+        let wanted = (reasoning, texts, images, calls);
+        if (counts.0, counts.1 + shown, counts.2, counts.3) == wanted {
+            return Some(entries);
+        }
+        // Messages of earlier versions do not have code that the vendor ran.
+        (counts == wanted).then(|| entries.into_iter().map(hide).collect())
     }
 }
 
@@ -208,6 +225,10 @@ fn entry(raw: &RawValue) -> Option<StoredOrderEntry<'_>> {
     Some(match item.kind.as_str() {
         "message" => StoredOrderEntry::Message { id: item.id, phase: item.phase, texts: item.texts? },
         "image" => StoredOrderEntry::Image(item.drawn?),
-        kind => StoredOrderEntry::Verbatim { item: raw, is_call: kind.ends_with("_call") },
+        kind => StoredOrderEntry::Verbatim {
+            item: raw,
+            is_call: kind.ends_with("_call"),
+            is_shown: kind == CODE_INTERPRETER_CALL,
+        },
     })
 }

@@ -8,6 +8,8 @@
 //! | `stream` | reads streamed responses |
 //! | `output_item` | the items of a response |
 //! | `assembly` | combines items into a message, for both readers |
+//! | `code_execution` | code that the vendor ran |
+//! | `tools` | writes tools and structured output |
 //! | `metadata` | encrypted reasoning and provider items, stored to be sent back |
 //!
 //! Vendors differ in data ([`ResponsesOptions`]), not in code.
@@ -15,6 +17,7 @@
 //! Spec: UPP-1.2 §19.0, §19.2
 
 mod assembly;
+mod code_execution;
 mod context;
 mod decode;
 mod encode;
@@ -22,6 +25,7 @@ mod metadata;
 mod options;
 mod output_item;
 mod stream;
+mod tools;
 
 use super::common::VendorError;
 use crate::dialect::{Dialect, Sources, StreamDecoder};

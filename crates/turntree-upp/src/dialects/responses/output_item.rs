@@ -49,6 +49,8 @@ pub(super) struct MessagePart {
     pub(super) text: String,
     pub(super) is_refusal: bool,
     pub(super) annotations: Option<RawJson>,
+    /// The probabilities of the tokens.
+    pub(super) logprobs: Option<RawJson>,
 }
 
 /// A call, in the form of `functionCallItems` (UPP-1.2 §14).
@@ -111,6 +113,8 @@ struct Part<'a> {
     refusal: Option<BorrowedText<'a>>,
     #[serde(default)]
     annotations: Option<RawJson>,
+    #[serde(default)]
+    logprobs: Option<RawJson>,
 }
 
 /// The reasoning to send back; absent members are omitted.
@@ -155,7 +159,13 @@ fn parts<'a>(raw: Option<&'a RawValue>, context: &DecodeContext) -> Result<Vec<P
     // Some hosts send a single text as a string instead of a list.
     if raw.starts_with('"') {
         let text = serde_json::from_str(raw).map_err(|error| context.broken(error))?;
-        return Ok(vec![Part { kind: None, text: Some(text), refusal: None, annotations: None }]);
+        return Ok(vec![Part {
+            kind: None,
+            text: Some(text),
+            refusal: None,
+            annotations: None,
+            logprobs: None,
+        }]);
     }
     let parts: Result<Option<Vec<Part<'a>>>, _> = serde_json::from_str(raw);
     parts.map(Option::unwrap_or_default).map_err(|error| context.broken(error))
@@ -165,6 +175,10 @@ fn joined(parts: &[Part<'_>]) -> String {
     let texts = parts.iter().filter_map(|part| part.text.as_ref()).map(BorrowedText::as_str);
     let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
     texts.join(REASONING_SEPARATOR)
+}
+
+fn is_nonempty_list(raw: &RawJson) -> bool {
+    raw.is_array() && raw.get() != "[]"
 }
 
 fn is_filled(raw: &&RawValue) -> bool {
@@ -179,7 +193,8 @@ impl Item<'_> {
             MessagePart {
                 text: text.map(BorrowedText::owned).unwrap_or_default(),
                 is_refusal,
-                annotations: part.annotations.filter(|list| list.is_array() && list.get() != "[]"),
+                annotations: part.annotations.filter(is_nonempty_list),
+                logprobs: part.logprobs.filter(is_nonempty_list),
             }
         });
         let parts = parts.collect();

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::assembly::{Head, assemble};
+use super::code_execution;
 use super::context::DecodeContext;
 use super::decode::ResponseBody;
 use super::output_item::{
@@ -375,7 +376,10 @@ impl OpenItem {
                     events.push(StreamEvent::new(self.index, Delta::Image(delta)));
                 }
             }
-            OutputItem::Verbatim(_) => {}
+            OutputItem::Verbatim(item) => {
+                let code = code_execution::block_of(item.get());
+                events.extend(code.map(|block| StreamEvent::code_execution(self.index, &block)));
+            }
         }
     }
 
@@ -417,6 +421,7 @@ impl OpenItem {
             is_refusal: text.channel == Channel::Refusal,
             text: text.text,
             annotations: None,
+            logprobs: None,
         });
         OutputItem::Message(MessageItem { parts: parts.collect(), ..MessageItem::default() })
     }

@@ -7,13 +7,15 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
 use super::PROVIDER;
-use crate::dialects::common::{BlockLocation, BodyWriter, MediaBytes, ResultText, system_text};
+use crate::dialects::common::{
+    BlockLocation, BodyWriter, MediaBytes, ResultContent, ResultText, system_text,
+};
 use crate::error::UppError;
 use crate::request::ModelRequest;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::content::ContentBlock;
 use turntree_core::message::message::History;
-use turntree_core::message::{Body, ImageSource, ToolCall, ToolDefinition, ToolResult};
+use turntree_core::message::{Body, ToolCall, ToolDefinition, ToolResult};
 
 /// Parameters of the request. All others are options of the model.
 const REQUEST_PARAMETERS: [&str; 5] = ["format", "keep_alive", "think", "logprobs", "top_logprobs"];
@@ -60,14 +62,14 @@ fn sort(params: &RawObject) -> (RawObject, RawObject) {
 
 /// Rejects unsupported content before anything is written.
 fn check(history: &History) -> Result<(), UppError> {
-    const REMEDY: &str = "send text or an image instead";
+    const REMEDY: &str = "send text, or an image as base64 or bytes: Ollama fetches no URLs";
     for (message_place, message) in history.iter().enumerate() {
         let is_user = matches!(message.body, Body::User { .. });
         for (block_place, block) in message.content().iter().enumerate() {
             let is_known = match block {
                 ContentBlock::Text(_) => true,
                 ContentBlock::Reasoning(_) => !is_user,
-                ContentBlock::Image(image) => is_user && !matches!(image.source, ImageSource::Unknown(_)),
+                ContentBlock::Image(image) => is_user && MediaBytes::of_image(&image.source).is_some(),
                 _ => false,
             };
             if !is_known {
@@ -75,6 +77,10 @@ fn check(history: &History) -> Result<(), UppError> {
                     BlockLocation { provider: PROVIDER, message: message_place, block: block_place };
                 return Err(location.unsupported(message, block, REMEDY));
             }
+        }
+        for result in message.results() {
+            ResultContent::new(result, |_| Err("describe it in text, or send images in a user message"))
+                .map_err(|kind| kind.at(PROVIDER, message_place, message, result))?;
         }
     }
     Ok(())
@@ -133,9 +139,6 @@ impl<'a> AssistantMessage<'a> {
             match block {
                 ContentBlock::Text(block) => texts.push(block.text.as_str().into()),
                 ContentBlock::Image(block) => {
-                    if let ImageSource::Url(source) = &block.source {
-                        texts.push(format!("[Image: {}]", source.url).into());
-                    }
                     images.extend(MediaBytes::of_image(&block.source));
                 }
                 _ => {}

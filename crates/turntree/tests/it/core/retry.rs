@@ -321,7 +321,7 @@ async fn a_key_comes_from_a_function_or_the_environment() {
     assert_eq!(exposed(&set).await, std::env::var("PATH").unwrap().trim());
     assert_eq!(
         unset.key().await.unwrap_err().to_string(),
-        "API key not found. Set TURNTREE_TEST_NO_SUCH_KEY environment variable or provide apiKey in config."
+        "no API key: set the environment variable TURNTREE_TEST_NO_SUCH_KEY, or pass api_key="
     );
 }
 

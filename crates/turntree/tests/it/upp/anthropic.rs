@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use serde_json::Value;
+use turntree::core::message::ContentBlock;
 use turntree::core::secret::Secret;
 use turntree::upp::dialect::Dialect;
 use turntree::upp::dialects::messages::{MessagesDialect, MessagesOptions, STRUCTURED_OUTPUTS_BETA};
@@ -163,15 +164,19 @@ fn recorded_responses_match_a_naive_reader() {
         };
         let response = response.unwrap_or_else(|error| panic!("{name}: {error:?}"));
         let blocks = message["content"].as_array().unwrap();
-        let has_code_result =
-            |block: &Value| block["type"].as_str().unwrap().contains("code_execution_tool_result");
-        if !blocks.iter().any(has_code_result) {
-            assert_eq!(
-                response.message.text().replace("\n\n", ""),
-                naive_text(blocks).replace("\n\n", ""),
-                "{name}"
-            );
-        }
+        assert_eq!(
+            response.message.text().replace("\n\n", ""),
+            naive_text(blocks).replace("\n\n", ""),
+            "{name}"
+        );
+        let is_result =
+            |block: &&Value| block["type"].as_str().unwrap().contains("code_execution_tool_result");
+        let is_run = |block: &&ContentBlock| matches!(block, ContentBlock::CodeExecution(_));
+        assert_eq!(
+            response.message.content().iter().filter(is_run).count(),
+            blocks.iter().filter(is_result).count(),
+            "{name}"
+        );
         let calls = response.message.tool_calls().iter();
         let calls: Vec<_> = calls
             .map(|call| {

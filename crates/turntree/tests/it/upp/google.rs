@@ -225,13 +225,16 @@ fn check_recorded(wire: &GeminiDialect, name: &str, frames: &[Value], response: 
         let parts = parts.iter().filter(|part| (part["thought"] == true) == is_thought);
         parts.filter_map(|part| part["text"].as_str()).collect()
     };
-    let has_code_output = parts.iter().any(|part| part["codeExecutionResult"]["output"].is_string());
     let texts: Vec<&str> = response.message.content().iter().filter_map(ContentBlock::as_text).collect();
-    if has_code_output {
-        assert!(response.message.text().ends_with(&words(false)), "{name}");
-    } else {
-        assert_eq!(texts.concat(), words(false), "{name}");
-    }
+    assert_eq!(texts.concat(), words(false), "{name}");
+    let outputs = response.message.content().iter().filter_map(|block| match block {
+        ContentBlock::CodeExecution(block) => block.output.as_deref(),
+        _ => None,
+    });
+    let recorded_outputs =
+        parts.iter().map(|part| &part["codeExecutionResult"]).filter(|ran| ran.is_object());
+    let recorded_outputs = recorded_outputs.map(|ran| ran["output"].as_str().unwrap_or_default());
+    assert_eq!(outputs.collect::<Vec<_>>(), recorded_outputs.collect::<Vec<_>>(), "{name}");
     let thoughts = response.message.content().iter().filter_map(|block| match block {
         ContentBlock::Reasoning(block) => Some(block.text.as_str()),
         _ => None,

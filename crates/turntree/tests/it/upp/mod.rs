@@ -1,6 +1,7 @@
 //! Tests of `turntree-upp`: dialects, providers, models, middleware, embeddings and images.
 
 mod anthropic;
+mod bedrock;
 mod chat;
 mod corpus;
 mod custom_providers;

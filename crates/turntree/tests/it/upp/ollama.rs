@@ -45,8 +45,7 @@ fn messages_encode_to_the_wire_format() {
         request(json!([
             {"type": "user", "content": [
                 {"type": "text", "text": "Look:"},
-                {"type": "image", "source": {"type": "bytes", "data": "aGk="}, "mimeType": "image/png"},
-                {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}, "mimeType": "image/png"}
+                {"type": "image", "source": {"type": "bytes", "data": "aGk="}, "mimeType": "image/png"}
             ]},
             {"type": "assistant", "content": [{"type": "reasoning", "text": "hm"}, {"type": "text", "text": "<think>secret</think>\nOne."}, {"type": "text", "text": "Two."}],
              "toolCalls": [{"toolCallId": "call_foreign_7", "toolName": "get_weather", "arguments": {"days": 2.5}}]},
@@ -57,7 +56,7 @@ fn messages_encode_to_the_wire_format() {
 
     assert_snapshot!(member(&dialect(), &request, "messages").replace("},{\"role", "},\n{\"role"), @r#"
     [{"role":"system","content":"Be brief."},
-    {"role":"user","content":"Look:\n[Image: https://x/y.png]","images":["aGk="]},
+    {"role":"user","content":"Look:","images":["aGk="]},
     {"role":"assistant","content":"One.\nTwo.","tool_calls":[{"function":{"name":"get_weather","arguments":{"days":2.5}}}]},
     {"role":"tool","tool_name":"get_weather","content":"{\"t\":1}"},
     {"role":"tool","tool_name":"lost","content":"x"}]
@@ -90,6 +89,7 @@ fn unsupported_media_are_refused_with_their_position() {
         json!({"type": "document", "source": {"type": "text", "data": "x"}, "mimeType": "text/plain"}),
         json!({"type": "document", "source": {"type": "base64", "data": "eA=="}, "mimeType": "application/pdf"}),
         json!({"type": "binary", "data": "aGk=", "mimeType": "x/y"}),
+        json!({"type": "image", "source": {"type": "url", "url": "https://x/y.png"}, "mimeType": "image/png"}),
         json!({"type": "hologram", "beam": 1}),
     ] {
         let kind = block["type"].as_str().unwrap().to_owned();

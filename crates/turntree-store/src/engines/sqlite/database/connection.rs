@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::super::busy;
 use super::super::failure::{Failure, SqliteFailure};
 #[cfg(unix)]
 use super::super::fork;
@@ -248,14 +249,10 @@ fn run_all(connection: &Connection, access: Access, jobs: &mut [Box<dyn Job>]) -
 /// Removes everything from the write-ahead log, which still contains what was deleted. Does nothing if another process
 /// reads from the log for longer than [`ERASE_TIMEOUT`]; the next checkpoint overwrites it then.
 fn erase_log(connection: &Connection) {
-    let run = || -> rusqlite::Result<()> {
-        let timeout: u32 = connection.pragma_query_value(None, "busy_timeout", |row| row.get(0))?;
-        connection.busy_timeout(ERASE_TIMEOUT)?;
-        let done = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        connection.busy_timeout(Duration::from_millis(timeout.into()))?;
-        done
-    };
-    if let Err(error) = run() {
+    let timeout = busy::set_timeout(ERASE_TIMEOUT);
+    let done = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    busy::set_timeout(timeout);
+    if let Err(error) = done {
         log::warn!("the write-ahead log keeps its content until the next checkpoint: {error}");
     }
 }

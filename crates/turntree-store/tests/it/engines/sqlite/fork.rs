@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use turntree_store::engine::Engine;
 use turntree_store::engines::sqlite::SqliteEngine;
 
 use super::engine_at;
-use crate::support::{TempFolder, append_after, block_on, fork, head_of, read_texts, write};
+use crate::support::{Stop, TempFolder, append_after, block_on, fork, head_of, read_texts, write};
 
 fn wait_for(path: &Path) {
     while !path.exists() {
@@ -75,10 +74,10 @@ fn what_a_child_writes_survives_the_close_of_the_parent() {
 }
 
 /// Appends to one session until told to stop. Returns the number of entries.
-fn append_until(engine: &SqliteEngine, id: &str, stop: &AtomicBool) -> usize {
+fn append_until(engine: &SqliteEngine, id: &str, stop: &Stop) -> usize {
     let mut head = block_on(engine.head(id)).unwrap();
     let mut count = 0;
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.is_set() {
         let append = append_after(head, id, b"x");
         head = Some(head_of(&append));
         block_on(engine.append(append)).unwrap();
@@ -91,26 +90,27 @@ fn append_until(engine: &SqliteEngine, id: &str, stop: &AtomicBool) -> usize {
 fn forks_under_load_lose_nothing() {
     let folder = TempFolder::new();
     let engine = engine_at(&folder.path().join("s.db"));
-    let stop = AtomicBool::new(false);
+    let stop = Stop::default();
 
     let counts: Vec<usize> = thread::scope(|scope| {
         let ids = ["a", "b", "c"];
         let writers = ids.map(|id| scope.spawn(|| append_until(&engine, id, &stop)));
-        for number in 0..10 {
+        let running = stop.on_drop();
+        for number in 0..5 {
             let child_engine = Arc::clone(&engine);
             let wait = fork(move || {
                 block_on(write(&*child_engine, &format!("child{number}"), &[b"1", b"2", b"3"]));
             });
             wait();
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(running);
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     });
 
     for (id, count) in ["a", "b", "c"].into_iter().zip(counts) {
         assert_eq!(block_on(read_texts(&*engine, id)).unwrap().len(), count);
     }
-    for number in 0..10 {
+    for number in 0..5 {
         assert_eq!(block_on(read_texts(&*engine, &format!("child{number}"))).unwrap(), ["1", "2", "3"]);
     }
 }

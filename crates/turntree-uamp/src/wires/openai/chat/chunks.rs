@@ -86,22 +86,46 @@ impl Chunks {
         format!("{}],\"signature\":{}}}", self.before_choices, Value::from(signature))
     }
 
+    /// The frame of a piece of text: one for each token, so it is written in one piece of memory.
     fn text(&self, member: &str, text: &str) -> String {
-        let text = serde_json::to_string(text).unwrap_or_default();
-        self.frame(&format!("{{\"{member}\":{text}}}"), None)
+        let mut frame = self.begin(text.len());
+        frame.push_str("{\"");
+        frame.push_str(member);
+        frame.push_str("\":");
+        push_json_string(&mut frame, text);
+        frame.push('}');
+        self.finish(frame, None)
     }
 
     fn frame(&self, delta: &str, finish_reason: Option<&str>) -> String {
-        let before = &self.before_choices;
-        let usage = if self.has_usage { ",\"usage\":null" } else { "" };
+        let mut frame = self.begin(delta.len());
+        frame.push_str(delta);
+        self.finish(frame, finish_reason)
+    }
+
+    /// A frame up to its delta.
+    fn begin(&self, length: usize) -> String {
+        const BEFORE_DELTA: &str = r#"{"index":0,"delta":"#;
+        const REST: usize = 128;
+        let mut frame = String::with_capacity(self.before_choices.len() + BEFORE_DELTA.len() + length + REST);
+        frame.push_str(&self.before_choices);
+        frame.push_str(BEFORE_DELTA);
+        frame
+    }
+
+    /// A frame from its delta on.
+    fn finish(&self, mut frame: String, finish_reason: Option<&str>) -> String {
+        frame.push_str(r#","logprobs":null,"finish_reason":"#);
         match finish_reason {
-            None => format!(
-                r#"{before}{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":null}}]{usage}}}"#
-            ),
-            Some(reason) => format!(
-                r#"{before}{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":"{reason}"}}]{usage}}}"#
-            ),
+            None => frame.push_str("null}]"),
+            Some(reason) => {
+                frame.push('"');
+                frame.push_str(reason);
+                frame.push_str("\"}]");
+            }
         }
+        frame.push_str(if self.has_usage { r#","usage":null}"# } else { "}" });
+        frame
     }
 }
 
@@ -113,4 +137,15 @@ fn call_delta(index: usize, call: &ToolCall) -> Value {
         "type": "function",
         "function": { "name": call.name, "arguments": call.arguments },
     }] })
+}
+
+/// Writes text as a string of JSON. Most pieces of text need no escapes.
+fn push_json_string(json: &mut String, text: &str) {
+    if text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
+        json.push_str(&Value::from(text).to_string());
+        return;
+    }
+    json.push('"');
+    json.push_str(text);
+    json.push('"');
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use turntree::core::http::{
-    ExponentialBackoff, HttpClient, HttpConfig, HttpError, HttpRequest, LinearBackoff, Proxy, ResponseType,
-    RetryAfterStrategy, RetryPolicy, StatusCode, TimeoutPhase,
+    Destinations, ExponentialBackoff, HttpClient, HttpConfig, HttpError, HttpRequest, LinearBackoff, Proxy,
+    ResponseType, RetryAfterStrategy, RetryPolicy, StatusCode, TimeoutPhase, is_public,
 };
 use turntree::core::secret::Secret;
 
@@ -374,4 +374,59 @@ async fn a_proxy_receives_requests_for_other_hosts() {
     assert_eq!(answer.body, "1");
     let head = &server.requests()[0].head;
     assert!(head.starts_with("GET http://models.invalid/v1/thing HTTP/1.1\r\n"), "{head}");
+}
+
+#[tokio::test]
+async fn a_client_for_public_addresses_connects_to_no_other_one() {
+    let server = Server::start([json("1")]).await;
+    let config = HttpConfig { destinations: Destinations::Public, ..config() };
+    let by_name = server.url("/v1/thing").replace("127.0.0.1", "localhost");
+
+    for url in [server.url("/v1/thing"), by_name.clone(), "http://[::ffff:10.0.0.1]/".to_owned()] {
+        let request = HttpRequest::get(url.clone());
+        let error = client(&config).send(request, &RetryPolicy::default(), &CancellationToken::new()).await;
+        assert!(error.unwrap_err().to_string().contains("only public addresses are allowed"), "{url}");
+    }
+    assert!(server.requests().is_empty());
+
+    // The operator chooses the proxy.
+    let proxy = Proxy::Url(Secret::from(by_name.trim_end_matches("/v1/thing")));
+    let request = HttpRequest::get("http://models.invalid/v1/thing");
+    let behind = client(&HttpConfig { proxy, ..config });
+    let answer = behind.send(request, &RetryPolicy::default(), &CancellationToken::new()).await.unwrap();
+    assert_eq!(answer.body, "1");
+}
+
+#[test]
+fn addresses_of_private_networks_are_not_public() {
+    for address in [
+        "127.0.0.1",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.0.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "192.0.0.1",
+        "192.0.2.1",
+        "198.18.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "::127.0.0.1",
+        "::ffff:10.0.0.1",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+        "2001::1",
+        "2001:db8::1",
+        "fe80::1",
+        "fc00::1",
+        "ff02::1",
+    ] {
+        assert!(!is_public(address.parse().unwrap()), "{address}");
+    }
+    for address in ["8.8.8.8", "100.63.255.255", "172.32.0.1", "2606:4700::1", "::ffff:8.8.8.8"] {
+        assert!(is_public(address.parse().unwrap()), "{address}");
+    }
 }

@@ -193,16 +193,24 @@ pub(crate) fn thread() -> impl Strategy<Value = Thread> {
 }
 
 pub(crate) fn cycle() -> impl Strategy<Value = CycleUsage> {
-    (any::<[u64; 4]>(), optional(dollars()), extra()).prop_map(
-        |([input_tokens, output_tokens, read, write], cost, extra)| CycleUsage {
+    (any::<[u64; 4]>(), details(), optional(dollars()), extra()).prop_map(
+        |([input_tokens, output_tokens, read, write], details, cost, extra)| CycleUsage {
             input_tokens,
             output_tokens,
             cache_read_tokens: read,
             cache_write_tokens: write,
+            total_input_tokens: details.0,
+            reasoning_tokens: details.1,
+            audio_tokens: details.2,
             cost,
             extra,
         },
     )
+}
+
+/// All input tokens, reasoning tokens and audio tokens.
+fn details() -> impl Strategy<Value = (Option<u64>, Option<u64>, Option<u64>)> {
+    (optional(any::<u64>()), optional(any::<u64>()), optional(any::<u64>()))
 }
 
 pub(crate) fn dollars() -> impl Strategy<Value = f64> {
@@ -210,9 +218,9 @@ pub(crate) fn dollars() -> impl Strategy<Value = f64> {
 }
 
 pub(crate) fn usage() -> impl Strategy<Value = TokenUsage> {
-    let known = (optional(any::<u64>()), optional(dollars()));
+    let known = (optional(any::<u64>()), details(), optional(dollars()));
     (any::<[u64; 5]>(), optional(prop::collection::vec(cycle(), 0..3)), known, extra()).prop_map(
-        |([input_tokens, output_tokens, total_tokens, read, write], cycles, (hour, cost), extra)| {
+        |([input_tokens, output_tokens, total_tokens, read, write], cycles, (hour, details, cost), extra)| {
             TokenUsage {
                 input_tokens,
                 output_tokens,
@@ -220,6 +228,9 @@ pub(crate) fn usage() -> impl Strategy<Value = TokenUsage> {
                 cache_read_tokens: read,
                 cache_write_tokens: write,
                 cache_write_1h_tokens: hour,
+                total_input_tokens: details.0,
+                reasoning_tokens: details.1,
+                audio_tokens: details.2,
                 cycles,
                 cost,
                 extra,
