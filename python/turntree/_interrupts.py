@@ -77,24 +77,35 @@ def _restored(descriptor: int) -> bool:
 
 
 class SignalWaker:
-    """Wakes an event loop when a signal arrives, as long as at least one of the watched futures is pending."""
+    """Wakes an event loop when a signal arrives, while a coroutine executes a step or a watched future is pending."""
 
-    __slots__ = ("__weakref__", "_interrupted_at", "_pending", "_pipe")
+    __slots__ = ("__weakref__", "_interrupted_at", "_pending", "_pipe", "_steps")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._interrupted_at: float | None = None
         self._pending: weakref.WeakSet[Hashable] = weakref.WeakSet()
         self._pipe = _WakeupPipe()
+        # Coroutines that execute a step: more than one if a step awaits another coroutine without suspending.
+        self._steps = 0
         weakref.finalize(self, self._pipe.close).atexit = False
         loop.add_reader(self._pipe.reader, self._drain)
 
     def watch(self, future: Future[Any]) -> None:
         """Wake the loop for signals until `future` is done. Does nothing where others have set a descriptor."""
-        if not self._pending:
-            self._pipe.install()
+        self._install()
         if self._pipe.is_installed:
             self._pending.add(future)
             future.add_done_callback(self._done)
+
+    def enter(self) -> None:
+        """Start a step of a coroutine."""
+        self._install()
+        self._steps += 1
+
+    def leave(self) -> None:
+        """End a step of a coroutine."""
+        self._steps -= 1
+        self._remove_if_idle()
 
     def is_interrupted(self) -> bool:
         """Whether a SIGINT has arrived just now."""
@@ -105,6 +116,15 @@ class SignalWaker:
     def _done(self, future: Future[Any]) -> None:
         self._pending.discard(future)
         if not self._pending:
+            # Not at once: the loop calls this before it resumes the task that awaited the future.
+            future.get_loop().call_soon(self._remove_if_idle)
+
+    def _install(self) -> None:
+        if not self._pending and not self._steps:
+            self._pipe.install()
+
+    def _remove_if_idle(self) -> None:
+        if not self._pending and not self._steps:
             self._pipe.remove()
 
     def _drain(self) -> None:

@@ -19,6 +19,7 @@ use pyo3::{BoundObject, IntoPyObject};
 use super::cleanup::{CleanupScope, Waits};
 use super::gc::{Collect as _, GcRoots};
 use super::gil::{self, lock};
+use super::loop_waker::SignalScope;
 use super::task_waker::TaskWaker;
 
 /// The future of a coroutine.
@@ -94,6 +95,8 @@ impl Coroutine {
     fn resume(&self, py: Python<'_>) -> PyResult<Resumed> {
         let mut polling = self.check_out()?;
         self.task_waker.start_poll();
+        // What runs in a poll may start a function in another thread, and so may be what a person wants to stop.
+        let _signals = SignalScope::enter(py);
         let polled = gil::mark_held(py, || polling.poll(&self.waker));
         match polled {
             Poll::Pending => match self.task_waker.suspend(py) {

@@ -23,7 +23,7 @@ use crate::prelude::*;
 use pyo3::exceptions::{PyAttributeError, PyNotImplementedError};
 use pyo3::intern;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+use pyo3::types::{PyString, PyWeakrefMethods, PyWeakrefReference};
 
 use super::gil::{self, lock};
 use super::task_waker::TaskWaker;
@@ -55,6 +55,9 @@ enum WakeMethod {
     Descriptor(EventFd),
     Thread,
 }
+
+/// Whether a loop of this process has a signal waker.
+static HAS_SIGNAL_WAKER: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The waker that this thread used last. Most threads run only one loop.
@@ -101,6 +104,15 @@ impl LoopWaker {
         let Some(signal_waker) = &self.signal_waker else { return Ok(()) };
         signal_waker.call_method1(future.py(), intern!(future.py(), "watch"), (future,))?;
         Ok(())
+    }
+
+    /// Tells the signal waker that a coroutine starts or ends a step. Errors are of no interest to the coroutine.
+    fn tell_signal_waker(&self, py: Python<'_>, method: &Bound<'_, PyString>) {
+        if let Some(signal_waker) = &self.signal_waker
+            && let Err(error) = signal_waker.call_method0(py, method)
+        {
+            error.write_unraisable(py, None);
+        }
     }
 
     /// Whether the user has interrupted what the loop waits for, by SIGINT in an IPython kernel.
@@ -255,6 +267,35 @@ impl LoopWaker {
     }
 }
 
+/// Sees signals while a coroutine executes a step, which has no pending future that the signal waker could watch.
+pub(super) struct SignalScope<'py> {
+    py: Python<'py>,
+    loop_waker: Option<Arc<LoopWaker>>,
+}
+
+impl<'py> SignalScope<'py> {
+    /// Starts to see signals. Does nothing outside of IPython kernels.
+    pub(super) fn enter(py: Python<'py>) -> Self {
+        let loop_waker = if HAS_SIGNAL_WAKER.load(Ordering::Relaxed) {
+            LoopWaker::current(py).ok().flatten().map(|(_, loop_waker)| loop_waker)
+        } else {
+            None
+        };
+        if let Some(loop_waker) = &loop_waker {
+            loop_waker.tell_signal_waker(py, intern!(py, "enter"));
+        }
+        Self { py, loop_waker }
+    }
+}
+
+impl Drop for SignalScope<'_> {
+    fn drop(&mut self) {
+        if let Some(loop_waker) = &self.loop_waker {
+            loop_waker.tell_signal_waker(self.py, intern!(self.py, "leave"));
+        }
+    }
+}
+
 /// The object that wakes the loop for signals, if an IPython kernel runs in this process.
 #[cfg(unix)]
 fn signal_waker(event_loop: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
@@ -263,7 +304,11 @@ fn signal_waker(event_loop: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
         return Ok(None);
     }
     match imports::signal_waker(py)?.call1((event_loop,)) {
-        Ok(waker) => Ok((!waker.is_none()).then(|| waker.unbind())),
+        Ok(waker) if waker.is_none() => Ok(None),
+        Ok(waker) => {
+            HAS_SIGNAL_WAKER.store(true, Ordering::Relaxed);
+            Ok(Some(waker.unbind()))
+        }
         // The loop cannot watch descriptors.
         Err(error) if error.is_instance_of::<PyNotImplementedError>(py) => Ok(None),
         Err(error) => Err(error),
