@@ -17,6 +17,13 @@ impl Count {
     pub fn if_any(self) -> Option<u64> {
         Some(self.0).filter(|count| *count > 0)
     }
+
+    /// The cost in US dollars, if this is xAI's count of ten-billionths of a dollar.
+    pub fn dollars_of_ticks(self) -> Option<f64> {
+        const TICKS: f64 = 1e10;
+        #[expect(clippy::cast_precision_loss, reason = "no call costs 2^53 ticks, which are 900 000 dollars")]
+        self.if_any().map(|ticks| ticks as f64 / TICKS)
+    }
 }
 
 impl<'de> Deserialize<'de> for Count {
@@ -64,6 +71,11 @@ impl<'de> Deserialize<'de> for Count {
 pub enum Cost {
     /// The amount.
     Reported(f64),
+    /// The amounts of Perplexity.
+    Itemized {
+        /// Their sum.
+        total_cost: f64,
+    },
     /// Any other value.
     Other(IgnoredAny),
 }
@@ -72,7 +84,9 @@ impl Cost {
     /// The amount in US dollars, if reported.
     pub fn dollars(self) -> Option<f64> {
         match self {
-            Self::Reported(sum) if sum.is_finite() && sum >= 0.0 => Some(sum),
+            Self::Reported(sum) | Self::Itemized { total_cost: sum } if sum.is_finite() && sum >= 0.0 => {
+                Some(sum)
+            }
             _ => None,
         }
     }

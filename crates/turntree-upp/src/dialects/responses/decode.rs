@@ -48,6 +48,8 @@ impl<'a> ResponseBody<'a> {
                 let message = "the response was cancelled at the vendor";
                 Err(UppError::new(ErrorCode::Cancelled, context.provider.as_ref(), message))
             }
+            // What explains a text is beside it.
+            (_, Some(error)) if !error.get().starts_with('{') => Err(context.reported(text)),
             (_, Some(error)) => Err(context.reported(error.get())),
             (Some("failed"), None) => Err(context.reported(r#"{"code":"failed"}"#)),
             _ => Ok(answer),
