@@ -1,4 +1,4 @@
-"""Checks requests by the types of the vendors' own packages. Reads a JSON document per line, answers each with one.
+"""Checks requests by the types of the vendors' own packages, or by `documented` if there are none. Reads a JSON document per line, answers each with one.
 
 Runs in an environment with these packages and without turntree.
 """
@@ -13,6 +13,7 @@ import typing
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 
+import documented
 import typing_extensions
 
 REQUIRED = (typing.Required, typing_extensions.Required)
@@ -148,6 +149,18 @@ def bedrock_converse(body: dict[str, Any]) -> str | None:
     return report.generate_report() or None
 
 
+def xai_responses(body: dict[str, Any]) -> str | None:
+    return problem(body, documented.XaiResponses)
+
+
+def openrouter_chat(body: dict[str, Any]) -> str | None:
+    return problem(body, documented.OpenRouterChat)
+
+
+def groq_chat(body: dict[str, Any]) -> str | None:
+    return problem(body, documented.GroqChat)
+
+
 def signature(request: dict[str, Any]) -> str:
     """The signature of botocore for a request."""
     from botocore.auth import SigV4Auth
@@ -170,6 +183,9 @@ CHECKS = {
     "anthropic-beta": anthropic_beta,
     "google-generate-content": google_generate_content,
     "bedrock-converse": bedrock_converse,
+    "xai-responses": xai_responses,
+    "openrouter-chat": openrouter_chat,
+    "groq-chat": groq_chat,
     "signature": signature,
 }
 

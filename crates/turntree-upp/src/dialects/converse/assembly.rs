@@ -140,6 +140,7 @@ impl Assembly {
                 self.is_ordered = true;
                 self.rest
                     .extend(code_execution::block_of(block.get(), self.verbatim()).map(ContentBlock::from));
+                self.rest.extend(code_execution::images_of(block.get()).map(ContentBlock::from));
                 self.order.push(OrderEntry::Verbatim(block));
             }
         }

@@ -94,8 +94,9 @@ struct CitationsContent {
     citations: Option<RawJson>,
 }
 
+/// An image as the vendor writes it.
 #[derive(Deserialize)]
-struct Image {
+pub(super) struct Image {
     #[serde(default)]
     format: Option<String>,
     #[serde(default)]
@@ -108,18 +109,27 @@ struct ImageBytes {
     bytes: Option<String>,
 }
 
+impl Image {
+    /// The image, if the response contains its data.
+    pub(super) fn into_block(self) -> Option<ImageBlock> {
+        let data = self.source?.bytes.filter(|data| !data.is_empty())?;
+        Some(image_block(self.format.as_deref(), data))
+    }
+}
+
+fn image_block(format: Option<&str>, data: String) -> ImageBlock {
+    ImageBlock {
+        source: ImageSource::Base64(Base64Source { data, extra: Extra::new() }),
+        mime_type: format!("image/{}", format.unwrap_or("png")),
+        width: None,
+        height: None,
+        extra: Extra::new(),
+    }
+}
+
 /// An image of a response.
 pub(super) fn image(format: Option<&str>, data: String) -> Part {
-    Part::Media(
-        ImageBlock {
-            source: ImageSource::Base64(Base64Source { data, extra: Extra::new() }),
-            mime_type: format!("image/{}", format.unwrap_or("png")),
-            width: None,
-            height: None,
-            extra: Extra::new(),
-        }
-        .into(),
-    )
+    Part::Media(image_block(format, data).into())
 }
 
 /// Reads a block. Blocks of unknown kinds may have any shape.

@@ -15,10 +15,10 @@ use crate::dialects::common::cut_short;
 use crate::error::UppError;
 use crate::request::ModelResponse;
 use turntree_core::json::{RawJson, RawObject};
-use turntree_core::message::StreamEvent;
 use turntree_core::message::event::{DataDelta, Delta as EventDelta};
 use turntree_core::message::fold::arguments_of;
 use turntree_core::message::media::Binary;
+use turntree_core::message::{ImageSource, StreamEvent};
 
 /// The members of all events.
 #[derive(Deserialize, Default)]
@@ -262,10 +262,7 @@ impl Decoder {
             }
             (Open::Image { data, .. }, Delta { image: Some(ImageDelta { source: Some(source) }), .. }) => {
                 let piece = source.bytes.unwrap_or_default();
-                if let Ok(bytes) = Binary::from_base64(&piece) {
-                    let delta = DataDelta { data: bytes, ..DataDelta::default() };
-                    events.push(StreamEvent::new(index, EventDelta::Image(delta)));
-                }
+                events.extend(image_event(index, &piece));
                 data.push_str(&piece);
             }
             _ => {}
@@ -286,9 +283,20 @@ impl Decoder {
             let earlier = self.blocks.values().filter_map(Open::verbatim);
             let ran = code_execution::block_of(result.get(), earlier.map(|block| block.get().to_owned()));
             events.extend(ran.map(|block| StreamEvent::code_execution(index, &block)));
+            let images = code_execution::images_of(result.get());
+            events.extend(images.filter_map(|image| match &image.source {
+                ImageSource::Base64(source) => image_event(index, &source.data),
+                _ => None,
+            }));
         }
         events.push(StreamEvent::block_stop(index));
     }
+}
+
+/// A piece of an image; none if it is not base64.
+fn image_event(index: u32, data: &str) -> Option<StreamEvent> {
+    let data = Binary::from_base64(data).ok()?;
+    Some(StreamEvent::new(index, EventDelta::Image(DataDelta { data, ..DataDelta::default() })))
 }
 
 /// A piece of the answer: text, or the structured output.
