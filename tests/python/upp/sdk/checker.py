@@ -1,6 +1,6 @@
-"""Checks requests by the types of the vendors' own packages, or by `documented` if there are none. Reads a JSON document per line, answers each with one.
+"""Checks requests by the types of the vendors' own packages, or by `documented` if there are none.
 
-Runs in an environment with these packages and without turntree.
+Reads a JSON document per line, answers each with one. Runs in an environment with these packages and without turntree.
 """
 
 from __future__ import annotations
