@@ -4,6 +4,7 @@ The packages are installed into `target/vendor-sdks`, at the versions of `requir
 the tests say NOT TESTED, or fail if TURNTREE_REQUIRE_CLIENTS is set.
 """
 
+import asyncio
 import hashlib
 import json
 import os
@@ -226,6 +227,18 @@ def test_conversations_with_tools_and_media_fit_the_types(ask, server, vendor):
     ]
     body = body_of(server, make, system="Rules", tools=[upp.tool(look)], settings={"max_tokens": 9}, given=history)
     assert ask(api, body) is None
+
+
+def test_counts_of_tokens_fit_the_types_of_bedrock(ask, server):
+    model = VENDORS["Amazon Bedrock"][1](server.url)
+    bound = llm(
+        model=model, system="Rules", tools=[upp.tool(look)], settings=ModelSettings(max_tokens=9, reasoning=4096)
+    )
+    with pytest.raises(upp.UPPError):
+        asyncio.run(bound.count_tokens("hi"))
+    request = server.requests[-1]
+    assert request.path.endswith("/count-tokens")
+    assert ask("bedrock-count-tokens", json.loads(request.body)) is None
 
 
 def test_the_check_finds_mistakes(ask):

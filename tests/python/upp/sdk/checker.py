@@ -134,19 +134,25 @@ def google_generate_content(body: dict[str, Any]) -> str | None:
 
 
 @cache
-def converse() -> Any:
+def bedrock_runtime() -> Any:
     from botocore.loaders import Loader
     from botocore.model import ServiceModel
 
-    service = ServiceModel(Loader().load_service_model("bedrock-runtime", "service-2"))
-    return service.operation_model("Converse").input_shape
+    return ServiceModel(Loader().load_service_model("bedrock-runtime", "service-2"))
 
 
 def bedrock_converse(body: dict[str, Any]) -> str | None:
     from botocore.validate import ParamValidator
 
-    report = ParamValidator().validate({"modelId": "m", **body}, converse())
-    return report.generate_report() or None
+    shape = bedrock_runtime().operation_model("Converse").input_shape
+    return ParamValidator().validate({"modelId": "m", **body}, shape).generate_report() or None
+
+
+def bedrock_count_tokens(body: dict[str, Any]) -> str | None:
+    from botocore.validate import ParamValidator
+
+    shape = bedrock_runtime().operation_model("CountTokens").input_shape
+    return ParamValidator().validate({"modelId": "m", **body}, shape).generate_report() or None
 
 
 def xai_responses(body: dict[str, Any]) -> str | None:
@@ -183,6 +189,7 @@ CHECKS = {
     "anthropic-beta": anthropic_beta,
     "google-generate-content": google_generate_content,
     "bedrock-converse": bedrock_converse,
+    "bedrock-count-tokens": bedrock_count_tokens,
     "xai-responses": xai_responses,
     "openrouter-chat": openrouter_chat,
     "groq-chat": groq_chat,

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::decode::Image;
+use super::image::Image;
 use turntree_core::json::{Extra, RawJson};
 use turntree_core::message::CodeExecutionBlock;
 use turntree_core::message::content::ImageBlock;

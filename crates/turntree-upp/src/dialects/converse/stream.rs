@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::assembly::{Head, Part, Usage, assemble};
 use super::code_execution;
-use super::decode::image;
+use super::image::image_block;
 use super::{DecodeContext, PROVIDER, broken, reported_error};
 use crate::dialect::{Sources, StreamDecoder};
 use crate::dialects::common::cut_short;
@@ -355,7 +355,7 @@ impl Open {
             Self::ServerCall { .. } | Self::ServerResult { .. } => {
                 Part::Verbatim(self.verbatim().unwrap_or_default())
             }
-            Self::Image { format, data } => image(format.as_deref(), data),
+            Self::Image { format, data } => Part::Media(image_block(format.as_deref(), data).into()),
         }
     }
 }
