@@ -11,6 +11,7 @@ from turntree.upp import (
     anthropic,
     bedrock,
     embedding,
+    files,
     google,
     llm,
     ollama,
@@ -135,6 +136,18 @@ async def test_a_body_that_reports_nothing_is_an_invalid_response(vendor, body):
         await model_of(vendor, "application/json", body).generate("hi")
 
     assert caught.value.code == ErrorCode.INVALID_RESPONSE
+
+
+async def test_files_and_batches_raise_it_too():
+    class Fixed:
+        async def send(self, request):
+            return HttpResponse(body={"detail": "Not today"})
+
+    for model in (openai("gpt-5", transport=Fixed(), **KEY), anthropic("m", transport=Fixed(), **KEY)):
+        with pytest.raises(UPPError, match="Not today"):
+            await files.upload(model, b"hi", name="a.pdf")
+        with pytest.raises(UPPError, match="Not today"):
+            await llm(model=model, params={"max_tokens": 9}).batch(["hi"])
 
 
 async def test_an_embedding_model_raises_it_too():

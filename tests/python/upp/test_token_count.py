@@ -121,15 +121,23 @@ async def test_claude_at_bedrock_counts(vendor, region):
     assert (set(converse), body) == ({"messages", "system", "toolConfig"}, {})
 
 
-async def test_an_answer_without_the_number_is_invalid():
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ({"detail": "Not today"}, ErrorCode.PROVIDER_ERROR),
+        ({"error": {"message": "Not today"}}, ErrorCode.PROVIDER_ERROR),
+        ({"note": "Not today"}, ErrorCode.INVALID_RESPONSE),
+    ],
+)
+async def test_an_answer_without_the_number_says_why(answer, code):
     class Fixed:
         async def send(self, request):
-            return HttpResponse(body={"detail": "Not today"})
+            return HttpResponse(body=answer)
 
     with pytest.raises(UPPError, match="Not today") as caught:
         await llm(model=anthropic("m", api_key="k", transport=Fixed())).count_tokens("hello")
 
-    assert caught.value.code == ErrorCode.INVALID_RESPONSE
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize("model", [groq("m", api_key="k"), scripted([])], ids=["vendor", "scripted"])

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{ChatOptions, Member};
-use crate::dialects::common::{BoundedVec, Cost, Count, LenientText};
+use crate::dialects::common::{BoundedVec, Cost, Count, LenientText, if_readable};
 use turntree_core::message::TokenUsage;
 
 /// A whole response, or one chunk of a stream.
@@ -22,7 +22,7 @@ pub(super) struct Completion<'a> {
     pub(super) service_tier: LenientText<'a>,
     #[serde(borrow, default)]
     pub(super) choices: Option<BoundedVec<Choice<'a>>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     pub(super) usage: Option<Usage>,
     /// Groq's usage of a stream.
     #[serde(borrow, default)]
@@ -55,7 +55,7 @@ impl<'a> Completion<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Groq<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     pub(super) usage: Option<Usage>,
     /// Errors inside a stream.
     #[serde(borrow, default)]
@@ -78,7 +78,7 @@ pub(super) struct Choice<'a> {
     #[serde(borrow, default)]
     pub(super) logprobs: Option<&'a RawValue>,
     /// Moonshot's usage of a stream.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     pub(super) usage: Option<Usage>,
     /// `OpenRouter`'s error of the vendor behind it.
     #[serde(borrow, default)]
@@ -223,9 +223,9 @@ pub(super) struct Usage {
     total_tokens: Count,
     #[serde(default)]
     cost: Option<Cost>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     prompt_tokens_details: Option<PromptDetails>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     completion_tokens_details: Option<CompletionDetails>,
     /// Perplexity's count of reasoning tokens.
     #[serde(default)]

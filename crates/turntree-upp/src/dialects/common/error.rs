@@ -158,8 +158,8 @@ impl VendorError {
             code: members.code.as_ref().and_then(text).or_else(|| members.status.as_ref().and_then(text)),
             param: members.param.as_ref().and_then(text),
         };
-        let details = [members.detail, members.error_description].into_iter().flatten();
-        let detail = details.filter(|detail| !detail.is_null()).map(|detail| detail_text(&detail)).next();
+        let mut details = [members.detail, members.error_description].into_iter().flatten();
+        let detail = details.find(|detail| !detail.is_null()).map(|detail| detail_text(&detail));
         let inner = match (members.error, members.errors) {
             (Some(error), _) if error.is_string() => {
                 let explained = outer.message.as_ref().or(detail.as_ref());

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -63,6 +63,17 @@ impl<'de> Deserialize<'de> for Count {
         }
         deserializer.deserialize_any(Number)
     }
+}
+
+/// A value beside the answer, which a response of another shape does not fail: it is `None` then.
+///
+/// # Errors
+/// The input is not JSON.
+pub fn if_readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let raw = Option::<&'de RawValue>::deserialize(deserializer)?;
+    Ok(raw.and_then(|raw| serde_json::from_str(raw.get()).ok()))
 }
 
 /// The cost of a call as the vendor reports it. Anything that is not a number is ignored.

@@ -18,6 +18,6 @@ pub use content::{
     read_body, read_frame, read_line, system_text, tool_metadata_value,
 };
 pub use error::{VendorError, code_of_kind, code_of_status, without_byte_order_mark};
-pub use lenient::{BoundedVec, Cost, Count, LenientText, MOST_ITEMS};
+pub use lenient::{BoundedVec, Cost, Count, LenientText, MOST_ITEMS, if_readable};
 pub use response::{ResponseParts, data_of, new_call_id};
 pub use tool_output::{ResultContent, ResultPart, Unsupported, result_parts};

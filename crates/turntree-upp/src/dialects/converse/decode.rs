@@ -7,7 +7,7 @@ use super::assembly::{Head, Part, Usage, assemble};
 use super::image::Image;
 use super::{DecodeContext, PROVIDER, broken};
 use crate::dialect::Sources;
-use crate::dialects::common::read_body;
+use crate::dialects::common::{if_readable, read_body};
 use crate::error::UppError;
 use crate::request::ModelResponse;
 use turntree_core::json::{RawJson, RawObject};
@@ -19,7 +19,7 @@ struct ResponseBody<'a> {
     output: Option<Output<'a>>,
     #[serde(default)]
     stop_reason: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     usage: Option<Usage>,
     #[serde(default)]
     trace: Option<RawJson>,

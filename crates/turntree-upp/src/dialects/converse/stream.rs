@@ -11,7 +11,7 @@ use super::code_execution;
 use super::image::image_block;
 use super::{DecodeContext, PROVIDER, broken, reported_error};
 use crate::dialect::{Sources, StreamDecoder};
-use crate::dialects::common::cut_short;
+use crate::dialects::common::{cut_short, if_readable};
 use crate::error::UppError;
 use crate::request::ModelResponse;
 use turntree_core::json::{RawJson, RawObject};
@@ -29,6 +29,7 @@ struct Frame {
     delta: Option<Delta>,
     stop_reason: Option<String>,
     additional_model_response_fields: Option<RawJson>,
+    #[serde(deserialize_with = "if_readable")]
     usage: Option<Usage>,
     trace: Option<RawJson>,
 }

@@ -8,7 +8,7 @@ use super::code_execution::{self, ServerCall};
 use super::metadata::{OrderEntry, ResponseMetadata};
 use super::{DecodeContext, Structure};
 use crate::dialect::Sources;
-use crate::dialects::common::{BoundedVec, Count, LenientText, data_of};
+use crate::dialects::common::{BoundedVec, Count, LenientText, data_of, if_readable};
 use crate::request::{ModelResponse, StopReason};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::{Body, ContentBlock, Message, TokenUsage, ToolCall};
@@ -60,11 +60,11 @@ pub(super) struct Usage {
     cache_read_input_tokens: Option<Count>,
     #[serde(default)]
     cache_creation_input_tokens: Option<Count>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     cache_creation: Option<Lifetimes>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     output_tokens_details: Option<OutputDetails>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     iterations: Option<Compactions>,
 }
 

@@ -9,7 +9,7 @@ use super::context::DecodeContext;
 use super::metadata::{OrderEntry, ResponseMetadata};
 use super::output_item::{FunctionCallItem, MessageItem, OutputItem};
 use crate::dialect::Sources;
-use crate::dialects::common::{Cost, Count, data_of};
+use crate::dialects::common::{Cost, Count, data_of, if_readable};
 use crate::request::{ModelResponse, StopReason};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::content::{Base64Source, ImageBlock};
@@ -42,9 +42,9 @@ pub(super) struct Usage {
     /// The cost of xAI.
     #[serde(default)]
     cost_in_usd_ticks: Count,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     input_tokens_details: Option<InputDetails>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     output_tokens_details: Option<OutputDetails>,
 }
 

@@ -8,7 +8,7 @@ use super::context::DecodeContext;
 use super::output_item::{OutputItem, read_item};
 use crate::dialect::Sources;
 use crate::dialects::borrowed_text::BorrowedText;
-use crate::dialects::common::read_body;
+use crate::dialects::common::{if_readable, read_body};
 use crate::error::{ErrorCode, UppError};
 use crate::request::ModelResponse;
 use turntree_core::json::RawObject;
@@ -24,7 +24,7 @@ pub(super) struct ResponseBody<'a> {
     pub(super) status: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
     output: Option<Vec<&'a RawValue>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     usage: Option<Usage>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
