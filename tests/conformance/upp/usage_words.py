@@ -94,8 +94,9 @@ def messages(usage):
     """Anthropic's Messages. A stream reports the input first and all counts last."""
     head = {"id": "m", "type": "message", "role": "assistant", "model": "m"}
     whole = {**head, "content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn", "usage": usage}
-    first = {**usage, "output_tokens": 1}
-    first.pop("iterations", None)
+    first = usage
+    if isinstance(usage, dict):
+        first = {name: count for name, count in usage.items() if name != "iterations"} | {"output_tokens": 1}
     return whole, sse(
         {"type": "message_start", "message": {**head, "content": [], "stop_reason": None, "usage": first}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},

@@ -250,6 +250,7 @@ pub(super) struct Usage {
 }
 
 #[derive(Deserialize, Default, Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "the vendor's names")]
 struct PromptDetails {
     #[serde(default)]
     cached_tokens: Count,

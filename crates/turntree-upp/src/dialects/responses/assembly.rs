@@ -57,6 +57,7 @@ struct OutputDetails {
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the vendor's names")]
 struct InputDetails {
     #[serde(default)]
     cached_tokens: Option<Count>,
