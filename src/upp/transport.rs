@@ -57,10 +57,15 @@ impl fmt::Debug for PythonTransport {
 
 impl TransportLayer for PythonTransport {
     fn layer(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
+        // What a signer passes on reaches the model's transport, which has the guard.
+        let inner = match self.credentials {
+            Credentials::Unused => inner,
+            _ => request_guard::guarded(inner),
+        };
         Arc::new(LayeredTransport {
             function: Arc::clone(&self.function),
             credentials: self.credentials,
-            inner: request_guard::guarded(inner),
+            inner,
         })
     }
 }
@@ -268,7 +273,7 @@ impl TransportCall {
         let mut request = call.request.clone();
         request.method = method.parse().map_err(value_error)?;
         request.url = url.parse().map_err(|error| PyValueError::new_err(format!("url: {error}")))?;
-        request.headers = header_map(headers)?;
+        request.headers = header_map(headers, true)?;
         request.body = body.into();
         let inner = Arc::clone(&call.inner);
         let roots = GcRoots::new([slf.clone().into_any().unbind()]);
@@ -285,7 +290,7 @@ impl TransportCall {
     fn respond(&self, status: u16, headers: Headers) -> PyResult<()> {
         let status = StatusCode::from_u16(status)
             .map_err(|_| PyValueError::new_err(format!("status must be 100 to 999, not {status}")))?;
-        let headers = header_map(headers)?;
+        let headers = header_map(headers, false)?;
         if let Some(head) = lock(&self.head).take() {
             let _ = head.send(Ok((status, headers)));
         }
@@ -389,7 +394,8 @@ fn pairs(headers: &HeaderMap) -> Headers {
     headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect()
 }
 
-fn header_map(pairs: Headers) -> PyResult<HeaderMap> {
+/// Headers of a request may be secret; of those of a response, the client knows which ones are.
+fn header_map(pairs: Headers, are_secret: bool) -> PyResult<HeaderMap> {
     let mut headers = HeaderMap::with_capacity(pairs.len());
     for (name, value) in pairs {
         let header = HeaderName::from_bytes(name.as_bytes())
@@ -397,7 +403,7 @@ fn header_map(pairs: Headers) -> PyResult<HeaderMap> {
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
             PyValueError::new_err(format!("headers[{name:?}] has line breaks or control characters"))
         })?;
-        value.set_sensitive(true);
+        value.set_sensitive(are_secret);
         headers.append(header, value);
     }
     Ok(headers)

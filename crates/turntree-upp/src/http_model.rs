@@ -23,7 +23,7 @@ use keys::Keys;
 use super::code_execution;
 use super::config::{ProviderConfig, request_url};
 use super::dialect::{Dialect, Framing, Sources};
-use super::dialects::common::VendorError;
+use super::dialects::common::{VendorError, without_byte_order_mark};
 use super::error::{ErrorCode, UppError, VendorReport};
 use super::omissions;
 use super::pricing::{self, Prices};
@@ -31,6 +31,7 @@ use super::provenance::{self, ModelIdentity};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use super::provider_tools;
 use super::raw_response;
+use super::reported_error;
 use super::request::{ModelRequest, ModelResponse};
 use super::response_reader::ResponseReader;
 use super::retries;
@@ -332,7 +333,8 @@ impl HttpModel {
                 UppError::invalid_response(self.dialect.provider(), "Failed to read response body: not UTF-8")
                     .with_cause(error)
             })
-            .and_then(read);
+            .map(without_byte_order_mark)
+            .and_then(|body| read(body).map_err(|error| reported_error::of_body(error, body)));
         value.map_err(|error| {
             let request_id = error.request_id.clone().or_else(|| response.request_id().map(str::to_owned));
             let status_code = error.status_code.or(Some(response.status.as_u16()));
@@ -390,6 +392,11 @@ impl HttpModel {
     fn http_error(&self, error: HttpError) -> UppError {
         let described = match &error {
             HttpError::Status(refusal) => self.status_error(refusal),
+            // A server that refuses a stream may say why in a body of another type.
+            HttpError::ContentType { beginning, .. } => reported_error::of_body(
+                describe(self.dialect.provider(), &error),
+                &String::from_utf8_lossy(beginning),
+            ),
             other => describe(self.dialect.provider(), other),
         };
         described.with_cause(error)

@@ -41,6 +41,7 @@ pub mod provider_tools;
 pub mod providers;
 pub mod raw_response;
 pub mod registry;
+mod reported_error;
 pub mod request;
 pub mod response_reader;
 pub mod result_call;

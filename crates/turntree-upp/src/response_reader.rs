@@ -13,6 +13,7 @@ use super::dialects::common::{END_OF_STREAM, cut_short};
 use super::error::UppError;
 use super::provider::ModelEvent;
 use super::raw_response::RawEvents;
+use super::reported_error::LastFrame;
 use super::request::ModelRequest;
 use turntree_core::event_stream::{self, EventStreamError};
 use turntree_core::ids::IdSource;
@@ -40,6 +41,7 @@ pub struct ResponseReader {
     /// True if the response ends only with the dialect's end marker.
     needs_marker: bool,
     events: Vec<StreamEvent>,
+    last_frame: LastFrame,
     /// The events as they arrived, if they are kept.
     raw: Option<RawEvents>,
     ids: Arc<dyn IdSource>,
@@ -68,6 +70,7 @@ impl ResponseReader {
             decoder: Some(dialect.stream_decoder(request)),
             needs_marker: dialect.end_marker().is_some(),
             events: Vec::new(),
+            last_frame: LastFrame::default(),
             raw: None,
             ids,
             clock,
@@ -88,11 +91,13 @@ impl ResponseReader {
     /// [`ErrorCode::InvalidResponse`](super::ErrorCode::InvalidResponse) for bytes that break the framing. Events
     /// before the error are in `out`.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<ModelEvent>) -> Result<bool, UppError> {
-        let is_over = self.feed(Some(bytes), out)?;
-        if is_over {
-            self.finish(out)?;
-        }
-        Ok(is_over)
+        let result = self.feed(Some(bytes), out).and_then(|is_over| {
+            if is_over {
+                self.finish(out)?;
+            }
+            Ok(is_over)
+        });
+        result.map_err(|error| self.last_frame.reported(error))
     }
 
     /// Ends the body: appends the last events and the response.
@@ -100,15 +105,18 @@ impl ResponseReader {
     /// # Errors
     /// As [`Self::push`].
     pub fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), UppError> {
-        if !self.feed(None, out)? && self.needs_marker {
-            return Err(cut_short(&self.provider));
-        }
-        self.finish(out)
+        let result = self.feed(None, out).and_then(|is_over| {
+            if !is_over && self.needs_marker {
+                return Err(cut_short(&self.provider));
+            }
+            self.finish(out)
+        });
+        result.map_err(|error| self.last_frame.reported(error))
     }
 
     /// Feeds the decoder. Returns true if the vendor marked the end of the response.
     fn feed(&mut self, bytes: Option<&[u8]>, out: &mut Vec<ModelEvent>) -> Result<bool, UppError> {
-        let Self { frames, decoder, events, raw, .. } = self;
+        let Self { frames, decoder, events, last_frame, raw, .. } = self;
         let Some(decoder) = decoder else { return Ok(true) };
         let mut is_over = false;
         let result = frames.feed(bytes, |event, data| {
@@ -122,6 +130,7 @@ impl ResponseReader {
             if let Some(raw) = raw {
                 raw.push(event, data);
             }
+            last_frame.record(data);
             let read = decoder.frame(event, data, events);
             // Events are moved after each frame, so the buffer stays small in a burst.
             out.extend(events.drain(..).map(ModelEvent::Event));

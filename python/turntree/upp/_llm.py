@@ -216,8 +216,8 @@ class LLM(Generic[DataT]):
     async def count_tokens(self, *arguments: Any) -> TokenCount:
         """Count the input tokens of a call, with its system prompt, tools and structured output, without making it.
 
-        Anthropic, Google and OpenAI (Responses) count; for other models the number is an estimate by the length of the
-        text, and ``exact`` is False.
+        Anthropic, Google, OpenAI (Responses) and Claude at Amazon Bedrock count; for other models the number is an
+        estimate by the length of the text, and ``exact`` is False.
 
         Args:
             *arguments: The inputs, as those of `generate`.

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from turntree._core import ModelCall, ModelReference, ProviderConfig, VendorApi, recorded_model
+from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._paths import is_vertex
+from turntree.upp._vendor_calls import read_object
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,6 +23,7 @@ _TOKENS_OF_MESSAGE = 4
 _TOKENS_OF_MEDIUM = 800
 
 _ANTHROPIC = ("model", "messages", "system", "tools", "tool_choice", "thinking")
+_BEDROCK = ("messages", "system", "toolConfig", "additionalModelRequestFields")
 _VERTEX = ("contents", "systemInstruction", "tools", "generationConfig")
 _OPENAI = (
     "model",
@@ -105,7 +108,11 @@ async def count(
     if path is None:
         return _estimate(call)
     answer = await api.call("POST", path, json.dumps(request).encode(), "application/json", [], "")
-    return TokenCount(int(json.loads(answer)[member]), exact=True)
+    counted = read_object(answer, model.provider).get(member)
+    if not isinstance(counted, int):
+        message = f"the response of {model.provider} has no number {member}: {answer[:200].decode(errors='replace')}"
+        raise UPPError(message, ErrorCode.INVALID_RESPONSE, provider=model.provider)
+    return TokenCount(counted, exact=True)
 
 
 def _endpoint(model: ModelReference, calls: str, body: dict[str, Any]) -> tuple[str | None, dict[str, Any], str]:
@@ -122,6 +129,12 @@ def _endpoint(model: ModelReference, calls: str, body: dict[str, Any]) -> tuple[
         return f"/{collection}:countTokens", request, "totalTokens"
     if model.provider == "vertex":
         return f"/models/{name}:countTokens", _only(body, _VERTEX), "totalTokens"
+    if model.provider == "bedrock" and "anthropic." in name and not name.startswith("arn:"):
+        from urllib.parse import quote  # `import turntree` does not load it
+
+        # Profiles of several regions cannot count; their model can.
+        path = f"/model/{quote(name[name.index('anthropic.') :], safe='')}/count-tokens"
+        return path, {"input": {"converse": _only(body, _BEDROCK)}}, "inputTokens"
     if model.provider == "openai" and "input" in body:
         return "/responses/input_tokens", _only(body, _OPENAI), "input_tokens"
     return None, {}, ""

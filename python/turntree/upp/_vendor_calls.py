@@ -134,7 +134,7 @@ def read_object(body: bytes | str, provider: str) -> dict[str, Any]:
     """Return the JSON object of a response.
 
     Raises:
-        UPPError: INVALID_RESPONSE: the body is something else.
+        UPPError: INVALID_RESPONSE: the body is something else. PROVIDER_ERROR: it reports an error.
     """
     import json
 
@@ -145,4 +145,12 @@ def read_object(body: bytes | str, provider: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         message = f"the response of {provider} is not a JSON object"
         raise UPPError(message, ErrorCode.INVALID_RESPONSE, provider=provider)
-    return cast("dict[str, Any]", value)
+    members = cast("dict[str, Any]", value)
+    reported: object = members.get("error") or members.get("detail")
+    # Files and batches have an error of their own.
+    if reported and not members.keys() & {"id", "name"}:
+        is_object = isinstance(reported, dict)
+        words: object = cast("dict[str, Any]", reported).get("message") if is_object else reported
+        text = words if isinstance(words, str) else write_json(reported)
+        raise UPPError(text, ErrorCode.PROVIDER_ERROR, provider=provider)
+    return members

@@ -2,7 +2,7 @@
 
 ``turn.usage.cost`` is in US dollars. It is None if the cost is not certain: the model has no price row, a kind of
 tokens has no price, the prompt is longer than ``up_to_input_tokens``, or the call uses a service tier, tools of the
-vendor, audio or video. A cost that the vendor reports (OpenRouter) has precedence.
+vendor, audio or video. A cost that the vendor reports (OpenRouter, xAI, Perplexity) has precedence.
 
 A row is a dict::
 

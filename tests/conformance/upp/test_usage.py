@@ -6,42 +6,10 @@ import pytest
 
 from turntree import agent
 from turntree.testing import RawReply, serve
-from turntree.upp import TokenUsage, anthropic, google, llm, ollama, openai, openrouter, scripted
+from turntree.upp import TokenUsage, anthropic, llm, scripted
 
-CHAT = {
-    "id": "chatcmpl-1",
-    "model": "m",
-    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ok"}}],
-    "usage": {
-        "prompt_tokens": 100,
-        "completion_tokens": 30,
-        "total_tokens": 130,
-        "prompt_tokens_details": {"cached_tokens": 60, "audio_tokens": 7},
-        "completion_tokens_details": {"reasoning_tokens": 20, "audio_tokens": 2},
-    },
-}
-RESPONSES = {
-    "id": "resp_1",
-    "object": "response",
-    "status": "completed",
-    "model": "m",
-    "output": [
-        {
-            "type": "message",
-            "id": "msg_1",
-            "role": "assistant",
-            "status": "completed",
-            "content": [{"type": "output_text", "text": "ok", "annotations": []}],
-        }
-    ],
-    "usage": {
-        "input_tokens": 100,
-        "input_tokens_details": {"cached_tokens": 60},
-        "output_tokens": 30,
-        "output_tokens_details": {"reasoning_tokens": 20},
-        "total_tokens": 130,
-    },
-}
+from .usage_words import COSTS, VENDORS, Answers, Words
+
 MESSAGES = {
     "id": "msg_1",
     "type": "message",
@@ -57,31 +25,6 @@ MESSAGES = {
         "output_tokens_details": {"thinking_tokens": 20},
     },
 }
-GEMINI = {
-    "candidates": [{"content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}],
-    "usageMetadata": {
-        "promptTokenCount": 90,
-        "toolUsePromptTokenCount": 10,
-        "cachedContentTokenCount": 60,
-        "candidatesTokenCount": 10,
-        "thoughtsTokenCount": 20,
-        "totalTokenCount": 130,
-        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 83}, {"modality": "AUDIO", "tokenCount": 7}],
-        "candidatesTokensDetails": [{"modality": "AUDIO", "tokenCount": 2}],
-    },
-}
-OLLAMA = {"model": "m", "message": {"role": "assistant", "content": "ok"}, "done": True, "done_reason": "stop"}
-OLLAMA |= {"prompt_eval_count": 100, "eval_count": 30}
-
-#: Vendor: model, body, then `input_tokens`, `cache_read_tokens`, `reasoning_tokens` and `audio_tokens`.
-VENDORS = {
-    "openai-chat": (lambda url: openai("m", "completions", base_url=url, api_key="k"), CHAT, (100, 60, 20, 9)),
-    "openai-responses": (lambda url: openai("m", base_url=url, api_key="k"), RESPONSES, (100, 60, 20, 0)),
-    "openrouter": (lambda url: openrouter("m", base_url=url, api_key="k"), CHAT, (100, 60, 20, 9)),
-    "anthropic": (lambda url: anthropic("m", base_url=url, api_key="k"), MESSAGES, (10, 60, 20, 0)),
-    "google": (lambda url: google("m", base_url=url, api_key="k"), GEMINI, (100, 60, 20, 9)),
-    "ollama": (lambda url: ollama("m", base_url=url), OLLAMA, (100, 0, 0, 0)),
-}
 
 
 @pytest.fixture(scope="module")
@@ -91,19 +34,65 @@ def server():
         yield running, body
 
 
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("vendor", VENDORS)
-async def test_counts_that_mean_the_same_for_every_vendor(server, vendor):
-    running, body = server
-    make, body["next"], (input_tokens, cached, reasoning, audio) = VENDORS[vendor]
-    url = running.url if vendor in ("ollama", "google") else running.base_url
-    turn = await llm(model=make(url), params={"max_tokens": 64}).generate("hi")
+async def test_counts_that_mean_the_same_for_every_vendor(vendor, streamed):
+    words = VENDORS[vendor]
+    asked = llm(model=words.model(Answers(words, streamed=streamed)), params={"max_tokens": 64})
+    turn = await (asked.stream("hi").turn if streamed else asked.generate("hi"))
 
-    usage = turn.usage
-    assert (usage.total_input_tokens, usage.output_tokens, usage.requests) == (100, 30, 1)
-    assert (usage.input_tokens, usage.cache_read_tokens) == (input_tokens, cached)
-    assert (usage.reasoning_tokens, usage.audio_tokens) == (reasoning, audio)
-    (call,) = usage.cycles
-    assert (call.total_input_tokens, call.reasoning_tokens, call.audio_tokens) == (100, reasoning, audio)
+    assert turn.response.text == "ok"
+    usage, (call,) = turn.usage, turn.usage.cycles
+    assert {name: getattr(usage, name) for name in words.expected} == words.expected
+    assert {name: getattr(call, name) for name in words.expected} == words.expected
+    assert usage.requests == 1
+    assert usage.total_tokens == usage.input_tokens + usage.output_tokens
+
+
+#: A vendor, a usage that it does not document, and the input tokens that can be read.
+ODD = [
+    *((vendor, usage, 0) for vendor in ("openai: no details", "openai responses", "bedrock") for usage in (7, "x", [])),
+    *((vendor, 7, 0) for vendor in ("anthropic: no cache", "mistral: num_cached_tokens")),
+    ("openai: no details", {"prompt_tokens": 5, "prompt_tokens_details": 7, "completion_tokens_details": "x"}, 5),
+    ("openai responses", {"input_tokens": 5, "input_tokens_details": 7, "output_tokens_details": "x"}, 5),
+    ("anthropic: no cache", {"input_tokens": 5, "iterations": {}, "cache_creation": 7}, 5),
+    ("anthropic: no cache", {"input_tokens": 5, "iterations": [7], "output_tokens_details": "x"}, 5),
+    ("google", {"promptTokenCount": 5, "promptTokensDetails": 7}, 5),
+    ("bedrock", {"inputTokens": 5, "cacheDetails": 7}, 5),
+]
+
+
+@pytest.mark.parametrize(("vendor", "usage", "counted"), ODD)
+async def test_an_odd_usage_does_not_lose_the_answer(vendor, usage, counted):
+    make, dialect = VENDORS[vendor].model, VENDORS[vendor].dialect
+    words = Words(make, dialect, usage, counted, 0)
+    for streamed in (False, True):
+        asked = llm(model=make(Answers(words, streamed=streamed)), params={"max_tokens": 64})
+        turn = await (asked.stream("hi").turn if streamed else asked.generate("hi"))
+
+        assert (turn.response.text, turn.usage.total_input_tokens) == ("ok", counted)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("vendor", COSTS)
+async def test_costs_that_a_vendor_reports(vendor, streamed):
+    make, dialect, usage, cost = COSTS[vendor]
+    answers = Answers(Words(make, dialect, usage, 100, 30), streamed=streamed)
+    asked = llm(model=make(answers))
+    turn = await (asked.stream("hi").turn if streamed else asked.generate("hi"))
+
+    assert turn.usage.cost == (pytest.approx(cost) if cost is not None else None)
+
+
+async def test_writes_for_one_hour_have_their_own_price():
+    words = VENDORS["anthropic: read, written for 5 minutes and 1 hour"]
+    rows = [{"provider": "anthropic", "models": ["m"], "input": 1e6, "output": 0.0, "cache_read": 0.0}]
+    rows[0] |= {"cache_write": 1e6, "cache_write_1h": 1e9}
+    model = anthropic("m", api_key="k", prices=rows, transport=Answers(words, streamed=False))
+
+    turn = await llm(model=model, params={"max_tokens": 64}).generate("hi")
+
+    assert turn.usage.cost == pytest.approx(10 + 10 + 20 * 1000)
 
 
 async def test_they_are_summed_over_the_calls_of_a_turn(server):

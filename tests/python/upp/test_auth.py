@@ -8,6 +8,7 @@ import pytest
 from http_faults_support import KEY, WORDS
 
 from turntree import agent, upp
+from turntree._core import guard_requests
 from turntree.testing import ErrorReply, Reply
 from turntree.upp import (
     AccessToken,
@@ -300,6 +301,23 @@ async def test_signer_signs_before_the_transport():
     assert transport.headers[0]["x-signed"] == "yes"
 
 
+def test_the_guard_of_tests_lets_signers_reach_a_transport_and_not_the_network(run):
+    class Signer:
+        def sign(self, request):
+            return {"X-Signed": "yes"}
+
+    transport, model = seeing(auth=Signer())
+    before = guard_requests([])
+    try:
+        run(model.generate("Hi"))
+        with pytest.raises(RuntimeError, match=r"a test tried to send a request to nowhere\.invalid"):
+            run(llm(model=openai_compatible("m", "https://nowhere.invalid/v1", auth=Signer())).generate("Hi"))
+    finally:
+        guard_requests(before)
+
+    assert transport.headers[0]["x-signed"] == "yes"
+
+
 async def test_exception_of_a_signer_reaches_the_caller():
     class Signer:
         def sign(self, request):
@@ -341,6 +359,16 @@ def test_header_without_a_value_is_dropped(run):
 
     assert "authorization" not in transport.headers[0]
     assert transport.headers[0]["content-type"] == "application/json"
+
+
+async def test_every_header_that_turntree_sets_can_be_dropped():
+    dropped = {"Authorization": None, "content-type": None, "Accept": None}
+    transport, model = seeing(api_key=KEY, headers={**dropped, "X-Note": "hi"})
+
+    await model.generate("Hi")
+
+    assert not transport.headers[0].keys() & {name.lower() for name in dropped}
+    assert transport.headers[0]["x-note"] == "hi"
 
 
 def test_headers_that_are_sent_by_default_are_dropped(run, loopback):

@@ -397,3 +397,26 @@ def test_failed_code_of_nova_says_so():
             for turn in (model.generate_sync("Go"), model.stream_sync("Go").turn):
                 (block,) = turn.response.content
                 assert (block.code, block.is_error, block.output) == ("print(6*7)", True, output)
+
+
+@pytest.mark.parametrize("printed", [[], [{"json": {"stdOut": "42"}}]], ids=["only an image", "text and an image"])
+def test_images_that_code_of_nova_made_follow_it(printed):
+    picture = {"image": {"format": "jpeg", "source": {"bytes": "aGk="}}}
+    blocks = [
+        {"toolUse": NOVA_CALL},
+        {"toolResult": {**NOVA_RESULT, "content": [*printed, picture]}},
+        {"text": "Done."},
+    ]
+    with serve([converse(*blocks), converse_stream(*blocks), "ok"]) as server:
+        model = llm(model=nova(server.base_url))
+        stream = model.stream_sync("Go")
+        whole, events = model.generate_sync("Go"), list(stream)
+        for turn in (whole, stream.turn):
+            code, image, text = turn.response.content
+            assert (code.output, image.mime_type, image.to_base64()) == ("42" if printed else "", "image/jpeg", "aGk=")
+            assert text.text == "Done."
+        (delta,) = (event for event in events if event.type == "image_delta")
+        assert delta.index == 1
+
+        model.generate_sync(whole.messages, "and?")
+        assert json.loads(server.requests[-1].body)["messages"][1]["content"] == blocks

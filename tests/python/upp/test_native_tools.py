@@ -83,6 +83,12 @@ def test_native_tools_have_the_vendor_shapes():
     assert native.google.file_search(["s"], metadata_filter="a=1") == {
         "fileSearch": {"fileSearchStoreNames": ["s"], "metadataFilter": "a=1"}
     }
+    assert native.xai.web_search(allowed_domains=["a.example"], enable_image_search=True) == {
+        "type": "web_search",
+        "filters": {"allowed_domains": ["a.example"]},
+        "enable_image_search": True,
+    }
+    assert native.xai.web_search() == {"type": "web_search"}
     assert native.xai.code_execution() == {"type": "code_interpreter"}
     assert native.xai.file_search(["c"], retrieval_mode="hybrid")["retrieval_mode"] == {"type": "hybrid"}
     assert native.moonshot.web_search() == {"type": "builtin_function", "function": {"name": "$web_search"}}

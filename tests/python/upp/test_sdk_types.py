@@ -4,6 +4,7 @@ The packages are installed into `target/vendor-sdks`, at the versions of `requir
 the tests say NOT TESTED, or fail if TURNTREE_REQUIRE_CLIENTS is set.
 """
 
+import asyncio
 import hashlib
 import json
 import os
@@ -17,7 +18,19 @@ from test_vendor_features import contains, rows
 
 from turntree import upp
 from turntree.testing import RawReply, serve
-from turntree.upp import Document, Image, ModelSettings, anthropic, bedrock, google, llm, openai
+from turntree.upp import (
+    Document,
+    Image,
+    ModelSettings,
+    anthropic,
+    bedrock,
+    google,
+    groq,
+    llm,
+    openai,
+    openrouter,
+    xai,
+)
 
 ROOT = Path(__file__).parents[3]
 REQUIREMENTS = ROOT / "requirements" / "vendor-sdks.txt"
@@ -34,6 +47,13 @@ VENDORS = {
         "bedrock-converse",
         lambda url: bedrock("eu.anthropic.claude-sonnet-4-5-v1:0", "eu-west-1", base_url=url, auth="k"),
     ),
+}
+
+#: Vendors without packages that have the types of their requests; `sdk/documented.py` has what their pages say.
+DOCUMENTED = {
+    "xAI": ("xai-responses", lambda url: xai("grok-4", "responses", base_url=url, **KEY)),
+    "OpenRouter": ("openrouter-chat", lambda url: openrouter("anthropic/claude-sonnet-4.5", base_url=url, **KEY)),
+    "Groq": ("groq-chat", lambda url: groq("openai/gpt-oss-120b", base_url=url, **KEY)),
 }
 
 
@@ -101,9 +121,13 @@ def test_structured_output_of_every_shape_fits_the_types(ask, server, vendor):
     assert {name: problem for name, problem in wrong.items() if problem} == {}
 
 
-@pytest.mark.parametrize("vendor", [name for name in VENDORS if name != "OpenAI Chat"])
+def test_every_vendor_of_the_page_is_checked():
+    assert {row.values[0] for row in rows()} == {*VENDORS, *DOCUMENTED} - {"OpenAI Chat"}
+
+
+@pytest.mark.parametrize("vendor", [name for name in (*VENDORS, *DOCUMENTED) if name != "OpenAI Chat"])
 def test_every_feature_fits_the_types(ask, server, vendor):
-    api, make = VENDORS[vendor]
+    api, make = {**VENDORS, **DOCUMENTED}[vendor]
     wrong = {}
     for row in rows():
         named, how, part = row.values
@@ -120,6 +144,31 @@ def test_every_feature_fits_the_types(ask, server, vendor):
         wrong[row.id] = ask(check, body)
     assert wrong
     assert {name: problem for name, problem in wrong.items() if problem} == {}
+
+
+NATIVE = {
+    "xAI": [
+        upp.native.xai.web_search(allowed_domains=["a.example"], enable_image_understanding=True),
+        upp.native.xai.web_search(excluded_domains=["a.example"], enable_image_search=True),
+        upp.native.xai.x_search(allowed_x_handles=["xai"], from_date="2026-01-01", to_date="2026-02-01"),
+        upp.native.xai.x_search(excluded_x_handles=["xai"], enable_video_understanding=True),
+        upp.native.xai.code_execution(),
+        upp.native.xai.file_search(["c_1"], max_num_results=3, retrieval_mode="hybrid"),
+        upp.native.xai.mcp("https://host/mcp", server_label="docs", allowed_tools=["a"], headers={"x-a": "1"}),
+    ],
+    "OpenRouter": [upp.native.openrouter.web_search(engine="exa", max_results=3)],
+    "Groq": [upp.native.groq.browser_search(), upp.native.groq.code_interpreter()],
+}
+
+
+@pytest.mark.parametrize("vendor", DOCUMENTED)
+def test_tools_of_vendors_without_types_are_as_documented(ask, server, vendor):
+    api, make = DOCUMENTED[vendor]
+    made = {tool.name for tool in NATIVE[vendor]}
+    assert len(made) == len(getattr(upp.native, vendor.lower()).__all__)
+    for tool in NATIVE[vendor]:
+        body = body_of(server, make, tools=[tool])
+        assert (body["tools"], ask(api, body)) == ([dict(tool)], None)
 
 
 def look() -> str:
@@ -180,12 +229,28 @@ def test_conversations_with_tools_and_media_fit_the_types(ask, server, vendor):
     assert ask(api, body) is None
 
 
+def test_counts_of_tokens_fit_the_types_of_bedrock(ask, server):
+    model = VENDORS["Amazon Bedrock"][1](server.url)
+    bound = llm(
+        model=model, system="Rules", tools=[upp.tool(look)], settings=ModelSettings(max_tokens=9, reasoning=4096)
+    )
+    with pytest.raises(upp.UPPError):
+        asyncio.run(bound.count_tokens("hi"))
+    request = server.requests[-1]
+    assert request.path.endswith("/count-tokens")
+    assert ask("bedrock-count-tokens", json.loads(request.body)) is None
+
+
 def test_the_check_finds_mistakes(ask):
     chat = {"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "txt": "hi"}]}]}
     assert "txt" in ask("openai-chat", chat)
     assert "max_tokens" in ask("anthropic-messages", {"model": "m", "messages": []})
     assert "nothing" in ask("google-generate-content", {"contents": [{"parts": [{"nothing": 1}]}]})
     assert "nothing" in ask("bedrock-converse", {"messages": [], "nothing": 1})
+    flat = {"type": "web_search", "allowed_domains": ["a.example"]}
+    assert "allowed_domains" in ask("xai-responses", {"model": "m", "input": "hi", "tools": [flat]})
+    assert "nothing" in ask("openrouter-chat", {"model": "m", "messages": [], "provider": {"nothing": 1}})
+    assert "nothing" in ask("groq-chat", {"model": "m", "messages": [], "tools": [{"type": "nothing"}]})
 
 
 SIGNED = [

@@ -7,7 +7,21 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from turntree.upp import TokenCount, anthropic, google, groq, llm, openai, scripted, tool, vertex
+from turntree.upp import (
+    ErrorCode,
+    HttpResponse,
+    TokenCount,
+    UPPError,
+    anthropic,
+    bedrock,
+    google,
+    groq,
+    llm,
+    openai,
+    scripted,
+    tool,
+    vertex,
+)
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +33,7 @@ def vendor():
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             seen.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-            data = json.dumps({"input_tokens": 42, "totalTokens": 42}).encode()
+            data = json.dumps({"input_tokens": 42, "totalTokens": 42, "inputTokens": 42}).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(data)))
@@ -89,6 +103,41 @@ async def test_models_at_vertex_count(vendor):
     assert body["model"] == "claude-sonnet-4-5@20250929"
     assert google_path == f"{place}/google/models/gemini-2.5-flash:countTokens"
     assert google_body == {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
+
+
+@pytest.mark.parametrize("region", ["", "eu."])
+async def test_claude_at_bedrock_counts(vendor, region):
+    url, seen = vendor
+    model = bedrock(
+        f"{region}anthropic.claude-sonnet-4-5-v1:0", "eu-west-1", base_url=url.removesuffix("/v1"), auth="k"
+    )
+    bound = llm(model=model, params={"inferenceConfig": {"maxTokens": 9}}, system="Be brief.", tools=[weather])
+    count = await bound.count_tokens("hello")
+
+    path, headers, body = seen[-1]
+    assert (count, count.exact, headers["authorization"]) == (42, True, "Bearer k")
+    assert path == "/model/anthropic.claude-sonnet-4-5-v1%3A0/count-tokens"
+    converse = body.pop("input").pop("converse")
+    assert (set(converse), body) == ({"messages", "system", "toolConfig"}, {})
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ({"detail": "Not today"}, ErrorCode.PROVIDER_ERROR),
+        ({"error": {"message": "Not today"}}, ErrorCode.PROVIDER_ERROR),
+        ({"note": "Not today"}, ErrorCode.INVALID_RESPONSE),
+    ],
+)
+async def test_an_answer_without_the_number_says_why(answer, code):
+    class Fixed:
+        async def send(self, request):
+            return HttpResponse(body=answer)
+
+    with pytest.raises(UPPError, match="Not today") as caught:
+        await llm(model=anthropic("m", api_key="k", transport=Fixed())).count_tokens("hello")
+
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize("model", [groq("m", api_key="k"), scripted([])], ids=["vendor", "scripted"])

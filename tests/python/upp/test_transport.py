@@ -66,6 +66,18 @@ def mocked(*answers, **options):
 # Answers of the application
 
 
+async def test_headers_of_an_error_are_shown_except_cookies():
+    headers = {"X-Request-Id": "req_1", "Retry-After": "7", "Set-Cookie": "session=secret"}
+    _, model = mocked(HttpResponse(400, headers, {"error": {"message": "no"}}), max_retries=0)
+
+    with pytest.raises(UPPError) as caught:
+        await model.generate("Hi")
+
+    shown = caught.value.headers
+    assert (shown["x-request-id"], shown["retry-after"], shown["set-cookie"]) == ("req_1", "7", "***")
+    assert caught.value.request_id == "req_1"
+
+
 async def test_transport_answers_requests_without_network_and_key(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     mock = Mock(HttpResponse(body=ANSWER))

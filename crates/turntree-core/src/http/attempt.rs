@@ -274,8 +274,9 @@ impl IncomingResponse {
     async fn into_content_type_error(mut self, expected: &'static str) -> HttpError {
         let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let found = content_type.unwrap_or("an unreadable content type").to_owned();
-        let excerpt = excerpt(&self.read_prefix(MAX_EXCERPT_BODY).await);
-        HttpError::ContentType { address: self.context.address(), expected, found, excerpt }
+        let beginning = self.read_prefix(MAX_EXCERPT_BODY).await;
+        let excerpt = excerpt(&beginning);
+        HttpError::ContentType { address: self.context.address(), expected, found, excerpt, beginning }
     }
 
     /// The beginning of the body, up to a limit. A failure ends it early, so that it does not hide the status.

@@ -38,6 +38,10 @@ pub struct HttpConfig {
     /// Maximum number of connections to one host; further requests wait, which does not count as `header_timeout`.
     /// Default: as many as needed.
     pub max_connections: Option<NonZeroUsize>,
+    /// How often an HTTP/2 connection is pinged while it serves requests. A connection whose server does not answer within
+    /// 10 s, or within the interval if it is shorter, is closed, and its requests fail with a network error. Connections
+    /// without requests are not pinged; they are closed after 90 s. Default: 30 s.
+    pub ping_interval: Duration,
     /// The `User-Agent` header.
     pub user_agent: String,
 }
@@ -57,6 +61,7 @@ impl Default for HttpConfig {
             ca_certificates: None,
             max_concurrency: None,
             max_connections: None,
+            ping_interval: Duration::from_secs(30),
             user_agent: concat!("turntree/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
@@ -72,6 +77,7 @@ impl HttpConfig {
             destinations: self.destinations,
             ca_certificates: self.ca_certificates.clone(),
             max_connections: self.max_connections,
+            ping_interval: self.ping_interval,
             user_agent: self.user_agent.clone(),
         }
     }
@@ -122,5 +128,6 @@ pub(super) struct ConnectionConfig {
     pub(super) destinations: Destinations,
     pub(super) ca_certificates: Option<CaCertificates>,
     pub(super) max_connections: Option<NonZeroUsize>,
+    pub(super) ping_interval: Duration,
     pub(super) user_agent: String,
 }

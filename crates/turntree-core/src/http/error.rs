@@ -85,6 +85,8 @@ pub enum HttpError {
         found: String,
         /// The beginning of the body, at most 200 characters.
         excerpt: String,
+        /// The beginning of the body, at most 4096 bytes.
+        beginning: Bytes,
     },
     /// The body has an encoding that is not supported.
     #[error(

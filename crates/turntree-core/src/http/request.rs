@@ -104,9 +104,10 @@ impl HttpRequest {
         self.set(Header { name: "Authorization".to_owned(), value, is_secret: true })
     }
 
-    /// Leaves a header out that would be sent by default, such as `User-Agent`.
+    /// Leaves a header out that was set before, or would be sent by default, such as `User-Agent`.
     #[must_use]
     pub fn without_header(mut self, name: &str) -> Self {
+        self.headers.retain(|header| !header.name.eq_ignore_ascii_case(name));
         self.left_out.push(name.to_ascii_lowercase());
         self
     }

@@ -44,6 +44,7 @@ pub(super) fn parse_retry_info(body: &[u8]) -> Option<Duration> {
         retry_delay: Option<String>,
     }
     memchr::memmem::find(body, b"retryDelay")?;
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     // Streamed responses wrap the error in a list.
     let refusal = serde_json::from_slice::<Refusal>(body).ok();
     let refusal = refusal.or_else(|| serde_json::from_slice::<[Refusal; 1]>(body).ok().map(|[only]| only))?;

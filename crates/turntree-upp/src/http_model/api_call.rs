@@ -4,8 +4,10 @@ use bytes::Bytes;
 
 use super::{ApiRequest, HttpModel, MAX_VECTORS_OR_PICTURES};
 use crate::dialect::Sources;
+use crate::dialects::common::without_byte_order_mark;
 use crate::error::UppError;
 use crate::raw_response;
+use crate::reported_error;
 use crate::request::{ModelRequest, ModelResponse};
 use tokio_util::sync::CancellationToken;
 use turntree_core::http::{Method, ResponseType};
@@ -73,7 +75,11 @@ impl HttpModel {
     pub fn read(&self, request: &ModelRequest, body: &str) -> Result<ModelResponse, UppError> {
         let settled = self.settled(request)?;
         let sources = Sources { ids: &*self.ids, clock: &*self.clock };
-        let mut response = self.dialect.decode(body, &settled, sources)?;
+        let body = without_byte_order_mark(body);
+        let mut response = self
+            .dialect
+            .decode(body, &settled, sources)
+            .map_err(|error| reported_error::of_body(error, body))?;
         raw_response::keep(&request.params, body, &mut response);
         self.complete_response(request, &mut response);
         Ok(response)

@@ -41,6 +41,7 @@ fn perplexity(options: ChatOptions) -> ChatOptions {
     ChatOptions {
         capabilities: Capabilities { tools: false, ..IMAGES },
         metadata_members: &[Member::Citations],
+        reports_cost: true,
         ..options
     }
 }

@@ -20,6 +20,8 @@ pub fn xai() -> ChatDialect {
     ChatDialect::new(ChatOptions {
         capabilities: CAPABILITIES,
         metadata_members: &[Member::Citations, Member::InlineCitations],
+        reports_cost: true,
+        reasoning_apart: true,
         ..ChatOptions::vendor(PROVIDER, BASE_URL, KEY_VARIABLES)
     })
 }
@@ -32,6 +34,7 @@ pub fn xai_responses() -> ResponsesDialect {
         joins_texts: true,
         reasoning_needs_content: true,
         metadata_members: &["citations", "inline_citations"],
+        reports_cost: true,
         ..ResponsesOptions::vendor(PROVIDER, BASE_URL, KEY_VARIABLES)
     })
 }

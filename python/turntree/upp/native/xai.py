@@ -20,6 +20,7 @@ def web_search(
     allowed_domains: Sequence[str] | None = None,
     excluded_domains: Sequence[str] | None = None,
     enable_image_understanding: bool | None = None,
+    enable_image_search: bool | None = None,
 ) -> NativeTool:
     """Search the web.
 
@@ -27,15 +28,18 @@ def web_search(
         allowed_domains: Search only these domains.
         excluded_domains: Do not search these domains.
         enable_image_understanding: Analyze the images in the results.
+        enable_image_search: Search for images and show them in the answer.
     """
+    domains = {"allowed_domains": _list(allowed_domains), "excluded_domains": _list(excluded_domains)}
+    filters = {name: value for name, value in domains.items() if value is not None}
     return NativeTool(
         _PROVIDER,
         "web_search",
         {
             "type": "web_search",
-            "allowed_domains": _list(allowed_domains),
-            "excluded_domains": _list(excluded_domains),
+            "filters": filters or None,
             "enable_image_understanding": enable_image_understanding,
+            "enable_image_search": enable_image_search,
         },
     )
 

@@ -1,6 +1,6 @@
-"""Checks requests by the types of the vendors' own packages. Reads a JSON document per line, answers each with one.
+"""Checks requests by the types of the vendors' own packages, or by `documented` if there are none.
 
-Runs in an environment with these packages and without turntree.
+Reads a JSON document per line, answers each with one. Runs in an environment with these packages and without turntree.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import typing
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 
+import documented
 import typing_extensions
 
 REQUIRED = (typing.Required, typing_extensions.Required)
@@ -133,19 +134,37 @@ def google_generate_content(body: dict[str, Any]) -> str | None:
 
 
 @cache
-def converse() -> Any:
+def bedrock_runtime() -> Any:
     from botocore.loaders import Loader
     from botocore.model import ServiceModel
 
-    service = ServiceModel(Loader().load_service_model("bedrock-runtime", "service-2"))
-    return service.operation_model("Converse").input_shape
+    return ServiceModel(Loader().load_service_model("bedrock-runtime", "service-2"))
 
 
 def bedrock_converse(body: dict[str, Any]) -> str | None:
     from botocore.validate import ParamValidator
 
-    report = ParamValidator().validate({"modelId": "m", **body}, converse())
-    return report.generate_report() or None
+    shape = bedrock_runtime().operation_model("Converse").input_shape
+    return ParamValidator().validate({"modelId": "m", **body}, shape).generate_report() or None
+
+
+def bedrock_count_tokens(body: dict[str, Any]) -> str | None:
+    from botocore.validate import ParamValidator
+
+    shape = bedrock_runtime().operation_model("CountTokens").input_shape
+    return ParamValidator().validate({"modelId": "m", **body}, shape).generate_report() or None
+
+
+def xai_responses(body: dict[str, Any]) -> str | None:
+    return problem(body, documented.XaiResponses)
+
+
+def openrouter_chat(body: dict[str, Any]) -> str | None:
+    return problem(body, documented.OpenRouterChat)
+
+
+def groq_chat(body: dict[str, Any]) -> str | None:
+    return problem(body, documented.GroqChat)
 
 
 def signature(request: dict[str, Any]) -> str:
@@ -170,6 +189,10 @@ CHECKS = {
     "anthropic-beta": anthropic_beta,
     "google-generate-content": google_generate_content,
     "bedrock-converse": bedrock_converse,
+    "bedrock-count-tokens": bedrock_count_tokens,
+    "xai-responses": xai_responses,
+    "openrouter-chat": openrouter_chat,
+    "groq-chat": groq_chat,
     "signature": signature,
 }
 

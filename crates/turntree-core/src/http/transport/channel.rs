@@ -29,8 +29,7 @@ use crate::runtime;
 /// How long a connection without requests stays open.
 const IDLE_TIME: Duration = Duration::from_secs(90);
 
-/// Interval of HTTP/2 pings and of looking for idle connections, and how long the answer to a ping may take.
-const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// Longest time that the answer to a ping may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes that a server may send before the client has read them: per stream, and per connection.
@@ -75,14 +74,14 @@ pub(super) enum Failure {
 
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Begins to use a connection that `place` has made.
-pub(super) async fn open(made: Made, place: &Place) -> Result<Channel, BoxError> {
+/// Begins to use a connection that `place` has made. Its use is checked in intervals.
+pub(super) async fn open(made: Made, place: &Place, interval: Duration) -> Result<Channel, BoxError> {
     if !made.is_http2 {
         let (channel, connection) = http1::handshake(made.wire).await?;
         place.occupies();
         let watch = place.watch();
         runtime::spawn(async move {
-            select(pin!(connection), pin!(stays_in_use(&watch, None))).await;
+            select(pin!(connection), pin!(stays_in_use(&watch, None, interval))).await;
         })
         .detach();
         return Ok(Channel::Http1(channel));
@@ -96,11 +95,15 @@ pub(super) async fn open(made: Made, place: &Place) -> Result<Channel, BoxError>
         .handshake(TokioIo::new(made.wire))
         .await?;
     place.shares(channel.clone());
-    runtime::spawn(run_http2(connection, place.watch())).detach();
+    runtime::spawn(run_http2(connection, place.watch(), interval)).detach();
     Ok(Channel::Http2(channel))
 }
 
-async fn run_http2(mut connection: h2::client::Connection<TokioIo<Box<dyn Wire>>, Bytes>, watch: Watch) {
+async fn run_http2(
+    mut connection: h2::client::Connection<TokioIo<Box<dyn Wire>>, Bytes>,
+    watch: Watch,
+    interval: Duration,
+) {
     let pings = connection.ping_pong();
     let mut known = UNKNOWN_STREAMS;
     let running = poll_fn(|context| {
@@ -112,17 +115,18 @@ async fn run_http2(mut connection: h2::client::Connection<TokioIo<Box<dyn Wire>>
         }
         result.map(drop)
     });
-    select(pin!(running), pin!(stays_in_use(&watch, pings))).await;
+    select(pin!(running), pin!(stays_in_use(&watch, pings, interval))).await;
 }
 
-/// Resolves when a connection serves no request for a while, or does not answer to a ping.
-async fn stays_in_use(watch: &Watch, mut pings: Option<h2::PingPong>) {
+/// Resolves when a connection serves no request for a while, or does not answer to a ping. Only connections that serve
+/// requests are pinged: servers close connections of clients that ping without requests. RFC 9113 §6.7
+async fn stays_in_use(watch: &Watch, mut pings: Option<h2::PingPong>, interval: Duration) {
     loop {
-        sleep(CHECK_INTERVAL).await;
+        sleep(interval).await;
         let Some(is_in_use) = watch.is_in_use(IDLE_TIME) else { return };
         if let Some(pings) = &mut pings
             && is_in_use
-            && !matches!(timeout(PING_TIMEOUT, pings.ping(h2::Ping::opaque())).await, Ok(Ok(_)))
+            && !matches!(timeout(PING_TIMEOUT.min(interval), pings.ping(h2::Ping::opaque())).await, Ok(Ok(_)))
         {
             return;
         }

@@ -185,7 +185,7 @@ impl Pool {
         let visit = Visit::new(place);
         let result = visit.run(self.client.execute(sent)).await;
         if let Some(made) = visit.take() {
-            let opened = open(made, visit.place()).await;
+            let opened = open(made, visit.place(), self.connection.ping_interval).await;
             let channel = opened.inspect_err(|_| visit.place().unreachable()).map_err(Failure::Failed)?;
             let lost = || Failure::Failed("the connection is still being made".into());
             return exchange(channel, request, visit.into_place().ok_or_else(lost)?).await;

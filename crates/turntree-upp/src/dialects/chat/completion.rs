@@ -5,8 +5,8 @@ use memchr::memchr;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Member;
-use crate::dialects::common::{BoundedVec, Cost, Count, LenientText};
+use super::{ChatOptions, Member};
+use crate::dialects::common::{BoundedVec, Cost, Count, LenientText, if_readable};
 use turntree_core::message::TokenUsage;
 
 /// A whole response, or one chunk of a stream.
@@ -22,7 +22,7 @@ pub(super) struct Completion<'a> {
     pub(super) service_tier: LenientText<'a>,
     #[serde(borrow, default)]
     pub(super) choices: Option<BoundedVec<Choice<'a>>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     pub(super) usage: Option<Usage>,
     /// Groq's usage of a stream.
     #[serde(borrow, default)]
@@ -55,7 +55,7 @@ impl<'a> Completion<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Groq<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     pub(super) usage: Option<Usage>,
     /// Errors inside a stream.
     #[serde(borrow, default)]
@@ -78,7 +78,7 @@ pub(super) struct Choice<'a> {
     #[serde(borrow, default)]
     pub(super) logprobs: Option<&'a RawValue>,
     /// Moonshot's usage of a stream.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     pub(super) usage: Option<Usage>,
     /// `OpenRouter`'s error of the vendor behind it.
     #[serde(borrow, default)]
@@ -223,9 +223,9 @@ pub(super) struct Usage {
     total_tokens: Count,
     #[serde(default)]
     cost: Option<Cost>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     prompt_tokens_details: Option<PromptDetails>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     completion_tokens_details: Option<CompletionDetails>,
     /// Perplexity's count of reasoning tokens.
     #[serde(default)]
@@ -239,12 +239,23 @@ pub(super) struct Usage {
     /// Mistral's count of cached tokens.
     #[serde(default)]
     num_cached_tokens: Count,
+    /// The counts of `LiteLLM` for models of Anthropic; both are part of the prompt's tokens.
+    #[serde(default)]
+    cache_read_input_tokens: Count,
+    #[serde(default)]
+    cache_creation_input_tokens: Count,
+    /// The cost of xAI.
+    #[serde(default)]
+    cost_in_usd_ticks: Count,
 }
 
 #[derive(Deserialize, Default, Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "the vendor's names")]
 struct PromptDetails {
     #[serde(default)]
     cached_tokens: Count,
+    #[serde(default)]
+    cache_write_tokens: Count,
     #[serde(default)]
     audio_tokens: Count,
 }
@@ -258,20 +269,44 @@ struct CompletionDetails {
 }
 
 impl Usage {
-    /// Converts to token usage. The total is the vendor's, or the sum of both counts.
-    pub(super) fn into_usage(self, reports_cost: bool) -> TokenUsage {
+    /// Converts to token usage. The total is the vendor's, or the sum of both counts. Reasoning that the vendor counts
+    /// apart is output, so that both add up to the vendor's total.
+    pub(super) fn into_usage(self, options: &ChatOptions) -> TokenUsage {
         let details = self.prompt_tokens_details.unwrap_or_default();
-        let cached =
-            [details.cached_tokens, self.cached_tokens, self.prompt_cache_hit_tokens, self.num_cached_tokens];
-        let mut usage = TokenUsage::of_call(self.prompt_tokens.0, self.completion_tokens.0);
-        usage.cache_read_tokens = cached.iter().map(|count| count.0).find(|count| *count > 0).unwrap_or(0);
+        let cached = [
+            details.cached_tokens,
+            self.cached_tokens,
+            self.prompt_cache_hit_tokens,
+            self.num_cached_tokens,
+            self.cache_read_input_tokens,
+        ];
+        let stored = [details.cache_write_tokens, self.cache_creation_input_tokens];
         let written = self.completion_tokens_details.unwrap_or_default();
-        usage.reasoning_tokens = written.reasoning_tokens.if_any().or(self.reasoning_tokens.if_any());
+        let reasoning = written.reasoning_tokens.if_any().or(self.reasoning_tokens.if_any());
+        let counted = TokenUsage::of_call(self.prompt_tokens.0, self.completion_tokens.0);
+        let with_reasoning = counted.total_tokens.saturating_add(reasoning.unwrap_or_default());
+        let mut usage = if options.reasoning_apart && self.total_tokens.0 >= with_reasoning {
+            let output = self.completion_tokens.0.saturating_add(reasoning.unwrap_or_default());
+            TokenUsage::of_call(self.prompt_tokens.0, output)
+        } else {
+            counted
+        };
+        usage.cache_read_tokens = first_reported(&cached);
+        usage.cache_write_tokens = first_reported(&stored);
+        usage.reasoning_tokens = reasoning;
         usage.audio_tokens = Count(details.audio_tokens.0.saturating_add(written.audio_tokens.0)).if_any();
-        usage.cost = self.cost.filter(|_| reports_cost).and_then(Cost::dollars);
+        usage.cost = options.reports_cost.then(|| self.cost()).flatten();
         if self.total_tokens.0 > 0 {
             usage.total_tokens = self.total_tokens.0;
         }
         usage
     }
+
+    fn cost(&self) -> Option<f64> {
+        self.cost.and_then(Cost::dollars).or_else(|| self.cost_in_usd_ticks.dollars_of_ticks())
+    }
+}
+
+fn first_reported(counts: &[Count]) -> u64 {
+    counts.iter().find_map(|count| count.if_any()).unwrap_or_default()
 }

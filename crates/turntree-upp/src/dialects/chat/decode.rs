@@ -32,8 +32,10 @@ pub(super) fn response(
     let provider = &*options.endpoint.provider;
     let completion: Completion<'_> = read_body(provider, body)?;
     let choice = completion.choices.iter().flatten().find(|choice| choice.is_first());
-    let error = completion.error.or_else(|| choice.and_then(|choice| choice.error));
-    if let Some(error) = vendor_error(provider, error) {
+    let of_choice = choice.and_then(|choice| choice.error);
+    if let Some(error) =
+        body_error(provider, completion.error, body).or_else(|| vendor_error(provider, of_choice))
+    {
         return Err(error);
     }
     let Some(choice @ Choice { message: Some(received), finish_reason, .. }) = choice else {
@@ -64,7 +66,7 @@ pub(super) fn response(
         stop_reason: reported.stop_reason(),
         content: content(options, &thinking, received),
         tool_calls: tool_calls(provider, received, sources)?,
-        usage: completion.usage.map(|usage| usage.into_usage(options.reports_cost)).unwrap_or_default(),
+        usage: completion.usage.map(|usage| usage.into_usage(options)).unwrap_or_default(),
         data: request.structure.is_some().then(|| data_of(text)).flatten(),
     };
     Ok(answer.into_response(provider, sources))
@@ -118,10 +120,18 @@ impl ResponseFields<'_> {
     }
 }
 
-/// An error inside a successful response.
+/// The error of a successful response, whose explanation may be beside the member `error`.
+pub(super) fn body_error(provider: &str, error: Option<&RawValue>, body: &str) -> Option<UppError> {
+    error.filter(|error| is_error(error)).map(|_| VendorError::of_body(body).into_error(provider))
+}
+
+fn is_error(error: &RawValue) -> bool {
+    !matches!(error.get(), "null" | "false" | "{}" | "\"\"")
+}
+
+/// The error of a part of a successful response.
 pub(super) fn vendor_error(provider: &str, error: Option<&RawValue>) -> Option<UppError> {
-    let error =
-        error.map(RawValue::get).filter(|error| !matches!(*error, "null" | "false" | "{}" | "\"\""))?;
+    let error = error.filter(|error| is_error(error))?;
     let wrapped = RawJson::from_text(format!("{{\"error\":{error}}}")).ok()?;
     Some(VendorError::of_json(&wrapped).into_error(provider))
 }

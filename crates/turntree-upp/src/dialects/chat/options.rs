@@ -39,6 +39,8 @@ pub struct ChatOptions {
     pub after_results: Option<&'static str>,
     /// True if the usage contains the cost, in US dollars.
     pub reports_cost: bool,
+    /// True if reasoning tokens are not part of the completion tokens.
+    pub reasoning_apart: bool,
     /// True if the host supports `stream_options`, without which its streams report no usage.
     pub stream_options: bool,
     /// True if every stream ends with `[DONE]`. For unknown hosts a finish reason is enough.
@@ -142,6 +144,7 @@ impl ChatOptions {
             call_ids: CallIds::Any,
             after_results: None,
             reports_cost: false,
+            reasoning_apart: false,
             stream_options: true,
             ends_with_done: false,
         }

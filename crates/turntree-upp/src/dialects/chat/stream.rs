@@ -7,12 +7,10 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use super::ChatOptions;
 use super::code_execution::StreamedRuns;
 use super::completion::{Call, ChatMessage, Completion, Function};
-use super::decode::{ResponseFields, pictures, thinking, unreadable_arguments, vendor_error};
+use super::decode::{ResponseFields, body_error, pictures, thinking, unreadable_arguments, vendor_error};
 use super::metadata::MetadataCollector;
 use crate::dialect::{Sources, StreamDecoder};
 use crate::dialects::common::{
@@ -21,7 +19,6 @@ use crate::dialects::common::{
 use crate::error::UppError;
 use crate::request::{ModelResponse, StopReason};
 use turntree_core::ids::IdSource;
-use turntree_core::json::RawJson;
 use turntree_core::message::content::ImageBlock;
 use turntree_core::message::event::{DataDelta, Delta};
 use turntree_core::message::fold::Fold;
@@ -112,7 +109,7 @@ impl ChatStreamDecoder {
         let of_choice = of_choice.and_then(|choice| choice.usage);
         let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.usage);
         if let Some(usage) = chunk.usage.or(of_groq).or(of_choice) {
-            let mut usage = usage.into_usage(self.options.reports_cost);
+            let mut usage = usage.into_usage(&self.options);
             // UPP-1.2 §19.0: the total of a stream is the sum.
             usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
             self.usage = Some(usage);
@@ -272,15 +269,16 @@ impl StreamDecoder for ChatStreamDecoder {
         let Some(chunk) = read_frame::<Completion<'_>>(provider, data)? else {
             return Ok(());
         };
+        // Also errors without the member `error`, as vLLM and `FastAPI` send.
         if chunk.choices.is_none()
-            && let Some(error) = bare_error(data)
+            && let Some(error) = VendorError::reported(data)
         {
             return Err(error.into_error(provider));
         }
         let of_choice = chunk.choices.iter().flatten().find_map(|choice| choice.error);
         let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.error);
-        let error = chunk.error.or(of_choice).or(of_groq);
-        if let Some(error) = vendor_error(&self.options.endpoint.provider, error) {
+        let error = body_error(provider, chunk.error, data);
+        if let Some(error) = error.or_else(|| vendor_error(provider, of_choice.or(of_groq))) {
             return Err(error);
         }
         self.update(&chunk);
@@ -351,21 +349,6 @@ impl StreamDecoder for ChatStreamDecoder {
         };
         Ok(answer.into_response(&self.options.endpoint.provider, sources))
     }
-}
-
-/// An error without the member `error`, as vLLM sends (`"object": "error"`) and `FastAPI` (`detail`).
-fn bare_error(data: &str) -> Option<VendorError> {
-    #[derive(Deserialize, Default)]
-    struct Marks {
-        #[serde(default)]
-        object: Option<RawJson>,
-        #[serde(default)]
-        detail: Option<RawJson>,
-    }
-
-    let marks: Marks = serde_json::from_str(data).ok()?;
-    let is_error = marks.object.and_then(|object| object.as_string()).is_some_and(|object| object == "error");
-    (is_error || marks.detail.is_some_and(|detail| !detail.is_null())).then(|| VendorError::of_body(data))
 }
 
 /// Replaces a value by a later one that is not empty.

@@ -21,7 +21,7 @@ const DEEPEST_WRAPPER: u8 = 4;
 /// An error that a vendor reports in a body or inside a stream.
 ///
 /// Reads every shape in use: `{"error": {…}}`, `{"error": {"error": {…}}}`, `{"error": "text"}`, the members without a
-/// wrapper, `detail`, and a list of one such object.
+/// wrapper, `detail`, `errors`, and a list of one such object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VendorError {
     /// The message.
@@ -41,7 +41,18 @@ struct Members {
     #[serde(default, alias = "Message")]
     message: Option<RawJson>,
     #[serde(default)]
+    msg: Option<RawJson>,
+    #[serde(default)]
     detail: Option<RawJson>,
+    /// The explanation of an error of OAuth.
+    #[serde(default)]
+    error_description: Option<RawJson>,
+    /// A list of errors, of gateways.
+    #[serde(default)]
+    errors: Option<RawJson>,
+    /// `error` in objects of vLLM.
+    #[serde(default)]
+    object: Option<RawJson>,
     #[serde(default, rename = "type")]
     kind: Option<RawJson>,
     #[serde(default)]
@@ -77,7 +88,7 @@ impl Upstream {
 impl VendorError {
     /// Reads a body. A body that is not a JSON object becomes the message if it is short.
     pub fn of_body(body: &str) -> Self {
-        let trimmed = body.trim();
+        let trimmed = without_byte_order_mark(body).trim();
         let mut error =
             serde_json::from_str::<RawJson>(trimmed).map(|raw| Self::of_json(&raw)).unwrap_or_default();
         let is_page = trimmed.starts_with('<');
@@ -93,16 +104,40 @@ impl VendorError {
         Self::of_json_within(raw, DEEPEST_WRAPPER)
     }
 
+    /// Reads a body that is not the response of a model; `None` if it reports no error.
+    ///
+    /// Servers and gateways report errors in the forms of [`Self::of_body`] also with a status of success.
+    pub fn reported(body: &str) -> Option<Self> {
+        let body = without_byte_order_mark(body).trim();
+        let raw = serde_json::from_str::<RawJson>(body).ok()?;
+        let first = if raw.is_array() { raw.to::<Vec<RawJson>>().ok()?.into_iter().next()? } else { raw };
+        let members: Members = first.to().ok()?;
+        let is_word = |value: &RawJson| value.is_string() && text(value).is_some();
+        let is_present =
+            |value: &RawJson| !matches!(value.get(), "null" | "false" | "0" | "{}" | "[]" | "\"\"");
+        let is_marked = |value: Option<&RawJson>| value.and_then(text).is_some_and(|text| text == "error");
+        let reports =
+            [&members.error, &members.errors, &members.detail].into_iter().flatten().any(is_present)
+                || [&members.message, &members.msg].into_iter().flatten().any(is_word)
+                || is_marked(members.object.as_ref())
+                || is_marked(members.kind.as_ref());
+        let error = reports.then(|| Self::of_json(&first))?;
+        (error.message.is_some() || error.vendor_code().is_some()).then_some(error)
+    }
+
     fn of_json_within(raw: &RawJson, wrappers: u8) -> Self {
         let Some(wrappers) = wrappers.checked_sub(1) else { return Self::default() };
         if raw.is_array() {
             let first = raw.to::<Vec<RawJson>>().ok().and_then(|errors| errors.into_iter().next());
             return first.map(|error| Self::of_json_within(&error, wrappers)).unwrap_or_default();
         }
+        if raw.is_string() {
+            return Self { message: raw.as_string(), ..Self::default() };
+        }
         let members: Members = raw.to().unwrap_or_default();
         let upstream: Upstream = members.metadata.and_then(|raw| raw.to().ok()).unwrap_or_default();
         let moderated = upstream.flagged_input.as_ref().map(|_| "moderation_error".to_owned());
-        let reported = members.message.as_ref().and_then(text);
+        let reported = [&members.message, &members.msg].into_iter().flatten().find_map(text);
         // Some vendors use a list of validation errors as the message.
         let wrapped = || members.message.as_ref().filter(|message| message.is_object());
         let reported =
@@ -123,14 +158,19 @@ impl VendorError {
             code: members.code.as_ref().and_then(text).or_else(|| members.status.as_ref().and_then(text)),
             param: members.param.as_ref().and_then(text),
         };
-        let inner = match members.error {
-            Some(error) if error.is_string() => Self { message: error.as_string(), ..Self::default() },
-            Some(error) if error.is_object() => Self::of_json_within(&error, wrappers),
+        let mut details = [members.detail, members.error_description].into_iter().flatten();
+        let detail = details.find(|detail| !detail.is_null()).map(|detail| detail_text(&detail));
+        let inner = match (members.error, members.errors) {
+            (Some(error), _) if error.is_string() => {
+                let explained = outer.message.as_ref().or(detail.as_ref());
+                Self { message: error.as_string().map(|error| joined(error, explained)), ..Self::default() }
+            }
+            (Some(error), _) if error.is_object() => Self::of_json_within(&error, wrappers),
+            (_, Some(errors)) if outer.message.is_none() => Self::of_json_within(&errors, wrappers),
             _ => Self::default(),
         };
-        let detail = members.detail.filter(|detail| !detail.is_null());
         Self {
-            message: inner.message.or(outer.message).or_else(|| detail.map(|detail| detail_text(&detail))),
+            message: inner.message.or(outer.message).or(detail),
             kind: inner.kind.or(outer.kind),
             code: inner.code.or(outer.code),
             param: inner.param.or(outer.param),
@@ -197,7 +237,7 @@ impl VendorError {
     /// True if the body of a 404 says that a path does not exist, and nothing about a model. A document that was cut off may
     /// have said anything.
     pub fn is_about_address(body: &str) -> bool {
-        let body = body.trim();
+        let body = without_byte_order_mark(body).trim();
         let is_cut = body.starts_with(['{', '[']) && serde_json::from_str::<RawJson>(body).is_err();
         !is_cut && !Self::of_body(body).is_about_model()
     }
@@ -229,6 +269,20 @@ fn text(raw: &RawJson) -> Option<String> {
     let is_scalar = !raw.is_null() && !raw.is_object() && !raw.is_array();
     let text = if raw.is_string() { raw.as_string() } else { is_scalar.then(|| raw.get().to_owned()) };
     text.filter(|text| !text.trim().is_empty())
+}
+
+/// The text without the mark that some servers write before it. RFC 8259 §8.1 permits to ignore it.
+pub fn without_byte_order_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// A short text such as the name of an error, and what explains it.
+fn joined(error: String, explained: Option<&String>) -> String {
+    match explained {
+        Some(explained) if error.trim().is_empty() || explained.contains(&error) => explained.clone(),
+        Some(explained) if !error.contains(explained) => format!("{error}: {explained}"),
+        _ => error,
+    }
 }
 
 /// `detail` is a text, or a list of validation errors: `[{"loc": […], "msg": "…"}]`.

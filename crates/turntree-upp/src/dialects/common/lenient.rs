@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -16,6 +16,13 @@ impl Count {
     /// The count, for usage that not every vendor reports; `None` if it is 0.
     pub fn if_any(self) -> Option<u64> {
         Some(self.0).filter(|count| *count > 0)
+    }
+
+    /// The cost in US dollars, if this is xAI's count of ten-billionths of a dollar.
+    pub fn dollars_of_ticks(self) -> Option<f64> {
+        const TICKS: f64 = 1e10;
+        #[expect(clippy::cast_precision_loss, reason = "no call costs 2^53 ticks, which are 900 000 dollars")]
+        self.if_any().map(|ticks| ticks as f64 / TICKS)
     }
 }
 
@@ -58,12 +65,28 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
+/// A value beside the answer, which a response of another shape does not fail: it is `None` then.
+///
+/// # Errors
+/// The input is not JSON.
+pub fn if_readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let raw = Option::<&'de RawValue>::deserialize(deserializer)?;
+    Ok(raw.and_then(|raw| serde_json::from_str(raw.get()).ok()))
+}
+
 /// The cost of a call as the vendor reports it. Anything that is not a number is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Cost {
     /// The amount.
     Reported(f64),
+    /// The amounts of Perplexity.
+    Itemized {
+        /// Their sum.
+        total_cost: f64,
+    },
     /// Any other value.
     Other(IgnoredAny),
 }
@@ -72,7 +95,9 @@ impl Cost {
     /// The amount in US dollars, if reported.
     pub fn dollars(self) -> Option<f64> {
         match self {
-            Self::Reported(sum) if sum.is_finite() && sum >= 0.0 => Some(sum),
+            Self::Reported(sum) | Self::Itemized { total_cost: sum } if sum.is_finite() && sum >= 0.0 => {
+                Some(sum)
+            }
             _ => None,
         }
     }

@@ -6,7 +6,7 @@ use super::code_execution;
 use super::metadata::{OrderEntry, ResponseMetadata};
 use super::{DecodeContext, PROVIDER, Structure};
 use crate::dialect::Sources;
-use crate::dialects::common::{BoundedVec, Count, ResponseParts, data_of};
+use crate::dialects::common::{BoundedVec, Count, ResponseParts, data_of, if_readable};
 use crate::request::{ModelResponse, StopReason};
 use turntree_core::json::{Extra, RawJson};
 use turntree_core::message::{ContentBlock, TokenUsage, ToolCall};
@@ -55,7 +55,7 @@ pub(super) struct Usage {
     cache_read_input_tokens: Count,
     #[serde(default)]
     cache_write_input_tokens: Count,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     cache_details: Option<BoundedVec<CacheDetail>>,
 }
 
@@ -140,6 +140,7 @@ impl Assembly {
                 self.is_ordered = true;
                 self.rest
                     .extend(code_execution::block_of(block.get(), self.verbatim()).map(ContentBlock::from));
+                self.rest.extend(code_execution::images_of(block.get()).map(ContentBlock::from));
                 self.order.push(OrderEntry::Verbatim(block));
             }
         }

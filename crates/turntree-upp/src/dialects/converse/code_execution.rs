@@ -1,9 +1,12 @@
-//! Code that the vendor ran: calls of Nova's code interpreter and their results, which are blocks of their own.
+//! Code that the vendor ran: calls of Nova's code interpreter and their results, which are blocks of their own. Images
+//! that the code made follow its block.
 
 use serde::Deserialize;
 
+use super::image::Image;
 use turntree_core::json::{Extra, RawJson};
 use turntree_core::message::CodeExecutionBlock;
+use turntree_core::message::content::ImageBlock;
 
 /// The type of the results.
 const RESULT: &str = "nova_code_interpreter_result";
@@ -39,9 +42,11 @@ struct Ran {
     content: Vec<Part>,
 }
 
-/// The output: an object, or its JSON in a text.
+/// The output: an object, or its JSON in a text; or an image.
 #[derive(Deserialize)]
 struct Part {
+    #[serde(default)]
+    image: Option<Image>,
     #[serde(default)]
     json: Option<RawJson>,
     #[serde(default)]
@@ -93,6 +98,12 @@ fn result_of(block: &str) -> Option<Ran> {
     let ran =
         block.contains(RESULT).then(|| serde_json::from_str::<Block>(block).ok()?.tool_result).flatten();
     ran.filter(|ran| ran.kind.as_deref() == Some(RESULT))
+}
+
+/// The images of a result; none for other blocks.
+pub(super) fn images_of(result: &str) -> impl Iterator<Item = ImageBlock> {
+    let parts = result_of(result).map(|ran| ran.content).unwrap_or_default();
+    parts.into_iter().filter_map(|part| part.image?.into_block())
 }
 
 /// The block of a result, with the code of its call among the blocks before it; `None` for other blocks.

@@ -4,14 +4,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::assembly::{Head, Part, Usage, assemble};
+use super::image::Image;
 use super::{DecodeContext, PROVIDER, broken};
 use crate::dialect::Sources;
-use crate::dialects::common::read_body;
+use crate::dialects::common::{if_readable, read_body};
 use crate::error::UppError;
 use crate::request::ModelResponse;
-use turntree_core::json::{Extra, RawJson, RawObject};
-use turntree_core::message::ImageSource;
-use turntree_core::message::content::{Base64Source, ImageBlock};
+use turntree_core::json::{RawJson, RawObject};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,7 +19,7 @@ struct ResponseBody<'a> {
     output: Option<Output<'a>>,
     #[serde(default)]
     stop_reason: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     usage: Option<Usage>,
     #[serde(default)]
     trace: Option<RawJson>,
@@ -94,34 +93,6 @@ struct CitationsContent {
     citations: Option<RawJson>,
 }
 
-#[derive(Deserialize)]
-struct Image {
-    #[serde(default)]
-    format: Option<String>,
-    #[serde(default)]
-    source: Option<ImageBytes>,
-}
-
-#[derive(Deserialize)]
-struct ImageBytes {
-    #[serde(default)]
-    bytes: Option<String>,
-}
-
-/// An image of a response.
-pub(super) fn image(format: Option<&str>, data: String) -> Part {
-    Part::Media(
-        ImageBlock {
-            source: ImageSource::Base64(Base64Source { data, extra: Extra::new() }),
-            mime_type: format!("image/{}", format.unwrap_or("png")),
-            width: None,
-            height: None,
-            extra: Extra::new(),
-        }
-        .into(),
-    )
-}
-
 /// Reads a block. Blocks of unknown kinds may have any shape.
 fn read_block(raw: &RawValue) -> Result<Part, UppError> {
     let verbatim = || RawJson::from_text(raw.get().to_owned()).map(Part::Verbatim).map_err(broken);
@@ -141,9 +112,10 @@ fn read_block(raw: &RawValue) -> Result<Part, UppError> {
             let texts = cited.content.iter().filter_map(|part| part.get("text")?.as_string());
             Part::Text { text: texts.collect(), citations: cited.citations.filter(|all| all.get() != "[]") }
         }
-        Block { image: Some(Image { format, source: Some(ImageBytes { bytes: Some(data) }) }), .. } => {
-            image(format.as_deref(), data)
-        }
+        Block { image: Some(image), .. } => match image.into_block() {
+            Some(block) => Part::Media(block.into()),
+            None => verbatim()?,
+        },
         _ => verbatim()?,
     })
 }

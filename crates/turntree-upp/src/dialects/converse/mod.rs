@@ -19,6 +19,7 @@ mod code_execution;
 mod content;
 mod decode;
 mod encode;
+mod image;
 mod metadata;
 mod models;
 mod stream;

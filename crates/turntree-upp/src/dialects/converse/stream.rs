@@ -8,17 +8,17 @@ use serde_json::value::RawValue;
 
 use super::assembly::{Head, Part, Usage, assemble};
 use super::code_execution;
-use super::decode::image;
+use super::image::image_block;
 use super::{DecodeContext, PROVIDER, broken, reported_error};
 use crate::dialect::{Sources, StreamDecoder};
-use crate::dialects::common::cut_short;
+use crate::dialects::common::{cut_short, if_readable};
 use crate::error::UppError;
 use crate::request::ModelResponse;
 use turntree_core::json::{RawJson, RawObject};
-use turntree_core::message::StreamEvent;
 use turntree_core::message::event::{DataDelta, Delta as EventDelta};
 use turntree_core::message::fold::arguments_of;
 use turntree_core::message::media::Binary;
+use turntree_core::message::{ImageSource, StreamEvent};
 
 /// The members of all events.
 #[derive(Deserialize, Default)]
@@ -29,6 +29,7 @@ struct Frame {
     delta: Option<Delta>,
     stop_reason: Option<String>,
     additional_model_response_fields: Option<RawJson>,
+    #[serde(deserialize_with = "if_readable")]
     usage: Option<Usage>,
     trace: Option<RawJson>,
 }
@@ -262,10 +263,7 @@ impl Decoder {
             }
             (Open::Image { data, .. }, Delta { image: Some(ImageDelta { source: Some(source) }), .. }) => {
                 let piece = source.bytes.unwrap_or_default();
-                if let Ok(bytes) = Binary::from_base64(&piece) {
-                    let delta = DataDelta { data: bytes, ..DataDelta::default() };
-                    events.push(StreamEvent::new(index, EventDelta::Image(delta)));
-                }
+                events.extend(image_event(index, &piece));
                 data.push_str(&piece);
             }
             _ => {}
@@ -286,9 +284,20 @@ impl Decoder {
             let earlier = self.blocks.values().filter_map(Open::verbatim);
             let ran = code_execution::block_of(result.get(), earlier.map(|block| block.get().to_owned()));
             events.extend(ran.map(|block| StreamEvent::code_execution(index, &block)));
+            let images = code_execution::images_of(result.get());
+            events.extend(images.filter_map(|image| match &image.source {
+                ImageSource::Base64(source) => image_event(index, &source.data),
+                _ => None,
+            }));
         }
         events.push(StreamEvent::block_stop(index));
     }
+}
+
+/// A piece of an image; none if it is not base64.
+fn image_event(index: u32, data: &str) -> Option<StreamEvent> {
+    let data = Binary::from_base64(data).ok()?;
+    Some(StreamEvent::new(index, EventDelta::Image(DataDelta { data, ..DataDelta::default() })))
 }
 
 /// A piece of the answer: text, or the structured output.
@@ -347,7 +356,7 @@ impl Open {
             Self::ServerCall { .. } | Self::ServerResult { .. } => {
                 Part::Verbatim(self.verbatim().unwrap_or_default())
             }
-            Self::Image { format, data } => image(format.as_deref(), data),
+            Self::Image { format, data } => Part::Media(image_block(format.as_deref(), data).into()),
         }
     }
 }

@@ -99,7 +99,9 @@ impl<'de> Deserialize<'de> for Audio {
             #[serde(default)]
             token_count: Count,
         }
-        let counted = Option::<Vec<Counted<'de>>>::deserialize(deserializer)?.unwrap_or_default();
+        let counted: Vec<Counted<'de>> = Option::<&'de RawValue>::deserialize(deserializer)?
+            .and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .unwrap_or_default();
         let audio = counted
             .iter()
             .filter(|counted| counted.modality.as_ref().is_some_and(|modality| modality.as_str() == "AUDIO"));

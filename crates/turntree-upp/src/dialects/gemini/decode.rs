@@ -10,7 +10,7 @@ use super::stream::Decoder;
 use super::{DecodeContext, reported_error};
 use crate::dialect::Sources;
 use crate::dialects::borrowed_text::BorrowedText;
-use crate::dialects::common::read_body;
+use crate::dialects::common::{if_readable, read_body};
 use crate::error::UppError;
 use crate::request::ModelResponse;
 
@@ -21,7 +21,7 @@ pub(super) struct Frame<'a> {
     pub(super) candidates: Option<Vec<Candidate<'a>>>,
     #[serde(borrow, default)]
     pub(super) prompt_feedback: Option<&'a RawValue>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     pub(super) usage_metadata: Option<Usage>,
     #[serde(borrow, default)]
     pub(super) model_version: Option<BorrowedText<'a>>,

@@ -8,7 +8,7 @@ use super::code_execution::{self, ServerCall};
 use super::metadata::{OrderEntry, ResponseMetadata};
 use super::{DecodeContext, Structure};
 use crate::dialect::Sources;
-use crate::dialects::common::{Count, data_of};
+use crate::dialects::common::{BoundedVec, Count, LenientText, data_of, if_readable};
 use crate::request::{ModelResponse, StopReason};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::{Body, ContentBlock, Message, TokenUsage, ToolCall};
@@ -60,10 +60,51 @@ pub(super) struct Usage {
     cache_read_input_tokens: Option<Count>,
     #[serde(default)]
     cache_creation_input_tokens: Option<Count>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     cache_creation: Option<Lifetimes>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     output_tokens_details: Option<OutputDetails>,
+    #[serde(default, deserialize_with = "if_readable")]
+    iterations: Option<Compactions>,
+}
+
+/// The tokens of the calls that summarized the conversation. The other counts do not contain them.
+#[derive(Debug, Default, Clone, Copy)]
+struct Compactions {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+    cache_write_1h: u64,
+}
+
+impl<'de> Deserialize<'de> for Compactions {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Iteration<'a> {
+            #[serde(borrow, default, rename = "type")]
+            kind: LenientText<'a>,
+            #[serde(default)]
+            input_tokens: Count,
+            #[serde(default)]
+            output_tokens: Count,
+            #[serde(default)]
+            cache_read_input_tokens: Count,
+            #[serde(default)]
+            cache_creation_input_tokens: Count,
+            #[serde(default)]
+            cache_creation: Option<Lifetimes>,
+        }
+        let iterations = BoundedVec::<Iteration<'de>>::deserialize(deserializer)?;
+        let compactions = iterations.iter().filter(|iteration| iteration.kind.as_str() == "compaction");
+        Ok(compactions.fold(Self::default(), |sum, usage| Self {
+            input: sum.input.saturating_add(usage.input_tokens.0),
+            output: sum.output.saturating_add(usage.output_tokens.0),
+            cache_read: sum.cache_read.saturating_add(usage.cache_read_input_tokens.0),
+            cache_write: sum.cache_write.saturating_add(usage.cache_creation_input_tokens.0),
+            cache_write_1h: sum.cache_write_1h.saturating_add(hour_of(usage.cache_creation)),
+        }))
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
@@ -89,20 +130,30 @@ impl Usage {
             later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
         self.cache_creation = later.cache_creation.or(self.cache_creation);
         self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
+        self.iterations = later.iterations.or(self.iterations);
     }
 
     fn into_usage(self) -> TokenUsage {
-        let hour = self.cache_creation.and_then(|lifetimes| lifetimes.ephemeral_1h_input_tokens);
+        let summaries = self.iterations.unwrap_or_default();
         let thinking = self.output_tokens_details.and_then(|details| details.thinking_tokens);
+        let add = |reported: Option<Count>, summaries: u64| count(reported).saturating_add(summaries);
+        let hour = hour_of(self.cache_creation).saturating_add(summaries.cache_write_1h);
         let usage = TokenUsage {
             reasoning_tokens: thinking.and_then(Count::if_any),
-            cache_write_1h_tokens: hour.and_then(Count::if_any),
-            cache_read_tokens: count(self.cache_read_input_tokens),
-            cache_write_tokens: count(self.cache_creation_input_tokens),
-            ..TokenUsage::of_call(count(self.input_tokens), count(self.output_tokens))
+            cache_write_1h_tokens: Count(hour).if_any(),
+            cache_read_tokens: add(self.cache_read_input_tokens, summaries.cache_read),
+            cache_write_tokens: add(self.cache_creation_input_tokens, summaries.cache_write),
+            ..TokenUsage::of_call(
+                add(self.input_tokens, summaries.input),
+                add(self.output_tokens, summaries.output),
+            )
         };
         usage.with_cache_apart()
     }
+}
+
+fn hour_of(lifetimes: Option<Lifetimes>) -> u64 {
+    count(lifetimes.and_then(|lifetimes| lifetimes.ephemeral_1h_input_tokens))
 }
 
 fn count(reported: Option<Count>) -> u64 {

@@ -7,7 +7,7 @@ use super::assembly::{Head, Part, Usage, assemble};
 use super::{DecodeContext, reported_error};
 use crate::dialect::Sources;
 use crate::dialects::borrowed_text::BorrowedText;
-use crate::dialects::common::read_body;
+use crate::dialects::common::{if_readable, read_body};
 use crate::error::UppError;
 use crate::request::ModelResponse;
 use turntree_core::json::RawJson;
@@ -29,7 +29,7 @@ pub(super) struct ResponseBody<'a> {
     stop_sequence: Option<BorrowedText<'a>>,
     #[serde(default)]
     container: Option<RawJson>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     usage: Option<Usage>,
 }
 

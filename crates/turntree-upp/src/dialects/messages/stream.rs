@@ -300,7 +300,7 @@ impl Decoder {
             head.stop_sequence = delta.stop_sequence.map(BorrowedText::owned).or(head.stop_sequence.take());
             head.container = delta.container.filter(|raw| !raw.is_null()).or(head.container.take());
         }
-        if let Some(usage) = self.read::<Option<Usage>>(usage)? {
+        if let Some(usage) = usage.and_then(|usage| serde_json::from_str::<Usage>(usage.get()).ok()) {
             self.head.usage.update(usage);
         }
         Ok(())

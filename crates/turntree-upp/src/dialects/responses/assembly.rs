@@ -9,7 +9,7 @@ use super::context::DecodeContext;
 use super::metadata::{OrderEntry, ResponseMetadata};
 use super::output_item::{FunctionCallItem, MessageItem, OutputItem};
 use crate::dialect::Sources;
-use crate::dialects::common::{Cost, Count, data_of};
+use crate::dialects::common::{Cost, Count, data_of, if_readable};
 use crate::request::{ModelResponse, StopReason};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::content::{Base64Source, ImageBlock};
@@ -39,9 +39,12 @@ pub(super) struct Usage {
     total_tokens: Option<Count>,
     #[serde(default)]
     cost: Option<Cost>,
+    /// The cost of xAI.
     #[serde(default)]
+    cost_in_usd_ticks: Count,
+    #[serde(default, deserialize_with = "if_readable")]
     input_tokens_details: Option<InputDetails>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     output_tokens_details: Option<OutputDetails>,
 }
 
@@ -49,24 +52,35 @@ pub(super) struct Usage {
 struct OutputDetails {
     #[serde(default)]
     reasoning_tokens: Option<Count>,
+    #[serde(default)]
+    audio_tokens: Option<Count>,
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the vendor's names")]
 struct InputDetails {
     #[serde(default)]
     cached_tokens: Option<Count>,
+    #[serde(default)]
+    cache_write_tokens: Option<Count>,
+    #[serde(default)]
+    audio_tokens: Option<Count>,
 }
 
 impl Usage {
     fn into_usage(self, reports_cost: bool) -> TokenUsage {
         let sum = TokenUsage::of_call(count(self.input_tokens), count(self.output_tokens));
-        let cached = self.input_tokens_details.and_then(|details| details.cached_tokens);
-        let reasoning = self.output_tokens_details.and_then(|details| details.reasoning_tokens);
+        let read = self.input_tokens_details.unwrap_or_default();
+        let written = self.output_tokens_details.unwrap_or_default();
+        let cost = || self.cost.and_then(Cost::dollars).or_else(|| self.cost_in_usd_ticks.dollars_of_ticks());
+        let audio = count(read.audio_tokens).saturating_add(count(written.audio_tokens));
         TokenUsage {
             total_tokens: self.total_tokens.map_or(sum.total_tokens, |total| total.0),
-            cache_read_tokens: count(cached),
-            reasoning_tokens: reasoning.and_then(Count::if_any),
-            cost: self.cost.filter(|_| reports_cost).and_then(Cost::dollars),
+            cache_read_tokens: count(read.cached_tokens),
+            cache_write_tokens: count(read.cache_write_tokens),
+            reasoning_tokens: written.reasoning_tokens.and_then(Count::if_any),
+            audio_tokens: Count(audio).if_any(),
+            cost: reports_cost.then(cost).flatten(),
             ..sum
         }
     }

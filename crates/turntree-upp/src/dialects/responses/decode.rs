@@ -8,7 +8,7 @@ use super::context::DecodeContext;
 use super::output_item::{OutputItem, read_item};
 use crate::dialect::Sources;
 use crate::dialects::borrowed_text::BorrowedText;
-use crate::dialects::common::read_body;
+use crate::dialects::common::{if_readable, read_body};
 use crate::error::{ErrorCode, UppError};
 use crate::request::ModelResponse;
 use turntree_core::json::RawObject;
@@ -24,7 +24,7 @@ pub(super) struct ResponseBody<'a> {
     pub(super) status: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
     output: Option<Vec<&'a RawValue>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "if_readable")]
     usage: Option<Usage>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
@@ -48,6 +48,8 @@ impl<'a> ResponseBody<'a> {
                 let message = "the response was cancelled at the vendor";
                 Err(UppError::new(ErrorCode::Cancelled, context.provider.as_ref(), message))
             }
+            // What explains a text is beside it.
+            (_, Some(error)) if !error.get().starts_with('{') => Err(context.reported(text)),
             (_, Some(error)) => Err(context.reported(error.get())),
             (Some("failed"), None) => Err(context.reported(r#"{"code":"failed"}"#)),
             _ => Ok(answer),

@@ -15,6 +15,7 @@ use crate::support::server::{Server, Step, chunk, event_stream, json, last_chunk
 
 mod cassette;
 mod concurrency;
+mod pings;
 mod send;
 mod stream;
 mod transport;
