@@ -516,6 +516,8 @@ class Session(SessionState, Generic[DepsT, DataT]):
         progress: bool,  # noqa: FBT001
     ) -> Self | None:
         """Return the session that a store has, or None."""
+        import asyncio
+
         check_id(id)
         store = given_store(adapter)
         if isinstance(store, Store):
@@ -524,7 +526,11 @@ class Session(SessionState, Generic[DepsT, DataT]):
         data = await call_store(store.load, key_of(id))
         if data is None:
             return None
-        found = cls._read(data, store, id, agent, save_interval)
+        if len(data) < _LARGE:
+            found = cls._read(data, store, id, agent, save_interval)
+        else:
+            # The event loop does other work while the text is parsed.
+            found = await asyncio.to_thread(cls._read, data, store, id, agent, save_interval)
         if hasattr(store, "compare_and_save"):
             # Remembers the stored text, which the next save compares.
             await found._native.reload(rebase=False)
@@ -574,6 +580,9 @@ class Session(SessionState, Generic[DepsT, DataT]):
             return native
         return {"on_approval": self._on_approval, **(native or {})}
 
+
+_LARGE = 64 * 1024
+"""A stored session of this many characters or more is parsed in a thread."""
 
 _REENTRANT = (
     'session "{}" cannot start a run from inside its own run, since this would deadlock; use `query`, another '
