@@ -144,10 +144,7 @@ impl JournalStore {
 
     /// Reads and verifies a log: its state as lists show it, its head and the texts of its entries. The blobs are read after the log: if it was
     /// replaced in between, by pruning or with another key, both are read again.
-    async fn read_texts(
-        &self,
-        id: &str,
-    ) -> Result<Option<(SessionInfo, Head, Vec<String>)>, StoreError> {
+    async fn read_texts(&self, id: &str) -> Result<Option<(SessionInfo, Head, Vec<String>)>, StoreError> {
         let mut attempts = 0;
         loop {
             attempts += 1;

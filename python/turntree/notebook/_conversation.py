@@ -279,9 +279,17 @@ def diff_html(diff: _core.ThreadDiff) -> str:
     """Return two branches side by side."""
     page = Page()
     page.add(f'<p class="dim">{count(diff.common, "message")} in common</p><div class="two">')
-    for name, messages in (("a", diff.only_a), ("b", diff.only_b)):
-        page.add(f"<section><p><b>only {name}</b> <span class=dim>{count(len(messages), 'message')}</span></p>")
+    for label, messages in zip(_branch_labels(diff), (diff.only_a, diff.only_b), strict=True):
+        page.add(f"<section><p><b>only {page.line(label, 60)}</b> ")
+        page.add(f"<span class=dim>{count(len(messages), 'message')}</span></p>")
         add_messages(page, messages)
         page.add("</section>")
     page.add("</div>")
     return page.html()
+
+
+def _branch_labels(diff: _core.ThreadDiff) -> tuple[str, str]:
+    """Return the names of the compared branches; the beginning of the id for a branch without a name."""
+    (name_a, id_a), (name_b, id_b) = (diff.name_a, diff.id_a or "a"), (diff.name_b, diff.id_b or "b")
+    label_a, label_b = name_a or id_a[:8], name_b or id_b[:8]
+    return (label_a, label_b) if label_a != label_b else (f"{label_a} ({id_a[:8]})", f"{label_b} ({id_b[:8]})")

@@ -8,6 +8,7 @@ import pytest
 
 from turntree import ExecutionState, PlanStep, ThreadTree, agent, notebook, session
 from turntree import thread_protocol as tp
+from turntree._core import ThreadDiff
 from turntree.upp import (
     AssistantMessage,
     Image,
@@ -232,6 +233,30 @@ def test_a_difference_shows_two_branches_side_by_side(packed):
     assert page.tags.count("section") == 2
     assert "4 messages in common" in page.text
     assert "In June?" in page.text
+    assert [line for line in ("only main", "only in-june", "only a", "only b") if line in page.text] == [
+        "only main",
+        "only in-june",
+    ]
+
+
+def test_a_difference_names_branches_without_names_by_their_ids():
+    tree = ThreadTree()
+    first, second = tree.branch(tree.root.id), tree.branch(tree.root.id)
+    alike = [tree.branch(tree.root.id, "<b>try") for _ in range(2)]
+
+    shown = checked(tree.diff(first, second)).text
+    assert f"only {first[:8]}" in shown
+    assert f"only {second[:8]}" in shown
+    shown = checked(tree.diff(*alike)).text
+    assert f"only <b>try ({alike[0][:8]})" in shown
+    assert f"only <b>try ({alike[1][:8]})" in shown
+
+
+def test_a_difference_of_an_earlier_version_has_no_names():
+    diff = ThreadDiff.model_validate({"ancestorId": "x", "common": 0, "onlyA": [], "onlyB": []})
+
+    assert (diff.name_a, diff.id_a) == (None, None)
+    assert "only a" in checked(diff).text
 
 
 def test_a_plan_is_a_graph():
