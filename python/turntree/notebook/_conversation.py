@@ -196,6 +196,28 @@ def messages_markdown(messages: Sequence[_core.Message]) -> str:
     return "\n".join(message_markdown(message) for message in islice(messages, ENTRIES)) + note
 
 
+def protocol_markdown(thread: Any) -> str:
+    """Return the messages of a document of ThreadProtocol as Markdown, each under its agent, with the tools called."""
+    names = {id: agent.agent_name or id for id, agent in islice(thread.agents.items(), ENTRIES)}
+    lines: list[str] = []
+    for action in islice(thread.actions, ENTRIES):
+        kind: str = action.action_type
+        agent: str = getattr(action, "agent_id", "") or ""
+        head = _limited(one_line("user" if kind == "user_message" else names.get(agent, agent or kind), 60))
+        if kind in ("user_message", "assistant_message"):
+            lines.append(f"**{head}**: {_limited(_protocol_text(action.content))}\n")
+        elif kind == "tool_call":
+            lines.append(f"**{head}** calls {_limited(one_line(action.tool_name, 80))}\n")
+    left = len(thread.actions) - ENTRIES
+    return "\n".join(lines) + (f"\n… {left:,} more actions are not shown\n" if left > 0 else "")
+
+
+def _protocol_text(content: Any) -> str:
+    parts: list[Any] = [content] if isinstance(content, str) else content
+    texts = (part if isinstance(part, str) else getattr(part, "text", None) for part in islice(parts, ENTRIES))
+    return "\n\n".join(text for text in texts if isinstance(text, str))
+
+
 def _limited(text: str) -> str:
     missing = len(text) - TEXT
     shown = escape(text[:TEXT]).replace("&quot;", '"').replace("&#x27;", "'")

@@ -1,6 +1,6 @@
 """What IPython is told: the magics `%chat` and `%%chat`, how values without a form of their own are shown.
 
-`hints` is called when turntree is imported in a notebook; `load` by ``%load_ext turntree``.
+`hints` is called when turntree is imported in a notebook, and by `load`; that is called by ``%load_ext turntree``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ def hints(shell: Any) -> None:
     formatters = shell.display_formatter.formatters
     for kind in kinds:
         previous = formatters["text/plain"].for_type(kind)
+        if getattr(previous, "is_turntree", False):
+            continue
         formatters["text/plain"].for_type(kind, _plain(previous))
         formatters["text/html"].for_type(kind, _hint_html)
 
@@ -41,6 +43,7 @@ def _plain(previous: Any) -> Any:
         else:
             printer.text(repr(value))
 
+    show.is_turntree = True  # pyright: ignore[reportFunctionMemberAccess]
     return show
 
 
@@ -78,9 +81,10 @@ def hint_of(value: Any) -> str | None:
 
 
 def load(shell: Any) -> None:
-    """Register the magics and the form of lists of messages."""
+    """Register the magics, the form of lists of messages, and what to write where ``await`` is missing."""
     from turntree.notebook._magics import ChatMagics
 
+    hints(shell)
     shell.register_magics(ChatMagics)
     if not any(getattr(each, "is_turntree", False) for each in shell.input_transformers_post):
         shell.input_transformers_post.append(_Awaiting())
