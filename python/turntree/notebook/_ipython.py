@@ -29,22 +29,26 @@ def hints(shell: Any) -> None:
         previous = formatters["text/plain"].for_type(kind)
         if getattr(previous, "is_turntree", False):
             continue
-        formatters["text/plain"].for_type(kind, _plain(previous))
+        formatters["text/plain"].for_type(kind, _Plain(previous))
         formatters["text/html"].for_type(kind, _hint_html)
 
 
-def _plain(previous: Any) -> Any:
-    def show(value: Any, printer: Any, cycle: bool) -> None:  # noqa: FBT001
+class _Plain:
+    """Prints the hint of a value, or the value as the previous printer does."""
+
+    is_turntree = True
+
+    def __init__(self, previous: Any) -> None:
+        self._previous = previous
+
+    def __call__(self, value: Any, printer: Any, cycle: bool) -> None:  # noqa: FBT001
         text = hint_of(value)
         if text is not None:
             printer.text(text)
-        elif previous is not None:
-            previous(value, printer, cycle)
+        elif self._previous is not None:
+            self._previous(value, printer, cycle)
         else:
             printer.text(repr(value))
-
-    show.is_turntree = True  # pyright: ignore[reportFunctionMemberAccess]
-    return show
 
 
 def _hint_html(value: Any) -> str | None:
