@@ -57,17 +57,19 @@ fn transcript(data: &[u8], from: Option<&str>) -> Result<Transcript, Unreadable>
     let sketch = format::FormatHints::of(data);
     let has = |key: &str| sketch.as_ref().is_some_and(|sketch| !sketch.list && sketch.has(key));
     let text = || check_utf8(data).map_err(Unreadable::Tree);
-    if from.is_none() && has("threadTree") {
+    if from == Some("session") || (from.is_none() && has("threadTree")) {
         let session = SessionSnapshot::from_json(text()?, &Limits::default()).map_err(Unreadable::Tree)?;
         return Ok(session.tree.transcript(&format!("Session {}", session.id)));
     }
-    if from.is_none() && has("rootId") {
+    if from == Some("tree") || (from.is_none() && has("rootId")) {
         let tree = ThreadTree::from_json(text()?, &Limits::default()).map_err(Unreadable::Tree)?;
         return Ok(tree.transcript("Tree"));
     }
-    let format = from.map_or_else(|| format::detect(data), format::named).and_then(|format| format.read);
+    let settings = Settings::default();
+    let format = from.map_or_else(|| settings.detect(data), |name| settings.source(name));
+    let format = format.and_then(|format| format.read);
     let read =
         format.ok_or_else(|| format::json_error(data).map_or(Unreadable::Unknown, Unreadable::Json))?;
     let data = data.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(data);
-    Ok(read(data, &Settings::default()).map_err(Unreadable::Document)?.transcript())
+    Ok(read(data, &settings).map_err(Unreadable::Document)?.transcript())
 }

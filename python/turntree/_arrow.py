@@ -34,9 +34,10 @@ def convert_arrow(
     Args:
         column: A ``pyarrow.Array`` or ``pyarrow.ChunkedArray`` of any string or binary type, or an object with
             ``__arrow_c_array__`` or ``__arrow_c_stream__``, such as a Polars series.
-        from_: "pydantic-ai", "ui-messages", "ui-stream", "thread-protocol" or "thread-protocol-canonical"; None
-            detects the format by the first document.
-        to: One of the same names.
+        from_: "pydantic-ai", "ui-messages", "ui-stream", "thread-protocol", "thread-protocol-canonical", "session" or
+            "tree"; None detects the format by the first document. Of a session or a tree, the history of the current
+            node becomes the thread.
+        to: One of the first five names.
         jobs: The number of threads. Default: one per core that this process may use.
         on_error: "raise" raises the error of the first row that fails; "null" makes the row null; a function receives
             the error, and the row is null. An exception of the function ends the conversion.

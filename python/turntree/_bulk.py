@@ -59,9 +59,10 @@ def convert_jsonl(
     Args:
         src: A path, or a binary file object. gzip is detected by the content, zstandard by the suffix ``.zst``.
         dst: A path, or a binary file object. A path that ends in ``.gz`` or ``.zst`` is compressed.
-        from_: "pydantic-ai", "ui-messages", "ui-stream", "thread-protocol" or "thread-protocol-canonical"; None
-            detects the format by the first document.
-        to: One of the same names.
+        from_: "pydantic-ai", "ui-messages", "ui-stream", "thread-protocol", "thread-protocol-canonical", "session" or
+            "tree"; None detects the format by the first document. Of a session or a tree, the history of the current
+            node becomes the thread.
+        to: One of the first five names.
         jobs: The number of threads. Default: one per core that this process may use.
         on_error: "raise" raises the error of the first document that fails; "skip" skips the document and adds the
             error to the report; a function ``(issue, text)`` or ``(issue)`` receives the error and the input. If the

@@ -19,6 +19,9 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; img-src data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_BODY = 64 * 1024
+"""The number of bytes that are read of the body of a request that is refused."""
+
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -95,7 +98,7 @@ def inspect(session: SessionState) -> Inspector:
 
 
 def _server(content: Callable[[], str], title: str, token: str) -> Any:
-    """Return a server whose pages have the content. GET alone is answered."""
+    """Return a server whose pages have the content. It answers GET and HEAD."""
     import hmac
     import secrets
     from hashlib import sha256
@@ -106,6 +109,15 @@ def _server(content: Callable[[], str], title: str, token: str) -> Any:
     class Handler(BaseHTTPRequestHandler):
         server_version, sys_version = "turntree", ""
         timeout = 10
+
+        def __getattr__(self, name: str) -> Any:
+            # Called for methods other than these two, also for unknown ones.
+            if name.startswith("do_"):
+                return self._refuse_method
+            raise AttributeError(name)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def do_GET(self) -> None:
             at: Any = self.server.server_address
@@ -130,6 +142,13 @@ def _server(content: Callable[[], str], title: str, token: str) -> Any:
             page = document(title, text, version, nonce)
             self._answer(200, page.encode("utf-8", "replace"), nonce=nonce)
 
+        def _refuse_method(self) -> None:
+            # A connection that is closed with unread data is reset, and the client may lose the answer.
+            length = self.headers.get("Content-Length", "")
+            if length.isascii() and length.isdigit():
+                self.rfile.read(min(int(length), _BODY))
+            self._answer(405, b"method not allowed")
+
         def _answer(self, status: int, body: bytes, *, nonce: str = "", version: str = "") -> None:
             self.send_response(status)
             for name, value in _HEADERS.items():
@@ -137,11 +156,13 @@ def _server(content: Callable[[], str], title: str, token: str) -> Any:
             self.send_header("Content-Security-Policy", _POLICY.format(nonce=nonce or "none"))
             if version:
                 self.send_header("X-Version", version)
+            if status == 405:
+                self.send_header("Allow", "GET, HEAD")
             if status != 204:
                 self.send_header("Content-Type", "text/html; charset=utf-8" if status == 200 else "text/plain")
                 self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            if status != 204:
+            if status != 204 and self.command != "HEAD":
                 self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:

@@ -21,7 +21,7 @@ from turntree._run_options import OnApproval, RunOptions, approver, native_optio
 from turntree._running_sessions import enter_run, is_running
 from turntree._session_id import check_id
 from turntree._session_state import SessionState
-from turntree._session_store import SaveInterval, call_store, given_store, load_native, save_interval_of, store_of
+from turntree._session_store import SaveInterval, call_store, given_store, load_core, parse, save_interval_of, store_of
 from turntree._types import Input
 from turntree._typing import Self, Unpack
 from turntree.exceptions import CorruptDataError, SessionError, ValidationError
@@ -519,12 +519,12 @@ class Session(SessionState, Generic[DepsT, DataT]):
         check_id(id)
         store = given_store(adapter)
         if isinstance(store, Store):
-            native = await load_native(store, id, agent._native, save_interval, progress)
+            native = await load_core(store, id, agent._native, save_interval, progress)
             return None if native is None else cls(native, agent, store)
         data = await call_store(store.load, key_of(id))
         if data is None:
             return None
-        found = cls._read(data, store, id, agent, save_interval)
+        found = await parse(cls._read, data, store, id, agent, save_interval)
         if hasattr(store, "compare_and_save"):
             # Remembers the stored text, which the next save compares.
             await found._native.reload(rebase=False)

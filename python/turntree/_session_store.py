@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from turntree import _core
 from turntree._options import check_progress
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from turntree.store import PersistenceAdapter
 
 SaveInterval = Literal["turn", "step", "tool"]
+T = TypeVar("T")
 
 
 def store_of(persistence: PersistenceAdapter | str | None) -> PersistenceAdapter:
@@ -64,7 +65,7 @@ def _default_save_interval(store: PersistenceAdapter | str) -> SaveInterval:
     return "tool" if isinstance(store, (str, Store)) else "turn"
 
 
-async def load_native(
+async def load_core(
     store: Store,
     id: str,
     agent: _core.AgentCore,
@@ -96,3 +97,16 @@ async def call_store(method: Callable[..., Any], key: str) -> str | None:
         message = f"load must return a str or None, not {type(answer).__name__}"
         raise CorruptDataError(message)
     return cast("str | None", answer)
+
+
+_LARGE = 64 * 1024
+"""A stored session of this many characters or more is parsed in a thread."""
+
+
+async def parse(read: Callable[..., T], data: str, *arguments: object) -> T:
+    """Call a function with the text of a session; with a large text in a thread, so that the event loop stays free."""
+    if len(data) < _LARGE:
+        return read(data, *arguments)
+    import asyncio
+
+    return await asyncio.to_thread(read, data, *arguments)

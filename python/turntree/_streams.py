@@ -30,6 +30,9 @@ class RepeatableAwaitable(Generic[ResultT]):
     def __await__(self) -> Generator[Any, Any, ResultT]:
         return self._start().__await__()
 
+    def __repr__(self) -> str:
+        return "<the turn of a stream: await it>"
+
     def __getattr__(self, name: str) -> NoReturn:
         """Explain a missing ``await``."""
         hint = "" if name.startswith("_") else f": await it first, as (await stream.turn).{name}"
@@ -133,6 +136,9 @@ class BaseStream(Generic[EventT, ResultT]):
     def __init__(self, native: Any) -> None:
         self._native = native
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: read its events with async for, or await its result>"
+
     def _outcome(self) -> Awaitable[ResultT]:
         raise NotImplementedError
 
@@ -181,6 +187,9 @@ class BaseSyncStream(Generic[EventT]):
     def __init__(self, native: Any) -> None:
         self._native = native
         self._events: Iterator[EventT] = native.blocking()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: read its events with for>"
 
     def __iter__(self) -> Iterator[EventT]:
         """Start a loop over the events. Leaving the loop before the end stops the work."""

@@ -151,6 +151,14 @@ data_class! {
         ancestor_id,
         /// The number of messages at the start that both histories have.
         common,
+        /// The id of the first node; None for a difference that an earlier version wrote.
+        id_a,
+        /// The id of the second node; None for a difference that an earlier version wrote.
+        id_b,
+        /// The name of the first node, or None.
+        name_a,
+        /// The name of the second node, or None.
+        name_b,
         /// Messages that only the first history has, compared by id.
         only_a,
         /// Messages that only the second history has, compared by id.

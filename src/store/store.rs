@@ -14,6 +14,7 @@ use crate::convert::text::document_str;
 use crate::error::OrRaise as _;
 use crate::time::{from_python, to_datetime};
 use turntree_agents::session::{SessionSnapshot, SessionStore};
+use turntree_core::computation::offloaded;
 use turntree_core::json;
 use turntree_core::limits::Limits;
 use turntree_store::engine::{SessionInfo, SessionPage, SessionQuery, SessionStatus, Synchronous};
@@ -215,8 +216,12 @@ impl StoreCore {
         answer(py, "load", blocking, async move {
             let text = async {
                 let Some(read) = store.read_log(&id).await? else { return Ok(None) };
-                let text = read.journal.snapshot().map(json::write).transpose();
-                text.map_err(|error| StoreError::Invalid(error.to_string()))
+                let invalid = |error: String| StoreError::Invalid(error);
+                let bytes = usize::try_from(read.info.bytes).unwrap_or(usize::MAX);
+                let text = offloaded(bytes, move || read.journal.snapshot().map(json::write).transpose());
+                text.await
+                    .map_err(|error| invalid(error.to_string()))?
+                    .map_err(|error| invalid(error.to_string()))
             };
             text.await.or_raise_held()
         })

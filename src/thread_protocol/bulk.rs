@@ -11,6 +11,7 @@ use pyo3::types::{PyBytes, PyString};
 use super::bulk_files::{Sink, Source};
 use super::error::detail;
 use super::options::choose;
+use super::saved::SOURCES;
 use crate::bridge::gil;
 use crate::convert::json::{document_raw, text_or_bytes};
 use crate::convert::text::text_of;
@@ -66,11 +67,15 @@ data_class! {
     }
 }
 
-/// The format of a name, for reading or for writing.
-fn format_of(what: &str, name: &str, known: &[&'static str]) -> PyResult<&'static Format> {
-    format::named(name).filter(|format| known.contains(&format.name)).ok_or_else(|| {
-        PyValueError::new_err(format!("{what} must be one of {}, not \"{name}\"", known.join(", ")))
-    })
+/// The error for a name that is not that of a format.
+fn unknown_format(what: &str, name: &str, known: &[&'static str]) -> PyErr {
+    PyValueError::new_err(format!("{what} must be one of {}, not \"{name}\"", known.join(", ")))
+}
+
+/// The format of a name, for writing.
+fn target(name: &str) -> PyResult<&'static Format> {
+    let format = format::named(name).filter(|format| format.write.is_some());
+    format.ok_or_else(|| unknown_format("to", name, &format::writable()))
 }
 
 /// The arguments that all conversions have.
@@ -88,17 +93,20 @@ impl Arguments<'_> {
     /// `ValueError` naming the argument.
     pub(super) fn options(&self) -> PyResult<Options> {
         let task = match self.to {
-            Some(name) => Task::Convert(format_of("to", name, &format::writable())?),
+            Some(name) => Task::Convert(target(name)?),
             None => Task::Validate,
         };
         let profile = choose("profile", self.profile)?;
-        let from = self.from_.map(|name| format_of("from_", name, &format::readable())).transpose()?;
         let jobs = self.jobs.map(|jobs| {
             let refuse = || PyValueError::new_err("jobs must be at least 1, or None for one a core");
             NonZeroUsize::new(jobs).ok_or_else(refuse)
         });
         let import = ImportOptions { profile, ..ImportOptions::default() };
-        let settings = Settings { import, ..Settings::default() };
+        let settings = Settings { import, sources: SOURCES, ..Settings::default() };
+        let source = |name: &str| {
+            settings.source(name).ok_or_else(|| unknown_format("from_", name, &settings.readable()))
+        };
+        let from = self.from_.map(source).transpose()?;
         Ok(Options { from, settings, jobs: jobs.transpose()?, ..Options::new(task) })
     }
 }
@@ -306,5 +314,5 @@ pub(super) fn _convert_files<'py>(
 /// Return the names of the formats that can be read, and of those that can be written.
 #[pyfunction]
 pub(super) fn _formats() -> (Vec<&'static str>, Vec<&'static str>) {
-    (format::readable(), format::writable())
+    (Settings { sources: SOURCES, ..Settings::default() }.readable(), format::writable())
 }

@@ -18,6 +18,7 @@ mod issues;
 mod lists;
 mod options;
 pub(crate) mod pydantic_ai;
+mod saved;
 mod shared;
 mod upp;
 pub(crate) mod vercel_ui;

@@ -11,8 +11,9 @@ use crate::progress::Progress;
 use crate::record;
 use turntree_agents::session::journal::{Journal, PreparedEntry};
 use turntree_agents::session::{LoadedSession, SavedState, SessionSnapshot, SessionStore};
-use turntree_core::computation::computed;
+use turntree_core::computation::offloaded;
 use turntree_core::persistence::PersistenceError;
+use turntree_core::runtime::TaskError;
 
 /// Stores sessions in an engine. A save appends one entry with what is new; a save without changes appends nothing.
 ///
@@ -26,8 +27,8 @@ pub struct JournalStore {
     progress: Option<Arc<Progress>>,
 }
 
-/// The runner of computations did not run one, which is a bug.
-pub(crate) const NOT_RUN: &str = "a computation was not run; please report this";
+/// The estimated size of a message in bytes, before a session is written.
+const MESSAGE_SIZE: usize = 256;
 
 /// How often a log is read that other writers replace at the same time.
 const MAX_READS: usize = 20;
@@ -99,21 +100,23 @@ impl JournalStore {
     /// # Errors
     /// [`StoreError::Corrupt`] if an entry was changed, moved or lost; those of the engine.
     pub async fn read_log(&self, id: &str) -> Result<Option<ReadLog>, StoreError> {
-        let Some((log, head, texts)) = self.read_texts(id).await? else { return Ok(None) };
+        let Some((info, head, texts)) = self.read_texts(id).await? else { return Ok(None) };
         let corrupt =
             |reason: String| StoreError::Corrupt { store: self.engine.name(), session: id.into(), reason };
-        let progress = self.progress.as_deref();
-        let counted = texts.iter().map(String::as_str).inspect(|_| {
-            if let Some(progress) = progress {
-                progress.add(1);
-            }
-        });
-        let read = computed(|| Journal::read(counted).map_err(|error| error.to_string()));
-        let journal = read.unwrap_or_else(|| Err(NOT_RUN.to_owned())).map_err(corrupt)?;
+        let entries = texts.len();
+        let bytes = texts.iter().map(String::len).sum();
+        let progress = self.progress.clone();
+        let read = move || {
+            let counted = texts.iter().map(String::as_str).inspect(|_| {
+                if let Some(progress) = &progress {
+                    progress.add(1);
+                }
+            });
+            Journal::read(counted).map_err(|error| error.to_string())
+        };
+        let journal = offloaded(bytes, read).await.map_err(|error| self.failed(&error))?.map_err(corrupt)?;
         match journal.snapshot() {
-            Some(snapshot) if *snapshot.id == *id => {
-                Ok(Some(ReadLog { journal, head, info: log.info, entries: texts.len() }))
-            }
+            Some(snapshot) if *snapshot.id == *id => Ok(Some(ReadLog { journal, head, info, entries })),
             Some(snapshot) => Err(corrupt(format!("its entries are those of session \"{}\"", snapshot.id))),
             None => Err(corrupt("its log is empty".to_owned())),
         }
@@ -132,12 +135,16 @@ impl JournalStore {
         &self,
         id: &str,
     ) -> Result<Option<(SessionInfo, Vec<String>)>, StoreError> {
-        Ok(self.read_texts(id).await?.map(|(log, _, entries)| (log.info, entries)))
+        Ok(self.read_texts(id).await?.map(|(info, _, entries)| (info, entries)))
     }
 
-    /// Reads and verifies a log with its head and the texts of its entries. The blobs are read after the log: if it was
+    fn failed(&self, error: &TaskError) -> StoreError {
+        StoreError::Failed { store: self.engine.name(), reason: error.to_string() }
+    }
+
+    /// Reads and verifies a log: its state as lists show it, its head and the texts of its entries. The blobs are read after the log: if it was
     /// replaced in between, by pruning or with another key, both are read again.
-    async fn read_texts(&self, id: &str) -> Result<Option<(Log, Head, Vec<String>)>, StoreError> {
+    async fn read_texts(&self, id: &str) -> Result<Option<(SessionInfo, Head, Vec<String>)>, StoreError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -145,14 +152,17 @@ impl JournalStore {
             if let Some(progress) = &self.progress {
                 progress.begin(log.entries.len() as u64);
             }
-            let verified = computed(|| verify(id, &log)).unwrap_or_else(|| Err(NOT_RUN.to_owned()));
+            let session: Arc<str> = id.into();
+            let bytes = record::size_of(&log.entries);
+            let work = move || (verify(&session, &log), log);
+            let (verified, log) = offloaded(bytes, work).await.map_err(|error| self.failed(&error))?;
             let store = self.engine.name();
             let head =
                 verified.map_err(|reason| StoreError::Corrupt { store, session: id.into(), reason })?;
-            match record::decode_all(&*self.engine, id, &log.entries).await {
+            match record::decode_all(&*self.engine, id, log.entries).await {
                 Err(StoreError::Corrupt { .. })
                     if attempts < MAX_READS && self.engine.head(id).await? != Some(head) => {}
-                decoded => return Ok(Some((log, head, decoded?))),
+                decoded => return Ok(Some((log.info, head, decoded?))),
             }
         }
     }
@@ -166,7 +176,9 @@ impl JournalStore {
         snapshot: SessionSnapshot,
         expected: Option<Head>,
     ) -> Result<(), StoreError> {
-        self.engine.replace(log_of(snapshot, expected)?).await
+        let bytes = snapshot.tree.message_count().saturating_mul(MESSAGE_SIZE);
+        let log = offloaded(bytes, move || log_of(snapshot, expected)).await;
+        self.engine.replace(log.map_err(|error| self.failed(&error))??).await
     }
 
     /// Finds out whether an entry of a save that failed or was cancelled is in the log.
@@ -191,9 +203,12 @@ impl JournalStore {
         let conflict = |deleted| StoreError::Conflict { session: Arc::clone(&id), deleted };
         self.settle_pending(&id, saved).await?;
         let prepared = match saved.head {
-            // The first entry has the whole session.
-            None => computed(|| saved.journal.prepare(snapshot))
-                .ok_or_else(|| StoreError::Invalid(NOT_RUN.to_owned()))?,
+            // The first entry has the whole session; the journal is empty.
+            None => {
+                let bytes = snapshot.tree.message_count().saturating_mul(MESSAGE_SIZE);
+                let prepared = offloaded(bytes, move || Journal::default().prepare(snapshot)).await;
+                prepared.map_err(|error| self.failed(&error))?
+            }
             Some(_) => saved.journal.prepare(snapshot),
         };
         let prepared = prepared.map_err(|error| StoreError::Invalid(error.to_string()))?;
@@ -201,7 +216,9 @@ impl JournalStore {
             let found = self.engine.head(&id).await?;
             return if found == saved.head { Ok(()) } else { Err(conflict(found.is_none())) };
         }
-        let encoded = record::encode(prepared.text());
+        let bytes = prepared.text().len();
+        let encoded = offloaded(bytes, move || (record::encode(prepared.text()), prepared)).await;
+        let (encoded, prepared) = encoded.map_err(|error| self.failed(&error))?;
         let previous = saved.head.map(|head| head.digest).unwrap_or_default();
         let digest = Digest::of_entry(previous, &id, &encoded.entry);
         let bytes = saved.bytes.saturating_add(encoded.bytes);

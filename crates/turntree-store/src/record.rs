@@ -26,8 +26,8 @@ use crate::digest::Digest;
 use crate::engine::{Blob, Engine, Entry};
 use crate::engines::encrypted::SEALED;
 use crate::error::StoreError;
-use crate::journal_store::NOT_RUN;
-use turntree_core::computation::computed;
+use turntree_core::computation::offloaded;
+use turntree_core::runtime::TaskError;
 
 /// Strings with more bytes are stored as blobs.
 pub(crate) const BLOB_SIZE: usize = 256 * 1024;
@@ -87,28 +87,43 @@ pub(crate) fn encode(text: &str) -> Encoded {
 pub(crate) async fn decode_all(
     engine: &dyn Engine,
     session: &str,
-    entries: &[Entry],
+    entries: Vec<Entry>,
 ) -> Result<Vec<String>, StoreError> {
     let corrupt =
         |reason: String| StoreError::Corrupt { store: engine.name(), session: session.into(), reason };
-    let unpacked =
-        computed(|| entries.iter().map(|entry| unpack(&entry.data)).collect::<Result<Vec<_>, _>>());
-    let unpacked = unpacked.unwrap_or_else(|| Err(NOT_RUN.to_owned())).map_err(corrupt)?;
+    let failed = |error: TaskError| StoreError::Failed { store: engine.name(), reason: error.to_string() };
+    let unpacked = offloaded(size_of(&entries), move || unpack_all(&entries)).await.map_err(failed)?;
+    let (unpacked, addresses) = unpacked.map_err(corrupt)?;
+    let found =
+        if addresses.is_empty() { Vec::new() } else { engine.blobs(session, addresses.clone()).await? };
+    let blobs: usize = found.iter().flatten().map(Bytes::len).sum();
+    let bytes = unpacked.iter().map(Vec::len).sum::<usize>().saturating_add(blobs);
+    let decoded = offloaded(bytes, move || {
+        let mut contents: HashMap<Digest, Arc<str>> = HashMap::with_capacity(addresses.len());
+        for (address, data) in addresses.into_iter().zip(found) {
+            let data = data.ok_or_else(|| format!("blob {address} is missing"))?;
+            contents.insert(address, decompress(address, &data)?);
+        }
+        unpacked.into_iter().map(|entry| decode(entry, &contents)).collect::<Result<Vec<_>, String>>()
+    });
+    decoded.await.map_err(failed)?.map_err(corrupt)
+}
+
+/// Decompresses entries. Returns them with the addresses of the blobs that they refer to.
+fn unpack_all(entries: &[Entry]) -> Result<(Vec<Vec<u8>>, Vec<Digest>), String> {
+    let unpacked = entries.iter().map(|entry| unpack(&entry.data)).collect::<Result<Vec<_>, _>>()?;
     let mut addresses = Vec::new();
     for entry in unpacked.iter().filter(|entry| is_split(entry)) {
-        addresses.extend(parts_of(entry).map_err(corrupt)?.1);
+        addresses.extend(parts_of(entry)?.1);
     }
     addresses.sort_unstable();
     addresses.dedup();
-    let mut contents: HashMap<Digest, Arc<str>> = HashMap::with_capacity(addresses.len());
-    if !addresses.is_empty() {
-        let found = engine.blobs(session, addresses.clone()).await?;
-        for (address, data) in addresses.into_iter().zip(found) {
-            let data = data.ok_or_else(|| corrupt(format!("blob {address} is missing")))?;
-            contents.insert(address, decompress(address, &data).map_err(corrupt)?);
-        }
-    }
-    unpacked.into_iter().map(|entry| decode(entry, &contents).map_err(corrupt)).collect()
+    Ok((unpacked, addresses))
+}
+
+/// The stored size of entries, in bytes.
+pub(crate) fn size_of(entries: &[Entry]) -> usize {
+    entries.iter().map(|entry| entry.data.len()).sum()
 }
 
 fn is_split(data: &[u8]) -> bool {

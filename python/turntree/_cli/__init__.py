@@ -29,7 +29,7 @@ from turntree._cli import (
     _uaip,
     _validate,
 )
-from turntree._cli._terminal import CliError, print_error
+from turntree._cli._terminal import CliError, is_json, print_error, set_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The arguments of the command. Default: those of this process.
     """
+    set_json(as_json=_wants_json(sys.argv[1:] if arguments is None else arguments))
     parser = _parser()
     options = parser.parse_args(arguments)
     # SystemExit removes unfinished files, as KeyboardInterrupt does.
@@ -52,17 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(options.run(options))
         sys.stdout.flush()
     except CliError as error:
-        print_error(str(error))
+        print_error(str(error), error.status)
         return error.status
     except BrokenPipeError:
         # The reader closed the pipe. Without this, Python prints an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        print_error("interrupted; unfinished files were removed")
+        print_error("interrupted; unfinished files were removed", 130)
         return 130
     except (OSError, ValueError, TypeError, ImportError) as error:
-        print_error(_message_of(error))
+        print_error(_message_of(error), 1)
         return 1
     finally:
         signal.signal(signal.SIGTERM, previous_handler)
@@ -79,10 +80,26 @@ def _message_of(error: Exception) -> str:
     return str(error)
 
 
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Return True if the arguments have ``--json``, also if they are wrong otherwise."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors have the form of other errors if the output is JSON."""
+
+    def error(self, message: str) -> NoReturn:
+        if is_json():
+            print_error(f"{message}; {self.prog} --help has the options", 2)
+            self.exit(2)
+        super().error(message)
+
+
 def _parser() -> argparse.ArgumentParser:
     from turntree import __version__
 
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="turntree",
         description="Converts, validates and shows conversations; executes queued runs of agents; serves workflows.",
         epilog="Without a file, or with the file -, a command reads standard input.",

@@ -8,15 +8,24 @@ import json
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turntree._bulk import open_source, open_target
 from turntree._cli._events import add_json, print_event
-from turntree._cli._files import COMPRESSED, DOCUMENT, STANDARD_STREAM, InputFile, input_files, standard_input
+from turntree._cli._files import (
+    COMPRESSED,
+    DOCUMENT,
+    STANDARD_STREAM,
+    InputFile,
+    input_files,
+    open_input,
+    standard_input,
+)
+from turntree._cli._parts import HEAD, branch_note, may_have_branches
 from turntree._cli._stores import add_session, stored_session
-from turntree._cli._terminal import CliError, Progress, document_count, print_error, standard_output
+from turntree._cli._terminal import CliError, Progress, document_count, print_error, print_note, standard_output
 from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats
 
 if TYPE_CHECKING:
@@ -170,16 +179,36 @@ def _stored_thread(options: argparse.Namespace) -> InputFile | None:
 
     options.from_ = "thread-protocol"
     tree = ThreadTree.model_validate(json.loads(stored)["threadTree"])
+    if not options.quiet and (note := branch_note(stored, f"session {options.session}")) is not None:
+        print_note(note)
     thread = from_upp(tree, thread_id=options.session, profile=options.profile)
     return InputFile(f"session {options.session}", "", data=thread.model_dump_json().encode())
 
 
-def _source(file: InputFile, documents: str | None, stack: ExitStack) -> Any:
-    if file.is_standard_input:
-        return standard_input(documents)
+def _source(file: InputFile, options: argparse.Namespace, stack: ExitStack) -> Any:
+    """Open a file, and say which branches of a session or tree the conversion leaves out."""
     if file.data is not None:
         return io.BytesIO(file.data)
-    return open_source(file.path, stack)[0]
+    source: Any = standard_input(options.documents) if file.is_standard_input else open_source(file.path, stack)[0]
+    if options.quiet or options.from_ not in (None, "session", "tree") or (options.documents or file.kind) == "lines":
+        return source
+    if isinstance(source, str):
+        with ExitStack() as opened, suppress(OSError, EOFError):  # the conversion names the place
+            reader = open_input(file, opened)
+            _note_branches(reader, file.display_name)
+        return source
+    document = _note_branches(source, file.display_name)
+    return source if document is None else io.BytesIO(document)
+
+
+def _note_branches(source: Any, name: str) -> bytes | None:
+    """Read a session or tree and print what the conversion leaves out. Return None for other documents."""
+    if not may_have_branches(source.getvalue() if isinstance(source, io.BytesIO) else source.peek(HEAD)):
+        return None
+    document: bytes = source.read()
+    if (note := branch_note(document, name)) is not None:
+        print_note(note)
+    return document
 
 
 class _Conversion:
@@ -233,7 +262,7 @@ class _Conversion:
         if target != STANDARD_STREAM:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            source = _source(file, options.documents, stack)
+            source = _source(file, options, stack)
             output = standard_output() if target == STANDARD_STREAM else target
             durable = not options.no_sync
             destination, finish = open_target(output, stack, overwrite=bool(options.force), durable=durable)

@@ -41,6 +41,32 @@ def node_counts(tree: ThreadTree) -> Iterator[dict[str, Any]]:
         yield {"node": id, "name": node.name, **counts, "current": id == current}
 
 
+HEAD = 4096
+"""The number of bytes at the start of a session or tree that have its first names."""
+
+
+def may_have_branches(head: bytes) -> bool:
+    """Return True if a document with this start may be a session or a tree."""
+    return b'"threadTree"' in head or b'"rootId"' in head
+
+
+def branch_note(document: bytes, name: str) -> str | None:
+    """Return what a conversion of a session or tree leaves out; None if the document has one branch."""
+    try:
+        tree = _tree(document)
+    except ValueError:
+        return None  # the conversion names the place
+    if tree is None:
+        return None
+    current = tree.current
+    leaves = [node for node in tree.nodes.values() if not node.children and node.id != current.id]
+    if not leaves:
+        return None
+    others = "1 other branch is" if len(leaves) == 1 else f"{len(leaves)} other branches are"
+    label = current.name or current.id
+    return f'{name}: the thread is the current branch, "{label}"; {others} left out; turntree tree draws all'
+
+
 def _tree(document: bytes) -> ThreadTree | None:
     """Return the tree of a session or tree; None for other documents and for text that is not JSON."""
     if b'"rootId"' not in document:

@@ -9,7 +9,7 @@ from datetime import timezone
 from typing import TYPE_CHECKING, Any
 
 from turntree._cli._stores import add_store, limit_of, open_store
-from turntree._cli._terminal import CliError, printable, printable_json
+from turntree._cli._terminal import CliError, print_note, printable, printable_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def _pages(opened: Store, options: argparse.Namespace) -> Iterator[Run]:
             return
         if not options.all:
             sys.stdout.flush()
-            print(f"turntree: there are more; go on with --after {after}", file=sys.stderr)
+            print_note(f"there are more; go on with --after {after}")
             return
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from turntree._cli._environment import add_env, load_env
 from turntree._cli._events import add_json, event_output, print_event, start_log
 from turntree._cli._objects import load_object
-from turntree._cli._terminal import CliError
+from turntree._cli._terminal import CliError, print_error, print_note
 
 if TYPE_CHECKING:
     import argparse
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
     try:
         return asyncio.run(_serve(options, auth, output))
     except CliError as error:
-        print(f"turntree: {error}", file=sys.stderr)
+        print_error(str(error))
         broken: list[Path] = []
     except Exception as error:
         traceback.print_exc()
@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
         if isinstance(error, SyntaxError) and error.filename:
             broken.append(Path(error.filename))
     files = _Files(broken)
-    print("turntree: waiting for a change of a file", file=sys.stderr)
+    print_note("waiting for a change of a file")
     return asyncio.run(files.changed())
 
 
@@ -155,7 +155,7 @@ def _supervise() -> int:
             raise
         if status != _CHANGED:
             return status
-        print("turntree: a file has changed; starting again", file=sys.stderr)
+        print_note("a file has changed; starting again")
 
 
 class _Files:

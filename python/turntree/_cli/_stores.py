@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from turntree._cli._objects import load_store
-from turntree._cli._terminal import CliError, printable, printable_json
+from turntree._cli._terminal import CliError, print_note, printable, printable_json
 from turntree.exceptions import StoreError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _pages(opened: Store, options: argparse.Namespace) -> Iterator[SessionInfo]:
             return
         if not options.all:
             sys.stdout.flush()
-            print(f"turntree: there are more; go on with --after {printable(after)!r}", file=sys.stderr)
+            print_note(f"there are more; go on with --after {printable(after)!r}")
             return
 
 

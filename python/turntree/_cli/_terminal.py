@@ -75,10 +75,45 @@ class JsonTerminal:
         self._terminal.flush()
 
 
-def print_error(message: str) -> None:
-    """Print an error message to standard error."""
+class _Output:
+    """How this command writes messages."""
+
+    as_json = False
+
+
+def set_json(*, as_json: bool) -> None:
+    """Set whether messages are written as JSON."""
+    _Output.as_json = as_json
+
+
+def is_json() -> bool:
+    """Return True if messages are written as JSON."""
+    return _Output.as_json
+
+
+def print_error(message: str, status: int | None = None) -> None:
+    """Print an error message to standard error: as text, or with ``--json`` as an object on one line.
+
+    Args:
+        message: The message.
+        status: The exit status of the command, if the error ends it.
+    """
+    _print_message("error", message, {} if status is None else {"status": status})
+
+
+def print_note(message: str) -> None:
+    """Print a message that is not an error to standard error, as `print_error` does."""
+    _print_message("note", message, {})
+
+
+def _print_message(kind: str, message: str, values: dict[str, object]) -> None:
+    line = f"turntree: {printable(message)}"
+    if _Output.as_json:
+        # Lone surrogates, of names of files, have no UTF-8.
+        text = "".join(printable(letter) if "\ud800" <= letter <= "\udfff" else letter for letter in message)
+        line = printable_json(json.dumps({"type": kind, "message": text, **values}, ensure_ascii=False))
     with suppress(OSError):  # standard error may be closed
-        print(f"turntree: {printable(message)}", file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)
 
 
 def wants_colours(choice: str) -> bool:

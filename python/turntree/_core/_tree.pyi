@@ -57,6 +57,18 @@ class ThreadDiff(Data):
     def common(self) -> int:
         """The number of messages at the start that both histories have."""
     @property
+    def id_a(self) -> str | None:
+        """The id of the first node; None for a difference that an earlier version wrote."""
+    @property
+    def id_b(self) -> str | None:
+        """The id of the second node; None for a difference that an earlier version wrote."""
+    @property
+    def name_a(self) -> str | None:
+        """The name of the first node, or None."""
+    @property
+    def name_b(self) -> str | None:
+        """The name of the second node, or None."""
+    @property
     def only_a(self) -> list[Message]:
         """Messages that only the first history has, compared by id."""
     @property

@@ -196,6 +196,28 @@ def messages_markdown(messages: Sequence[_core.Message]) -> str:
     return "\n".join(message_markdown(message) for message in islice(messages, ENTRIES)) + note
 
 
+def protocol_markdown(thread: Any) -> str:
+    """Return the messages of a document of ThreadProtocol as Markdown, each under its agent, with the tools called."""
+    names = {id: agent.agent_name or id for id, agent in islice(thread.agents.items(), ENTRIES)}
+    lines: list[str] = []
+    for action in islice(thread.actions, ENTRIES):
+        kind: str = action.action_type
+        agent: str = getattr(action, "agent_id", "") or ""
+        head = _limited(one_line("user" if kind == "user_message" else names.get(agent, agent or kind), 60))
+        if kind in ("user_message", "assistant_message"):
+            lines.append(f"**{head}**: {_limited(_protocol_text(action.content))}\n")
+        elif kind == "tool_call":
+            lines.append(f"**{head}** calls {_limited(one_line(action.tool_name, 80))}\n")
+    left = len(thread.actions) - ENTRIES
+    return "\n".join(lines) + (f"\n… {left:,} more actions are not shown\n" if left > 0 else "")
+
+
+def _protocol_text(content: Any) -> str:
+    parts: list[Any] = [content] if isinstance(content, str) else content
+    texts = (part if isinstance(part, str) else getattr(part, "text", None) for part in islice(parts, ENTRIES))
+    return "\n\n".join(text for text in texts if isinstance(text, str))
+
+
 def _limited(text: str) -> str:
     missing = len(text) - TEXT
     shown = escape(text[:TEXT]).replace("&quot;", '"').replace("&#x27;", "'")
@@ -279,9 +301,17 @@ def diff_html(diff: _core.ThreadDiff) -> str:
     """Return two branches side by side."""
     page = Page()
     page.add(f'<p class="dim">{count(diff.common, "message")} in common</p><div class="two">')
-    for name, messages in (("a", diff.only_a), ("b", diff.only_b)):
-        page.add(f"<section><p><b>only {name}</b> <span class=dim>{count(len(messages), 'message')}</span></p>")
+    for label, messages in zip(_branch_labels(diff), (diff.only_a, diff.only_b), strict=True):
+        page.add(f"<section><p><b>only {page.line(label, 60)}</b> ")
+        page.add(f"<span class=dim>{count(len(messages), 'message')}</span></p>")
         add_messages(page, messages)
         page.add("</section>")
     page.add("</div>")
     return page.html()
+
+
+def _branch_labels(diff: _core.ThreadDiff) -> tuple[str, str]:
+    """Return the names of the compared branches; the beginning of the id for a branch without a name."""
+    (name_a, id_a), (name_b, id_b) = (diff.name_a, diff.id_a or "a"), (diff.name_b, diff.id_b or "b")
+    label_a, label_b = name_a or id_a[:8], name_b or id_b[:8]
+    return (label_a, label_b) if label_a != label_b else (f"{label_a} ({id_a[:8]})", f"{label_b} ({id_b[:8]})")

@@ -1,6 +1,6 @@
 """What IPython is told: the magics `%chat` and `%%chat`, how values without a form of their own are shown.
 
-`hints` is called when turntree is imported in a notebook; `load` by ``%load_ext turntree``.
+`hints` is called when turntree is imported in a notebook, and by `load`; that is called by ``%load_ext turntree``.
 """
 
 from __future__ import annotations
@@ -27,21 +27,28 @@ def hints(shell: Any) -> None:
     formatters = shell.display_formatter.formatters
     for kind in kinds:
         previous = formatters["text/plain"].for_type(kind)
-        formatters["text/plain"].for_type(kind, _plain(previous))
+        if getattr(previous, "is_turntree", False):
+            continue
+        formatters["text/plain"].for_type(kind, _Plain(previous))
         formatters["text/html"].for_type(kind, _hint_html)
 
 
-def _plain(previous: Any) -> Any:
-    def show(value: Any, printer: Any, cycle: bool) -> None:  # noqa: FBT001
+class _Plain:
+    """Prints the hint of a value, or the value as the previous printer does."""
+
+    is_turntree = True
+
+    def __init__(self, previous: Any) -> None:
+        self._previous = previous
+
+    def __call__(self, value: Any, printer: Any, cycle: bool) -> None:  # noqa: FBT001
         text = hint_of(value)
         if text is not None:
             printer.text(text)
-        elif previous is not None:
-            previous(value, printer, cycle)
+        elif self._previous is not None:
+            self._previous(value, printer, cycle)
         else:
             printer.text(repr(value))
-
-    return show
 
 
 def _hint_html(value: Any) -> str | None:
@@ -78,9 +85,10 @@ def hint_of(value: Any) -> str | None:
 
 
 def load(shell: Any) -> None:
-    """Register the magics and the form of lists of messages."""
+    """Register the magics, the form of lists of messages, and what to write where ``await`` is missing."""
     from turntree.notebook._magics import ChatMagics
 
+    hints(shell)
     shell.register_magics(ChatMagics)
     if not any(getattr(each, "is_turntree", False) for each in shell.input_transformers_post):
         shell.input_transformers_post.append(_Awaiting())

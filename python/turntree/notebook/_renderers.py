@@ -41,6 +41,7 @@ _MARKDOWN: dict[type[Any], Callable[[Any], str]] = {
     _core.AssistantMessage: _conversation.message_markdown,
     _core.ToolResultMessage: _conversation.message_markdown,
     _core.Thread: lambda thread: _conversation.messages_markdown(thread.messages),
+    _ProtocolThread: _conversation.protocol_markdown,
 }
 
 # The attributes that rich shows, where those of the data would be too many or too long.

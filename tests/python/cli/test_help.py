@@ -129,7 +129,9 @@ def test_a_conversation_is_printed_as_one_object_for_each_message_or_action(stor
 
 def test_documents_without_nodes_and_two_forms_at_once_are_refused(stored, capsys):
     assert run("tree", "--json", DATA / "plain-text.json") == 1
-    assert 'has no branches; "show" shows it' in capsys.readouterr().err
+    error = json.loads(capsys.readouterr().err)
+    assert error["type"] == "error"
+    assert error["message"].endswith('has no branches; "show" shows it')
     assert run("show", "--json", "--html", stored[1]) == 2
     assert "--json and --html exclude each other" in capsys.readouterr().err
 

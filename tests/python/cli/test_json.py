@@ -104,6 +104,58 @@ def test_the_summary_goes_to_standard_error_if_standard_output_has_the_documents
     assert (summary["type"], summary["documents"], summary["failed"]) == ("summary", 1, 0)
 
 
+# errors
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "arguments"),
+    [
+        (2, "missing.json: No such file or directory", ["convert", "missing.json", "--json"]),
+        (2, "missing.json: No such file or directory", ["show", "--json", "missing.json"]),
+        (2, "missing.json: No such file or directory", ["validate", "missing.json", "--json"]),
+        (2, "check the URL of the store", ["sessions", "--store", "sqlite:///missing.db", "--json"]),
+        (2, "check the URL of the store", ["runs", "--store", "sqlite:///missing.db", "--json"]),
+        (2, "check the URL of the store", ["doctor", "--store", "sqlite:///missing.db", "--json"]),
+        (2, "there is no module 'missing'", ["serve", "missing:app", "--json"]),
+        (2, "there is no module 'missing'", ["chat", "missing:app", "--json"]),
+        (2, "there is no module 'missing'", ["worker", "missing:app", "--store", "memory://", "--json"]),
+        (2, "there is no module 'missing'", ["acp", "missing:app", "--json"]),
+        (2, "there is no module 'missing'", ["mcp", "missing:app", "--json"]),
+        (2, "must be a number from 1", ["convert", "--json", "--jobs", "0"]),
+        (2, "are required: --store", ["sessions", "--json"]),
+        (2, "invalid choice: 'transmogrify'", ["transmogrify", "--json"]),
+        (1, "the JSON ends in", ["show", "cut.json", "--json"]),
+        (1, "the JSON ends in", ["convert", "cut.json", "--json"]),
+    ],
+)
+def test_an_error_is_an_object_of_the_same_form_for_all_commands(tmp_path, monkeypatch, status, words, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cut.json").write_text('{"version": "1.0.0", "actions": [')
+
+    done = turntree(*arguments)
+
+    assert (done.returncode, done.stdout) == (status, b"")
+    (error,) = rows(done.stderr)
+    assert error["type"] == "error"
+    assert words in error["message"]
+    assert error.get("status", status) == status
+    assert set(error) <= {"type", "message", "status"}
+
+
+def test_an_error_in_json_has_no_control_characters():
+    done = turntree("show", "a\u202e\n\x1b.json", "--json")
+
+    (error,) = rows(done.stderr)
+    assert error["message"].startswith("a\u202e\n\x1b.json: No such file")
+    assert "\u202e" not in done.stderr.decode()
+
+
+def test_errors_are_text_without_the_option():
+    for arguments in (["show", "missing.json"], ["show", "--", "--json"]):
+        assert turntree(*arguments).stderr.startswith(b"turntree: ")
+    assert turntree("sessions").stderr.startswith(b"usage: ")
+
+
 # serve, mcp, acp
 
 

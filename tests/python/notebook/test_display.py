@@ -5,9 +5,11 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from turntree import ExecutionState, PlanStep, ThreadTree, agent, notebook, session
 from turntree import thread_protocol as tp
+from turntree._core import ThreadDiff
 from turntree.upp import (
     AssistantMessage,
     Image,
@@ -232,6 +234,76 @@ def test_a_difference_shows_two_branches_side_by_side(packed):
     assert page.tags.count("section") == 2
     assert "4 messages in common" in page.text
     assert "In June?" in page.text
+    assert [line for line in ("only main", "only in-june", "only a", "only b") if line in page.text] == [
+        "only main",
+        "only in-june",
+    ]
+
+
+def test_a_difference_names_branches_without_names_by_their_ids():
+    tree = ThreadTree()
+    first, second = tree.branch(tree.root.id), tree.branch(tree.root.id)
+    alike = [tree.branch(tree.root.id, "<b>try") for _ in range(2)]
+
+    shown = checked(tree.diff(first, second)).text
+    assert f"only {first[:8]}" in shown
+    assert f"only {second[:8]}" in shown
+    shown = checked(tree.diff(*alike)).text
+    assert f"only <b>try ({alike[0][:8]})" in shown
+    assert f"only <b>try ({alike[1][:8]})" in shown
+
+
+def test_a_difference_of_an_earlier_version_has_no_names():
+    diff = ThreadDiff.model_validate({"ancestorId": "x", "common": 0, "onlyA": [], "onlyB": []})
+
+    assert (diff.name_a, diff.id_a) == (None, None)
+    assert "only a" in checked(diff).text
+
+
+def test_a_document_of_thread_protocol_has_markdown():
+    history = [
+        UserMessage("Hi <b>"),
+        AssistantMessage("**Yes.**", [ToolCall("c", "weather", {})]),
+        ToolResultMessage([ToolResult("c", "sun")]),
+        AssistantMessage("Sun."),
+    ]
+
+    text = tp.from_upp(history)._repr_markdown_()
+
+    assert text.split("\n\n") == [
+        "**user**: Hi &lt;b&gt;",
+        "**Assistant**: **Yes.**",
+        "**Assistant** calls weather",
+        "**Assistant**: Sun.\n",
+    ]
+    hostile = tp.from_upp([UserMessage(HOSTILE), AssistantMessage(HOSTILE, [ToolCall("c", HOSTILE, {})])])
+    assert "<script" not in hostile._repr_markdown_()
+    assert "\u202e" not in hostile._repr_markdown_()
+    many = tp.from_upp([UserMessage("x") for _ in range(150)])
+    assert many._repr_markdown_().endswith("… 50 more actions are not shown\n")
+
+
+def test_streams_say_how_they_are_read():
+    helper = agent(model=scripted(["x"]))
+
+    stream, sync = helper.stream("x"), helper.stream_sync("x")
+
+    assert repr(stream) == "<AgentStream: read its events with async for, or await its result>"
+    assert repr(stream.turn) == "<the turn of a stream: await it>"
+    assert repr(sync) == "<SyncAgentStream: read its events with for>"
+    assert sync.turn.text == "x"
+
+
+def test_the_extension_explains_a_missing_await_in_a_terminal():
+    shell = InteractiveShell()
+    shell.run_line_magic("load_ext", "turntree")
+    coroutine = agent(model=scripted(["x"])).run("x")
+
+    plain = [shell.display_formatter.format(value)[0]["text/plain"] for value in (coroutine, len)]
+
+    coroutine.close()
+    assert plain[0].startswith("Agent.run(…) has not begun. Write: result = await agent.run(…)")
+    assert plain[1] == "<function len(obj, /)>"
 
 
 def test_a_plan_is_a_graph():

@@ -44,11 +44,11 @@ def shown():
         yield made, inspector
 
 
-def get(inspector, path=None, method="GET", host=None):
+def get(inspector, path=None, method="GET", host=None, body=None):
     address = urlsplit(inspector.url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
     headers = {} if host is None else {"Host": host}
-    connection.request(method, address.path if path is None else path, headers=headers)
+    connection.request(method, address.path if path is None else path, body, headers=headers)
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
@@ -90,9 +90,18 @@ def test_other_names_of_the_host_are_refused(shown):
     assert get(inspector, host=f"localhost:{port}")[0] == 200
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
 def test_the_page_is_read_only(shown, method):
-    assert get(shown[1], method=method)[0] == 501
+    status, headers, text = get(shown[1], method=method, body=b"x" * 10_000)
+
+    assert (status, headers["Allow"], text) == (405, "GET, HEAD", "method not allowed")
+
+
+def test_head_has_the_headers_of_the_page_without_its_text(shown):
+    status, headers, text = get(shown[1], method="HEAD")
+
+    assert (status, text) == (200, "")
+    assert int(headers["Content-Length"]) == len(get(shown[1])[2].encode())
 
 
 def test_the_content_is_sent_again_only_when_it_has_changed(shown):

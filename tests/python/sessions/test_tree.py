@@ -233,6 +233,8 @@ def test_diff_returns_the_ancestor_and_both_sides():
     assert diff.ancestor_id == tree.root.id
     assert diff.common == 2
     assert texts(diff.only_a) == ["Add middleware"]
+    assert (diff.id_a, diff.id_b) == (tree.root.id, other)
+    assert (diff.name_a, diff.name_b) == ("main", tree[other].name)
     assert texts(diff.only_b) == ["Use Express instead"]
 
 

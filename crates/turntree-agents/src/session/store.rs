@@ -11,9 +11,13 @@ use futures_util::future::BoxFuture;
 use crate::session::interval::SaveInterval;
 use crate::session::json::SessionSnapshot;
 use crate::session::key::key_of;
+use turntree_core::computation::offloaded;
 use turntree_core::json;
 use turntree_core::limits::Limits;
 use turntree_core::persistence::{PersistenceAdapter, PersistenceError, PersistenceErrorKind};
+
+/// The estimated size of a message in bytes, before a session is written.
+const MESSAGE_SIZE: usize = 256;
 
 /// What a store remembers of a session that it has saved or loaded, to recognize changes by other writers. Opaque for the
 /// session.
@@ -124,8 +128,12 @@ impl SessionStore for KeyValueStore {
         saved: &'a mut Option<SavedState>,
     ) -> BoxFuture<'a, Result<(), PersistenceError>> {
         Box::pin(async move {
-            let text = json::write(&snapshot).map_err(|error| PersistenceError::new(error.to_string()))?;
-            self.save_text(&snapshot.id, text, saved).await
+            let id = Arc::clone(&snapshot.id);
+            let bytes = snapshot.tree.message_count().saturating_mul(MESSAGE_SIZE);
+            let text = offloaded(bytes, move || json::write(&snapshot)).await;
+            let text = text.map_err(|error| PersistenceError::new(error.to_string()))?;
+            let text = text.map_err(|error| PersistenceError::new(error.to_string()))?;
+            self.save_text(&id, text, saved).await
         })
     }
 
@@ -136,8 +144,10 @@ impl SessionStore for KeyValueStore {
                 kind: PersistenceErrorKind::Corrupt,
                 ..PersistenceError::new(format!("session \"{id}\" cannot be read: {reason}"))
             };
-            let snapshot = SessionSnapshot::from_json(&text, &Limits::default())
-                .map_err(|error| corrupt(error.to_string()))?;
+            let read =
+                offloaded(text.len(), move || (SessionSnapshot::from_json(&text, &Limits::default()), text));
+            let (snapshot, text) = read.await.map_err(|error| PersistenceError::new(error.to_string()))?;
+            let snapshot = snapshot.map_err(|error| corrupt(error.to_string()))?;
             if *snapshot.id != *id {
                 return Err(corrupt(format!("/id: the store returned the session \"{}\"", snapshot.id)));
             }

@@ -16,6 +16,14 @@ json_object! {
         pub ancestor_id: String = "ancestorId",
         /// The number of messages at the start that both histories have.
         pub common: u64 = "common",
+        /// The id of the first node.
+        pub id_a: Option<String> = "idA",
+        /// The id of the second node.
+        pub id_b: Option<String> = "idB",
+        /// The name of the first node, if it has one.
+        pub name_a: Option<String> = "nameA",
+        /// The name of the second node, if it has one.
+        pub name_b: Option<String> = "nameB",
         /// Messages that only the first history has, compared by id.
         pub only_a: Vec<Arc<Message>> = "onlyA",
         /// Messages that only the second history has, compared by id.
@@ -31,11 +39,16 @@ impl ThreadTree {
     pub fn diff(&self, a: &str, b: &str) -> Result<ThreadDiff, TreeError> {
         let (a, b) = (self.index_of(a)?, self.index_of(b)?);
         let ancestor = self.at(self.common_ancestor_index(a, b));
+        let (node_a, node_b) = (self.at(a), self.at(b));
         let (a, b) = (self.history_at(a), self.history_at(b));
         let common = a.iter().zip(&b).take_while(|(one, two)| one.id == two.id).count();
         Ok(ThreadDiff {
             ancestor_id: ancestor.id.to_string(),
             common: common as u64,
+            id_a: Some(node_a.id.to_string()),
+            id_b: Some(node_b.id.to_string()),
+            name_a: node_a.name.clone(),
+            name_b: node_b.name.clone(),
             only_a: without(&a, &b),
             only_b: without(&b, &a),
             extra: Extra::new(),

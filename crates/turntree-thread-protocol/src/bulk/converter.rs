@@ -10,7 +10,7 @@ use memchr::memchr;
 
 use super::chunked_bytes::ChunkedBytes;
 use super::error::{DocumentIssue, unknown_format};
-use super::format::{Format, Settings, detect, json_error, readable};
+use super::format::{Format, Settings, json_error};
 use super::input::Batch;
 use super::input_buffer::InputBuffer;
 use crate::{Severity, Thread, ThreadError};
@@ -107,9 +107,9 @@ impl Converter {
     }
 
     fn read(&self, document: &[u8]) -> Result<Thread, Vec<DocumentIssue>> {
-        let format = self.from.or_else(|| detect(document)).and_then(|format| format.read);
+        let format = self.from.or_else(|| self.settings.detect(document)).and_then(|format| format.read);
         let Some(read) = format else {
-            let message = unknown_format(json_error(document).as_ref(), &readable());
+            let message = unknown_format(json_error(document).as_ref(), &self.settings.readable());
             return Err(vec![DocumentIssue::of_rule("format", String::new(), message)]);
         };
         catch_panic(|| read(document, &self.settings))

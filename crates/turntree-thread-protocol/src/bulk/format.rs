@@ -24,12 +24,34 @@ pub struct Settings {
     pub import: ImportOptions,
     /// Options of the export to Pydantic AI.
     pub view: ViewOptions,
+    /// Further formats that can be read, after [`FORMATS`].
+    pub sources: &'static [Format],
 }
 
 impl Settings {
     /// The limits of one document.
     pub fn limits(&self) -> &Limits {
         &self.import.limits
+    }
+
+    fn formats(&self) -> impl Iterator<Item = &'static Format> {
+        FORMATS.iter().chain(self.sources)
+    }
+
+    /// Returns the readable format with a name.
+    pub fn source(&self, name: &str) -> Option<&'static Format> {
+        self.formats().find(|format| format.name == name && format.read.is_some())
+    }
+
+    /// The names of the formats that can be read.
+    pub fn readable(&self) -> Vec<&'static str> {
+        self.formats().filter(|format| format.read.is_some()).map(|format| format.name).collect()
+    }
+
+    /// Detects the format of a document. The document may be truncated or malformed further on.
+    pub fn detect(&self, document: &[u8]) -> Option<&'static Format> {
+        let hints = FormatHints::of(document)?;
+        self.formats().find(|format| format.read.is_some() && (format.looks_like)(&hints))
     }
 }
 
@@ -168,20 +190,9 @@ pub fn named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|format| format.name == name)
 }
 
-/// The names of the formats that can be read.
-pub fn readable() -> Vec<&'static str> {
-    FORMATS.iter().filter(|format| format.read.is_some()).map(|format| format.name).collect()
-}
-
 /// The names of the formats that can be written.
 pub fn writable() -> Vec<&'static str> {
     FORMATS.iter().filter(|format| format.write.is_some()).map(|format| format.name).collect()
-}
-
-/// Detects the format of a document. The document may be truncated or malformed further on.
-pub fn detect(document: &[u8]) -> Option<&'static Format> {
-    let hints = FormatHints::of(document)?;
-    FORMATS.iter().find(|format| format.read.is_some() && (format.looks_like)(&hints))
 }
 
 /// Hints about the format from the start of a document.

@@ -8,7 +8,7 @@ use super::chunked_bytes::ChunkedBytes;
 use super::converter::{BatchItem, ConvertedBatch, Converter, FailedDocument, compressed};
 use super::engine::{Coordinator, run};
 use super::error::{BulkError, DocumentIssue, Report};
-use super::format::{detect, json_error, readable};
+use super::format::json_error;
 use super::input::{Batch, Batches, Framing};
 use super::input_buffer::InputBuffer;
 use super::observer::{Observer, OnFailure};
@@ -49,10 +49,10 @@ pub fn lines(
         keeps_text: options.keeps_text,
     };
     if let (None, Some((batch, _))) = (converter.from, &first) {
-        converter.from = batch.documents().find_map(detect);
+        converter.from = batch.documents().find_map(|document| converter.settings.detect(document));
         if let (None, Some(document)) = (converter.from, batch.documents().next()) {
             let (name, reason) = (coordinator.writer.name(), json_error(document));
-            return Err(BulkError::Format { name, reason, known: readable() });
+            return Err(BulkError::Format { name, reason, known: converter.settings.readable() });
         }
     }
     // One document needs one thread.

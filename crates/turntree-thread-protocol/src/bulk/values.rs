@@ -8,7 +8,7 @@ use super::chunked_bytes::ChunkedBytes;
 use super::converter::Converter;
 use super::engine::{Coordinator, run};
 use super::error::{BulkError, DocumentIssue, Report};
-use super::format::{detect, json_error, readable};
+use super::format::json_error;
 use super::observer::{Observer, OnFailure};
 use super::options::Options;
 
@@ -151,10 +151,14 @@ pub fn values(
     };
     if converter.from.is_none() {
         let first = (0..column.len()).find_map(|row| column.get(row));
-        converter.from = first.and_then(detect);
+        converter.from = first.and_then(|document| converter.settings.detect(document));
         if let (None, Some(document)) = (converter.from, first) {
             let name = options.name.clone().unwrap_or_else(|| "the column".to_owned());
-            return Err(BulkError::Format { name, reason: json_error(document), known: readable() });
+            return Err(BulkError::Format {
+                name,
+                reason: json_error(document),
+                known: converter.settings.readable(),
+            });
         }
     }
     let mut coordinator = RowCoordinator {

@@ -17,7 +17,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use turntree_core::computation::computed;
+use turntree_core::computation::offloaded;
+use turntree_core::runtime::TaskError;
 
 pub(crate) use self::keys::SEALED;
 use self::keys::{Key, Place};
@@ -28,7 +29,6 @@ use crate::engine::{
     Append, Blob, Engine, EngineFuture, Entry, Head, Log, Replace, SessionPage, SessionQuery, StoreIssue,
 };
 use crate::error::StoreError;
-use crate::journal_store::NOT_RUN;
 use crate::queue::Queue;
 use crate::record;
 use crate::walk::all_sessions;
@@ -106,7 +106,7 @@ impl EncryptedEngine {
         if log.entries.iter().all(is_done) {
             return Ok(false);
         }
-        let (log, heads) = self.open_log(id, log)?;
+        let (log, heads) = self.open_log(id, log).await?;
         let corrupt = |reason| self.corrupt(id, reason);
         let mut addresses = Vec::new();
         for entry in &log.entries {
@@ -146,31 +146,18 @@ impl EncryptedEngine {
     }
 
     /// Decrypts a log, and returns its heads.
-    fn open_log(&self, session: &str, log: Log) -> Result<(Log, Heads), StoreError> {
+    async fn open_log(&self, session: &str, log: Log) -> Result<(Log, Heads), StoreError> {
         let inner = log.head().ok_or_else(|| self.corrupt(session, "its log is empty".to_owned()))?;
-        let opened = computed(|| self.open_entries(session, &log));
-        let entries = opened.unwrap_or_else(|| Err(NOT_RUN.to_owned()));
+        let (keyring, id): (_, Arc<str>) = (self.keyring.clone(), session.into());
+        let bytes = record::size_of(&log.entries);
+        let opened = offloaded(bytes, move || (keyring.open_entries(&id, &log), log)).await;
+        let failed = |error: TaskError| StoreError::Failed { store: self.name(), reason: error.to_string() };
+        let (entries, log) = opened.map_err(failed)?;
         let entries = entries.map_err(|reason| self.corrupt(session, reason))?;
         let log = Log { entries, ..log };
         let heads = Heads { inner, outer: log.head().unwrap_or(inner) };
         self.remember(session, heads);
         Ok((log, heads))
-    }
-
-    fn open_entries(&self, session: &str, log: &Log) -> Result<Vec<Entry>, String> {
-        let count = u64::try_from(log.entries.len()).unwrap_or(u64::MAX);
-        let first =
-            log.revision.checked_sub(count).ok_or("its revision is less than its number of entries")?;
-        let mut previous = Digest::default();
-        let mut entries = Vec::with_capacity(log.entries.len());
-        for (before, entry) in (first..).zip(&log.entries) {
-            let revision = before.saturating_add(1);
-            let place = Place::Entry { session, revision, previous };
-            let data = Bytes::from(keys::open(&self.keyring.keys, place, &entry.data)?);
-            previous = Digest::of_entry(previous, session, &data);
-            entries.push(Entry { digest: previous, data });
-        }
-        Ok(entries)
     }
 
     /// Returns the inner head of a log whose head is `outer`. If the log has another head, returns one that conflicts.
@@ -180,7 +167,7 @@ impl EncryptedEngine {
             return Ok(known.inner);
         }
         let Some(log) = self.inner.read(session).await? else { return Ok(outer) };
-        let (_, heads) = self.open_log(session, log)?;
+        let (_, heads) = self.open_log(session, log).await?;
         Ok(if heads.outer == outer { heads.inner } else { outer })
     }
 
@@ -263,7 +250,7 @@ impl Engine for EncryptedEngine {
         let id = session.to_owned();
         Box::pin(async move {
             let Some(log) = self.inner.read(&id).await? else { return Ok(None) };
-            Ok(Some(self.open_log(&id, log)?.0))
+            Ok(Some(self.open_log(&id, log).await?.0))
         })
     }
 
@@ -281,7 +268,7 @@ impl Engine for EncryptedEngine {
                 return Ok(Some(known.outer));
             }
             let Some(log) = self.inner.read(&id).await? else { return Ok(None) };
-            Ok(Some(self.open_log(&id, log)?.1.outer))
+            Ok(Some(self.open_log(&id, log).await?.1.outer))
         })
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Heads;
-use super::keys::{Key, Place};
+use super::keys::{self, Key, Place};
 use crate::batch::Batch;
 use crate::digest::Digest;
-use crate::engine::{Blob, Entry, Head, Replace};
+use crate::engine::{Blob, Entry, Head, Log, Replace};
 use crate::error::StoreError;
 
 /// The keys of a store. Clones share them.
@@ -41,6 +41,23 @@ impl Keyring {
             Ok(Blob { address, data })
         };
         blobs.into_iter().map(seal).collect()
+    }
+
+    /// Decrypts the entries of a log.
+    pub(super) fn open_entries(&self, session: &str, log: &Log) -> Result<Vec<Entry>, String> {
+        let count = u64::try_from(log.entries.len()).unwrap_or(u64::MAX);
+        let first =
+            log.revision.checked_sub(count).ok_or("its revision is less than its number of entries")?;
+        let mut previous = Digest::default();
+        let mut entries = Vec::with_capacity(log.entries.len());
+        for (before, entry) in (first..).zip(&log.entries) {
+            let revision = before.saturating_add(1);
+            let place = Place::Entry { session, revision, previous };
+            let data = Bytes::from(keys::open(&self.keys, place, &entry.data)?);
+            previous = Digest::of_entry(previous, session, &data);
+            entries.push(Entry { digest: previous, data });
+        }
+        Ok(entries)
     }
 
     /// Encrypts a log that takes the place of the one with the head `inner` in the inner engine.

@@ -157,7 +157,8 @@ fn invalid_utf8_fails_only_its_own_document() {
 
 #[test]
 fn formats_are_detected_by_content() {
-    let name = |text: &str| format::detect(text.as_bytes()).map(|format| format.name);
+    let settings = Settings::default();
+    let name = |text: &str| settings.detect(text.as_bytes()).map(|format| format.name);
 
     assert_eq!(name(&history("x")), Some("pydantic-ai"));
     assert_eq!(name("[]"), Some("pydantic-ai"));
