@@ -149,7 +149,7 @@ fn connecting(
 impl McpClientCore {
     /// Starts a program and connects to it. ``answer`` takes the method and parameters of the server's requests.
     ///
-    /// Its third argument is the key of the call on whose stream a request arrives; None if the transport does not tell.
+    /// Its third argument is the key of the call on whose stream a request arrives, or None if that is not known.
     #[staticmethod]
     fn stdio(
         py: Python<'_>,

@@ -23,6 +23,7 @@ pub mod host;
 pub mod llm;
 pub mod machine;
 pub mod middleware;
+mod missing_model;
 pub mod options;
 pub mod session;
 pub mod spec;

@@ -10,6 +10,7 @@ use crate::host::tool::Tool;
 use crate::host::toolset::Toolset;
 use crate::machine::setup::Setup;
 use crate::machine::strategies::plan::{PlanOptions, PlanSchemas};
+use crate::missing_model::MissingModel;
 use crate::options::AgentOptions;
 use crate::types::identity::AgentInfo;
 use crate::types::parent_run::InheritedModel;
@@ -139,11 +140,12 @@ impl AgentSpec {
             return Ok(InheritedModel { model: Arc::clone(model), params: Arc::clone(&options.params) });
         }
         let Some(inherited) = inherited else {
-            let message = format!(
-                "agent '{}' has no model; give it one, or run it as a tool of an agent that has one",
-                self.label()
-            );
-            return Err(UppError::invalid_request("", message));
+            // A strategy of the application may run other agents only.
+            if matches!(options.strategy, Strategy::Custom(_)) {
+                let model = Arc::new(MissingModel::of(self.label()));
+                return Ok(InheritedModel { model, params: Arc::clone(&options.params) });
+            }
+            return Err(MissingModel::error(self.label()));
         };
         let params = if options.params.is_empty() { &inherited.params } else { &options.params };
         Ok(InheritedModel { model: Arc::clone(&inherited.model), params: Arc::clone(params) })

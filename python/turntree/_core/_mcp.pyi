@@ -20,7 +20,7 @@ class McpClientCore:
     ) -> object:
         """Starts a program and connects to it. ``answer`` takes the method and parameters of the server's requests.
 
-        Its third argument is the key of the call on whose stream a request arrives; None if the transport does not tell.
+        Its third argument is the key of the call on whose stream a request arrives, or None if that is not known.
         """
 
     @staticmethod

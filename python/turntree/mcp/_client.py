@@ -117,7 +117,7 @@ class McpServer:
         self._core: Any = None
         self._connecting: asyncio.Future[Any] | None = None
         self._listed: list[Tool[..., Any]] | None = None
-        # The open calls of tools, by their keys: None for those that no run makes.
+        # The open requests for which the server may ask something, by their keys: None for those that no run makes.
         self._calls: dict[int, RunCall | None] = {}
         self._keys = itertools.count()
         # Counts the notices that the tools have changed.
@@ -205,9 +205,8 @@ class McpServer:
         Raises:
             McpError: There is no such resource, or the request failed.
         """
-        core = await self._connected()
-        result: dict[str, list[dict[str, Any]]] = await core.call("resources/read", {"uri": uri}, None)
-        return result["contents"]
+        result = await self._request(await self._connected(), "resources/read", {"uri": uri})
+        return cast("list[dict[str, Any]]", result["contents"])
 
     async def prompts(self) -> list[dict[str, Any]]:
         """Return the prompts of the server: dicts with ``name`` and ``arguments``. Empty if it has none."""
@@ -219,11 +218,9 @@ class McpServer:
         Raises:
             McpError: There is no such prompt, or the request failed.
         """
-        core = await self._connected()
-        result: dict[str, list[dict[str, Any]]] = await core.call(
-            "prompts/get", {"name": name, "arguments": arguments}, None
-        )
-        return result["messages"]
+        params = {"name": name, "arguments": arguments}
+        result = await self._request(await self._connected(), "prompts/get", params)
+        return cast("list[dict[str, Any]]", result["messages"])
 
     async def _connected(self) -> Any:
         if self._core is not None and not self._core.closed:
@@ -255,7 +252,7 @@ class McpServer:
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
-            page: dict[str, Any] = await core.call(method, {} if cursor is None else {"cursor": cursor}, None)
+            page = await self._request(core, method, {} if cursor is None else {"cursor": cursor})
             found.extend(page[key])
             following = page.get("nextCursor")
             # A server that repeats its cursor would be asked for ever.
@@ -296,18 +293,27 @@ class McpServer:
                 call.context.report(known)
 
         core = await self._connected()
+        return await self._request(core, "tools/call", {"name": name, "arguments": arguments}, report, call)
+
+    async def _request(
+        self, core: Any, method: str, params: dict[str, Any], report: Any = None, call: RunCall | None = None
+    ) -> dict[str, Any]:
+        """Send a request. The server may ask the user something for it, unless it lists something."""
         key = next(self._keys)
-        self._calls[key] = call
+        if not method.endswith("/list"):
+            self._calls[key] = call
         try:
-            params = {"name": name, "arguments": arguments}
-            result: dict[str, Any] = await core.call("tools/call", params, report, key)
+            result: dict[str, Any] = await core.call(method, params, report, key)
         except BaseException as error:
             # The server may ask before it learns that nobody waits: such a question must not go to another run.
             has_answered = isinstance(error, McpError) and error.kind == "refused"
-            self._calls[key] = None
-            asyncio.get_running_loop().call_later(0 if has_answered else _ASKS_LATER, self._calls.pop, key)
+            if key in self._calls and not has_answered:
+                self._calls[key] = None
+                asyncio.get_running_loop().call_later(_ASKS_LATER, self._calls.pop, key, None)
+            else:
+                self._calls.pop(key, None)
             raise
-        del self._calls[key]
+        self._calls.pop(key, None)
         return result
 
     async def _answer(self, method: str, params: Any, key: int | None) -> tuple[Any, tuple[int, str] | None]:

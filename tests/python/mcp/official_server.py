@@ -118,6 +118,14 @@ def greet(name: str) -> str:
     return f"Greet {name}."
 
 
+@server.prompt()
+async def favorite(ctx: Context) -> str:
+    """Ask the user for the prompt, when a call of `vote` is open."""
+    while not present:
+        await asyncio.sleep(0.01)
+    return await ask(ctx)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         server.run("stdio")

@@ -100,5 +100,5 @@ async def test_resources_and_prompts(transport: str):
 
     assert resources == ["note://today"]
     assert contents[0]["text"] == "Buy bread."
-    assert prompts == ["greet"]
+    assert prompts == ["greet", "favorite"]
     assert messages[0]["content"]["text"] == "Greet Ann."
