@@ -14,15 +14,12 @@ from typing import Any
 _CREATED_BY: dict[str, dict[str, str]] = {
     "turntree": {
         "AgentStream": "agent.stream(input) returns one",
-        "AgentStreamEvent": "`async for event in agent.stream(input)` gives them",
         "QueryResult": "await turntree.query(agent, input) returns one",
         "RunContext": "functions for system=, toolsets and validators receive it as their first argument",
         "Session": "write turntree.session(agent), or await Session.open(store, id, agent)",
         "StepResult": "the hook on_step_end receives it",
-        "SubAgentRun": "events of a run have it as event.sub_agent, with sub_agent_events=True",
         "ToolContext": "a tool receives it: annotate its first parameter with ToolContext",
         "Toolset": "write a class with `async def tools(self, context)`, which returns a list of tools",
-        "UapEvent": "event.uap of an AgentStreamEvent is one",
     },
     "turntree.durable": {"PendingCall": "the pending calls of a run are objects of it"},
     "turntree.execution": {

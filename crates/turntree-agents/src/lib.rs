@@ -23,7 +23,6 @@ pub mod host;
 pub mod llm;
 pub mod machine;
 pub mod middleware;
-mod missing_model;
 pub mod options;
 pub mod session;
 pub mod spec;

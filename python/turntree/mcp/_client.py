@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from turntree._core import McpClientCore, ModelReference, ToolContext, __version__, _approvers
 from turntree._recipes import Recipe, has_secret_header, is_secret_url, recipe
@@ -20,7 +20,7 @@ from turntree._typing import Self, Unpack
 from turntree.mcp import _elicitation
 from turntree.mcp._elicitation import Elicitation, OnElicitation, RunCall
 from turntree.mcp._errors import McpError
-from turntree.mcp._results import MEDIA, text_of, value_of
+from turntree.mcp._results import MEDIA, Medium, text_of, value_of
 from turntree.mcp._sampling import sample
 from turntree.upp._signature import ArgumentError
 from turntree.upp._tools import Tool
@@ -60,7 +60,7 @@ class ServerOptions(TypedDict, total=False):
     on_elicitation: OnElicitation | None
     on_sampling: OnSampling | None
     roots: Sequence[str | os.PathLike[str]]
-    media: Sequence[Literal["image", "document", "audio", "video"]]
+    media: Sequence[Medium]
 
 
 _DEFAULTS: ServerOptions = {

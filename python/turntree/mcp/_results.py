@@ -6,12 +6,14 @@ import base64
 import binascii
 import json
 from collections.abc import Collection
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from turntree._core import Audio, Binary, Document, Image, Text, Video
 
+Medium = Literal["image", "document", "audio", "video"]
+
 # The kinds of media that a model can get.
-MEDIA = ("image", "document", "audio", "video")
+MEDIA: tuple[Medium, ...] = ("image", "document", "audio", "video")
 
 # Media types of texts that are sent as binary data.
 _TEXTS = ("application/json", "application/xml", "application/yaml")
