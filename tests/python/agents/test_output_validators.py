@@ -217,7 +217,7 @@ async def test_answers_without_output_are_not_validated():
     ("options", "error", "text"),
     [
         ({"output_validators": polite}, TypeError, "put a single one into brackets"),
-        ({"output_validators": [polite], "execution": sequence(agent())}, ValueError, "give the validators to the agent"),
+        ({"output_validators": [polite], "execution": sequence(agent())}, ValueError, "to the agent that answers"),
         ({"output_validators": [polite], "execution": parallel(agent())}, ValueError, "check their turns in merge="),
         ({"output_validators": [1]}, TypeError, r"output_validators\[0\]: expected a function, got int"),
         ({"output_validators": [lambda: None]}, TypeError, "must take the value"),
