@@ -79,7 +79,7 @@ def _new(cls: Any, **fields: Any) -> Any:
     except ValidationError as error:
         names = {key: name for name, key in _aliases(cls).items()}
         schema: dict[str, Any] = cls.model_json_schema()
-        is_determined = isinstance(vars(cls).get("type"), str)
+        is_determined = isinstance(cls.__dict__.get("type"), str)
         keys = [key for key in _required(schema, schema) if key != "type" or not is_determined]
         required = [names[key] for key in keys]
         missing = [name for name in required if name not in fields]

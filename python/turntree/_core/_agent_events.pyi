@@ -149,6 +149,7 @@ class UapEvent(Data):
     Spec: UAP-1.0 §12.2.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def type(self) -> Literal["step_start", "step_end", "reasoning", "action", "observation", "checkpoint"]:
         """The type of the event, such as ``step_start``."""
@@ -177,6 +178,7 @@ class AgentStreamEvent(Data):
     Spec: UAP-1.0 §12.2.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def source(self) -> Literal["uap", "upp"]:
         """The source of the event: "uap" for the agent, "upp" for the model or a tool."""
@@ -200,6 +202,7 @@ class SubAgentRun(Data):
     Spec: UAP-1.0 §8.4.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def agent_id(self) -> str:
         """The id of the agent, a UUIDv4."""
