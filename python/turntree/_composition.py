@@ -178,8 +178,7 @@ def route(choose: Callable[[ExecutionContext], Any], agents: Sequence[Agent[Any,
 
     Args:
         choose: A function, sync or async, that takes the context and returns an agent, or the name of one of `agents`.
-        agents: Agents that `choose` can name. The agent that has this strategy gets the model of the first of them;
-            without them it needs a model of its own.
+        agents: Agents that `choose` can name. The agent that has this strategy gets the model of the first of them.
 
     Raises:
         TypeError: `choose` is not a function, or an item of `agents` is not an agent.
