@@ -15,7 +15,7 @@ use crate::agent::Agent;
 use crate::driver::strategy_runs::{AGENT_NAME, STRATEGY};
 use crate::host::recorder::{ChildTask, ChildTurn, SubAgentFailure, SubAgentSession};
 use crate::host::run_context::RunContext;
-use crate::host::tool::{Tool, names_of};
+use crate::host::tool::names_of;
 use crate::session::checkpoint::SubAgentStates;
 use crate::session::error::SessionError;
 use crate::session::json::SessionSnapshot;
@@ -248,10 +248,9 @@ fn metadata_of(run: &SubAgentRun, message: &Message, agent: &Agent) -> RawObject
     let mut metadata = known.as_ref().and_then(RawObject::from_raw).unwrap_or_default();
     metadata.insert(MESSAGE, RawJson::from_str_value(&message.id));
     metadata.insert(STATUS, RawJson::from_str_value("running"));
-    let kinds: [(&str, fn(&Tool) -> bool); 2] =
-        [(IDEMPOTENT_TOOLS, |tool| tool.idempotent), (GUARDED_TOOLS, |tool| tool.requires_approval)];
-    for (key, is_of_kind) in kinds {
-        let names = names_of(agent.tools(), is_of_kind);
+    let idempotent = names_of(agent.tools(), |tool| tool.idempotent);
+    let guarded = names_of(agent.tools(), |tool| tool.requires_approval);
+    for (key, names) in [(IDEMPOTENT_TOOLS, idempotent), (GUARDED_TOOLS, guarded)] {
         if let (false, Ok(names)) = (names.is_empty(), RawJson::from_value(&names)) {
             metadata.insert(key, names);
         }
