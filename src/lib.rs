@@ -54,7 +54,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod _core {
     use crate::prelude::*;
 
-    use super::agents::{checkpoint, state, tree};
+    use super::agents::{checkpoint, events, state, tree};
     use super::data::ClassRegistry;
     use super::upp::{embedding, image};
     use super::{content, media, message, records, thread};
@@ -68,7 +68,7 @@ mod _core {
         run_context::RunContext,
         session::SessionCore,
         strategy::StrategyContext,
-        stream::{AgentStream, AgentStreamEvent, SubAgentRun, UapEvent},
+        stream::AgentStream,
         tool_context::ToolContext,
         usage_meter::UsageMeter,
     };
@@ -154,6 +154,7 @@ mod _core {
             message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
             records::CycleUsage, records::TokenUsage, records::Turn, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::ThreadDiff,
             checkpoint::Checkpoint, state::PlanStep, state::PyExecutionState,
+            events::AgentStreamEvent, events::UapEvent, events::SubAgentRun,
             embedding::Embedding, embedding::EmbeddingUsage, embedding::EmbeddingResult, embedding::EmbeddingProgress,
             image::GeneratedImage, image::ImageUsage, image::ImageResult, image::ImageEvent,
         );

@@ -236,7 +236,7 @@ class Agent(Generic[DepsT, DataT]):
         schema, answer = structure_of(options.get("structure"))
         repairs, retries = repairs_of(options.get("structure_repair", False))
         given_retries = retry_count("output_retries", options.get("output_retries"))
-        validators = validators_of(options.get("output_validators", ()))
+        validators = validators_of(options.get("output_validators", ()), execution)
         system = check_system(options.get("system"))
         middleware = middleware_of(options.get("middleware", ()))
         self._options: AgentOptions = {**options, "tools": (*tools, *toolsets), "middleware": middleware}

@@ -19,6 +19,9 @@ class AgentsStrategy(ExecutionStrategy):
 
     __slots__ = ("agents",)
 
+    # Why an agent with this strategy has no validators, and what to do.
+    _where_to_validate = "give the validators to the agent that answers: agent.with_(output_validators=[…])"
+
     def __init__(self, agents: tuple[Agent[Any, Any], ...]) -> None:
         self.agents: tuple[Agent[Any, Any], ...] = agents
 
@@ -57,6 +60,7 @@ class ParallelStrategy(AgentsStrategy):
     __slots__ = ("merge",)
 
     name = "parallel"
+    _where_to_validate = "give the validators to these agents, or check their turns in merge="
 
     def __init__(self, agents: tuple[Agent[Any, Any], ...], merge: Callable[[list[_core.Turn[Any]]], Any]) -> None:
         super().__init__(agents)
@@ -174,8 +178,7 @@ def route(choose: Callable[[ExecutionContext], Any], agents: Sequence[Agent[Any,
 
     Args:
         choose: A function, sync or async, that takes the context and returns an agent, or the name of one of `agents`.
-        agents: Agents that `choose` can name. The agent that has this strategy gets the model of the first of them;
-            without them it needs a model of its own.
+        agents: Agents that `choose` can name. The agent that has this strategy gets the model of the first of them.
 
     Raises:
         TypeError: `choose` is not a function, or an item of `agents` is not an agent.

@@ -1,4 +1,4 @@
-"""What constructors of public classes answer when arguments are missing: which ones, and what to write.
+"""What constructors of public classes answer to missing and unknown arguments: which ones, and what to write.
 
 The native constructors answer by themselves, except of classes that only the core creates.
 """
@@ -14,15 +14,12 @@ from typing import Any
 _CREATED_BY: dict[str, dict[str, str]] = {
     "turntree": {
         "AgentStream": "agent.stream(input) returns one",
-        "AgentStreamEvent": "`async for event in agent.stream(input)` gives them",
         "QueryResult": "await turntree.query(agent, input) returns one",
         "RunContext": "functions for system=, toolsets and validators receive it as their first argument",
         "Session": "write turntree.session(agent), or await Session.open(store, id, agent)",
         "StepResult": "the hook on_step_end receives it",
-        "SubAgentRun": "events of a run have it as event.sub_agent, with sub_agent_events=True",
         "ToolContext": "a tool receives it: annotate its first parameter with ToolContext",
         "Toolset": "write a class with `async def tools(self, context)`, which returns a list of tools",
-        "UapEvent": "event.uap of an AgentStreamEvent is one",
     },
     "turntree.durable": {"PendingCall": "the pending calls of a run are objects of it"},
     "turntree.execution": {
@@ -153,7 +150,7 @@ _EXPLAINED: set[Any] = set()
 
 
 def explain_missing_arguments(module: str, namespace: dict[str, Any]) -> None:
-    """Let the classes of a public module answer a call without required arguments with what to write instead."""
+    """Let the classes of a public module answer missing and unknown arguments with what to write instead."""
     created_by = _CREATED_BY.get(module, {})
     for name in namespace["__all__"]:
         value: Any = namespace[name]
@@ -166,7 +163,7 @@ def explain_missing_arguments(module: str, namespace: dict[str, Any]) -> None:
 
 
 def _explain(owner: Any, created_by: str | None) -> None:
-    """Wrap the constructor of a class, unless it can be called without arguments or answers by itself."""
+    """Wrap the constructor of a class, unless it answers by itself."""
     if owner.__dict__.get("_is_protocol"):
         owner.__init__ = _protocol_constructor(owner, created_by)
         return
@@ -177,7 +174,7 @@ def _explain(owner: Any, created_by: str | None) -> None:
     while hasattr(written, "__wrapped__"):
         written = written.__wrapped__
     if isinstance(written, FunctionType):
-        if _required(written):
+        if _required(written) or "__dataclass_fields__" in vars(owner):
             setattr(owner, constructor, _explained(owner, called, created_by))
     elif created_by is not None and "__new__" not in _attributes(owner):
         owner.__new__ = _refusing(created_by)
@@ -196,16 +193,20 @@ def _required(function: Any) -> bool:
 
 
 def _explained(owner: type[Any], called: Any, created_by: str | None) -> Any:
-    """Return the constructor with an error that names the missing arguments."""
+    """Return the constructor with an error that names missing and unknown arguments."""
 
     @functools.wraps(called)
     def constructor(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         try:
             return called(self, *args, **kwargs)
-        except TypeError:
-            if (message := _message(owner, called, (self, *args), kwargs, created_by)) is None:
+        except TypeError as error:
+            # An error of the call itself has no frame of the constructor.
+            is_of_call = error.__traceback__ is not None and error.__traceback__.tb_next is None
+            unfit = _refused(owner, called, args, kwargs, created_by) if is_of_call else None
+            message = _message(owner, called, (self, *args), kwargs, created_by)
+            if unfit is None and message is None:
                 raise  # It was raised inside the constructor.
-            raise TypeError(message) from None
+            raise (unfit or TypeError(message)) from None
 
     vars(constructor)["_explained"] = called
     return constructor
@@ -231,6 +232,28 @@ def _refusing(created_by: str) -> Any:
         raise TypeError(message)
 
     return constructor
+
+
+def _refused(
+    owner: type[Any], written: Any, args: tuple[Any, ...], kwargs: dict[str, Any], created_by: str | None
+) -> TypeError | None:
+    """Return the error of arguments that the constructor does not take; None if it takes all."""
+    import inspect
+
+    from turntree._argument_errors import refused_arguments
+
+    parameters = list(inspect.signature(written).parameters.values())[1:]
+    kinds = {parameter.kind for parameter in parameters}
+    if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+        return None
+    names = [(parameter.name, parameter.kind is parameter.KEYWORD_ONLY) for parameter in parameters]
+    unknown = {name: value for name, value in kwargs.items() if name not in dict(names)}
+    more = len(args) - sum(not by_keyword for _, by_keyword in names)
+    if not unknown and more <= 0:
+        return None
+    if created_by is not None and "__dataclass_fields__" not in vars(owner):
+        return TypeError(f"{owner.__name__}() is not called by applications; {created_by}")
+    return refused_arguments(owner.__name__, names, more, unknown)
 
 
 def _message(

@@ -78,7 +78,10 @@ def _new(cls: Any, **fields: Any) -> Any:
         return cls.model_validate(_renamed(cls, fields))
     except ValidationError as error:
         names = {key: name for name, key in _aliases(cls).items()}
-        required = [names[key] for key in cls.model_json_schema().get("required", ()) if names[key] != "type"]
+        schema: dict[str, Any] = cls.model_json_schema()
+        is_determined = isinstance(cls.__dict__.get("type"), str)
+        keys = [key for key in _required(schema, schema) if key != "type" or not is_determined]
+        required = [names[key] for key in keys]
         missing = [name for name in required if name not in fields]
         if not missing:
             raise
@@ -86,6 +89,17 @@ def _new(cls: Any, **fields: Any) -> Any:
         call = f"{cls.__name__}({', '.join(f'{name}=…' for name in required)})"
         message = f"{cls.__name__}() needs {needs}; write {call}"
         raise ValidationError(message, error.errors()) from None
+
+
+def _required(shape: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """Return the members that a shape must have: of a union, those that all of its shapes must have."""
+    if "$ref" in shape:
+        return _required(schema["$defs"][shape["$ref"].rpartition("/")[2]], schema)
+    shapes: list[dict[str, Any]] = [*shape.get("anyOf", ()), *shape.get("oneOf", ())]
+    if not shapes:
+        return list(shape.get("required", ()))
+    first, *others = (_required(one, schema) for one in shapes)
+    return [key for key in first if all(key in other for other in others)]
 
 
 def _replaced(self: Any, /, **changes: Any) -> Any:

@@ -12,11 +12,12 @@ Validator = Callable[..., Any]
 Check = Callable[[_core.RunContext[Any], Any], Any]
 
 
-def validators_of(validators: Any) -> tuple[Validator, ...]:
-    """Return the validators.
+def validators_of(validators: Any, execution: Any = None) -> tuple[Validator, ...]:
+    """Return the validators of an agent with this strategy.
 
     Raises:
         TypeError: It is not a list of functions.
+        ValueError: The strategy runs other agents, which have validators of their own.
     """
     if callable(validators) or not hasattr(validators, "__iter__"):
         message = "output_validators must be a list of functions; put a single one into brackets"
@@ -26,6 +27,10 @@ def validators_of(validators: Any) -> tuple[Validator, ...]:
         if not callable(function):
             message = f"output_validators[{index}]: expected a function, got {type(function).__name__}"
             raise TypeError(message)
+    remedy: str | None = getattr(execution, "_where_to_validate", None)
+    if functions and remedy is not None:
+        message = f"output_validators: the agents of {execution.name}() answer, not the agent that has it; {remedy}"
+        raise ValueError(message)
     return functions
 
 

@@ -6,7 +6,8 @@
 //! | [`llm`] | `LLM` |
 //! | [`session`], [`checkpoint`], [`persistence`] | `Session`, `Checkpoint`, stores written in Python |
 //! | [`tree`] | `ThreadTree`, `ThreadNode` |
-//! | [`stream`] | `AgentStream`, `AgentStreamEvent` |
+//! | [`stream`] | `AgentStream` |
+//! | [`events`] | `AgentStreamEvent`, `UapEvent`, `SubAgentRun` |
 //! | [`run`] | runs a machine to its end |
 //! | [`served_run`] | a run that a server starts |
 //! | [`host`], [`host_conversions`], [`functions`] | calls the application's tools, approval handlers and hooks |
@@ -28,6 +29,7 @@ pub(crate) mod approvers;
 pub(crate) mod call_site;
 pub(crate) mod checkpoint;
 pub(crate) mod error;
+pub(crate) mod events;
 pub(crate) mod functions;
 pub(crate) mod host;
 pub(crate) mod host_conversions;

@@ -11,11 +11,11 @@ use pyo3::types::PyDict;
 use tokio_util::sync::CancellationToken;
 
 use super::agent_core::AgentCore;
+use super::events::AgentStreamEvent;
 use super::inputs::input_from;
 use super::llm::LlmCore;
 use super::run::PreparedRun;
 use super::state::PlanStep;
-use super::stream::AgentStreamEvent;
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::lock;
@@ -240,7 +240,7 @@ impl StrategyContext {
     /// Add an event of another stream to the run's stream.
     fn pass_on(slf: &Bound<'_, Self>, event: &Bound<'_, PyAny>) -> PyResult<Coroutine> {
         let event = match event.cast::<AgentStreamEvent>() {
-            Ok(event) => event.get().core().clone(),
+            Ok(event) => AgentStreamEvent::core(event)?.clone(),
             Err(_) => CoreEvent::Upp(Arc::unwrap_or_clone(extract::<StreamEvent>(event, "event")?)),
         };
         Self::push(slf, event)

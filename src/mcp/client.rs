@@ -21,7 +21,7 @@ use turntree_core::http::{HttpConfig, ReqwestTransport};
 use turntree_core::runtime;
 use turntree_core::secret::Secret;
 use turntree_mcp::{
-    CallEvent, Client, ClientOptions, ClientPort, Endpoint, HttpEndpoint, PortError, RunningCall,
+    CallEvent, CallKey, Client, ClientOptions, ClientPort, Endpoint, HttpEndpoint, PortError, RunningCall,
     StdioCommand,
 };
 
@@ -78,18 +78,23 @@ impl fmt::Debug for PyPort {
 }
 
 impl ClientPort for PyPort {
-    fn request(&self, method: String, params: Value) -> BoxFuture<'static, Result<Value, PortError>> {
+    fn request(
+        &self,
+        method: String,
+        params: Value,
+        call: Option<CallKey>,
+    ) -> BoxFuture<'static, Result<Value, PortError>> {
         let (function, server_loop) = (Arc::clone(&self.answer), self.server_loop.clone());
         Box::pin(async move {
             let calling = server_loop.clone();
-            let work = async move { call(&function, &calling, &method, &params).await };
+            let work = async move { self::call(&function, &calling, &method, &params, call).await };
             let answered = server_loop.run("mcp", work).await;
             answered.ok_or_else(|| PortError::internal("the event loop of the client is closed"))?
         })
     }
 
     fn notification(&self, method: String, params: Value) {
-        let answering = self.request(method, params);
+        let answering = self.request(method, params, None);
         runtime::spawn(async move {
             if let Err(error) = answering.await {
                 log::debug!(target: "turntree.mcp", "a notification is not handled: {error}");
@@ -105,9 +110,11 @@ async fn call(
     server_loop: &ServerLoop,
     method: &str,
     params: &Value,
+    call: Option<CallKey>,
 ) -> Result<Value, PortError> {
     let started = gil::require_held(|py| {
-        let arguments = (method, json_to_python(py, &params.to_string())?).into_pyobject(py)?.unbind();
+        let (params, key) = (json_to_python(py, &params.to_string())?, call.map(|CallKey(key)| key));
+        let arguments = (method, params, key).into_pyobject(py)?.unbind();
         function.call_from(py, arguments, &server_loop.caller(py)?)
     });
     let value = async { started?.await }.await;
@@ -141,6 +148,8 @@ fn connecting(
 #[pymethods]
 impl McpClientCore {
     /// Starts a program and connects to it. ``answer`` takes the method and parameters of the server's requests.
+    ///
+    /// Its third argument is the key of the call on whose stream a request arrives, or None if that is not known.
     #[staticmethod]
     fn stdio(
         py: Python<'_>,
@@ -188,18 +197,22 @@ impl McpClientCore {
     }
 
     /// Sends a request, calls ``on_progress`` with each report, and returns the result.
+    ///
+    /// ``answer`` receives ``key`` with the requests of the server that this call causes.
+    #[pyo3(signature = (method, params, on_progress, key = None))]
     fn call(
         &self,
         py: Python<'_>,
         method: String,
         params: &Bound<'_, PyAny>,
         on_progress: Option<&Bound<'_, PyAny>>,
+        key: Option<u64>,
     ) -> PyResult<Py<PyAny>> {
         let params = serde_json::from_str(to_raw(params, "params")?.get()).map_err(value_error)?;
         let on_progress = on_progress.map(PyCallback::new).transpose()?;
         let client = Arc::clone(&self.client);
         answer(py, "call", false, async move {
-            let running = client.start_call(method, params);
+            let running = client.start_call(method, params, key.map(CallKey));
             let result = follow(running, on_progress).await?;
             gil::require_held(|py| json_to_python(py, &result.to_string()))
         })

@@ -9,12 +9,13 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use super::document::Thread;
 use super::error::excerpt;
 use super::options::ui_import;
-use crate::agents::stream::AgentStreamEvent;
+use crate::agents::events::AgentStreamEvent;
 use crate::convert::json::{browser_raw, browser_text_or_bytes, to_browser, to_raw};
 use crate::data::value_of;
 use crate::error::{OrRaise as _, wrong_type};
 use crate::records::ToolCall;
 use crate::stream_events::StreamEvent;
+use turntree_agents::types::AgentStreamEvent as AgentEvent;
 use turntree_core::json::RawJson;
 use turntree_core::message::{StreamEvent as CoreEvent, ToolCall as CoreCall};
 use turntree_thread_protocol as core;
@@ -268,7 +269,10 @@ impl UiLiveStream {
         let mut upp_events: Vec<CoreEvent> = Vec::with_capacity(events.len());
         for event in events.iter() {
             if let Ok(event) = event.cast::<AgentStreamEvent>() {
-                upp_events.extend(event.get().upp_event().cloned());
+                // Events of sub-agents are not part of the message.
+                if let AgentEvent::Upp(event) = AgentStreamEvent::core(event)? {
+                    upp_events.push(event.clone());
+                }
             } else if let Ok(event) = event.cast::<StreamEvent>() {
                 upp_events.push(value_of::<CoreEvent>(event.as_super())?.clone());
             } else {

@@ -13,7 +13,7 @@ use crate::driver::tools_in_force::Toolsets;
 use crate::handoff::{AgentHandoffs, filtered_input, has_handoffs};
 use crate::host::run_context::RunContext;
 use crate::host::strategy::Strategy;
-use crate::host::tool::Tool;
+use crate::host::tool::{Tool, names_of};
 use crate::machine::machine::Machine;
 use crate::machine::state::{RunState, StateError};
 use crate::options::AgentOptions;
@@ -240,7 +240,9 @@ impl Agent {
         let model =
             self.spec.resolve_model(context.inherited_model.as_ref(), context.overrides.as_deref())?;
         let state = RunState::of_messages(self.spec.strategy(), [], Arc::clone(&context.metadata));
-        let state = state.after_handoff(earlier.state(), self.spec.label());
+        let mut state = state.after_handoff(earlier.state(), self.spec.label());
+        state.idempotent_tools = names_of(self.tools(), |tool| tool.idempotent);
+        state.guarded_tools = names_of(self.tools(), |tool| tool.requires_approval);
         self.assemble(model, earlier.setup().history.clone(), state, context)
     }
 

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use futures_util::future::{BoxFuture, FutureExt as _, ready};
+use futures_util::stream::{StreamExt as _, once};
+
 use crate::host::run_context::RunOverrides;
 use crate::host::strategy::Strategy;
 use crate::host::tool::Tool;
@@ -18,7 +21,7 @@ use turntree_core::ids::IdSource;
 use turntree_core::json::RawObject;
 use turntree_core::message::ToolDefinition;
 use turntree_core::message::message::History;
-use turntree_upp::UppError;
+use turntree_upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, UppError};
 
 /// The definition of an agent: its options with everything that follows from them.
 ///
@@ -139,11 +142,12 @@ impl AgentSpec {
             return Ok(InheritedModel { model: Arc::clone(model), params: Arc::clone(&options.params) });
         }
         let Some(inherited) = inherited else {
-            let message = format!(
-                "agent '{}' has no model; give it one, or run it as a tool of an agent that has one",
-                self.label()
-            );
-            return Err(UppError::invalid_request("", message));
+            // A strategy of the application may run other agents only.
+            if matches!(options.strategy, Some(Strategy::Custom(_))) {
+                let model = Arc::new(MissingModel::of(self.label()));
+                return Ok(InheritedModel { model, params: Arc::clone(&options.params) });
+            }
+            return Err(MissingModel::error(self.label()));
         };
         let params = if options.params.is_empty() { &inherited.params } else { &options.params };
         Ok(InheritedModel { model: Arc::clone(&inherited.model), params: Arc::clone(params) })
@@ -198,5 +202,46 @@ impl AgentSpec {
             agent: None,
             provider: Arc::from(provider),
         })
+    }
+}
+
+/// The model of an agent that has none, because its strategy runs other agents: it refuses every call.
+#[derive(Debug)]
+struct MissingModel {
+    agent: Arc<str>,
+}
+
+impl MissingModel {
+    fn of(agent: &str) -> Self {
+        Self { agent: agent.into() }
+    }
+
+    fn error(agent: &str) -> UppError {
+        let message = format!(
+            "agent '{agent}' has no model; give it one, or run it as a tool of an agent that has one"
+        );
+        UppError::invalid_request("", message)
+    }
+}
+
+impl Model for MissingModel {
+    fn model_id(&self) -> &'static str {
+        ""
+    }
+
+    fn provider(&self) -> &'static str {
+        ""
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALL
+    }
+
+    fn complete(&self, _request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
+        ready(Err(Self::error(&self.agent))).boxed()
+    }
+
+    fn stream(&self, _request: ModelRequest) -> ModelStream {
+        once(ready(Err(Self::error(&self.agent)))).boxed()
     }
 }

@@ -15,7 +15,7 @@ pub mod error;
 pub mod server;
 
 pub use self::client::{
-    CallEvent, Client, ClientOptions, ClientPort, Endpoint, HttpEndpoint, RunningCall, StdioCommand,
+    CallEvent, CallKey, Client, ClientOptions, ClientPort, Endpoint, HttpEndpoint, RunningCall, StdioCommand,
 };
 pub use self::error::{McpError, PortError};
 pub use self::server::{McpService, ServedTool, ServerInfo, ServerPort, serve_stdio};

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Literal, final
+from typing import Any, Literal, final
 
 from typing_extensions import Self
 
@@ -132,7 +132,7 @@ class Checkpoint(Data):
         """The metadata of the checkpoint, as a new dict."""
 
 @final
-class UapEvent:
+class UapEvent(Data):
     """An event of an agent.
 
     ==================  ============================================================================
@@ -149,6 +149,7 @@ class UapEvent:
     Spec: UAP-1.0 §12.2.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def type(self) -> Literal["step_start", "step_end", "reasoning", "action", "observation", "checkpoint"]:
         """The type of the event, such as ``step_start``."""
@@ -165,37 +166,8 @@ class UapEvent:
     def data(self) -> dict[str, Any]:
         """The data of the event, with the keys of the specification."""
 
-    def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
-        """Return the object as a dict of plain JSON data, with the keys of the specification.
-
-        Both modes return the same: the data have no types of Python.
-        """
-
-    def model_dump_json(self, *, indent: int | None = None) -> str:
-        """Return the object as JSON text."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the object as a dict of plain JSON data, with the keys of the specification."""
-
-    def to_json(self) -> str:
-        """Return the object as JSON text."""
-
-    @staticmethod
-    def model_validate(obj: Any) -> UapEvent:
-        """Create the object from JSON data with the keys of the specification: a dict, or JSON text."""
-
-    @staticmethod
-    def model_validate_json(json_data: str | bytes | bytearray) -> UapEvent:
-        """Create the object from JSON text."""
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
-    def __copy__(self) -> UapEvent: ...
-    def __deepcopy__(self, _memo: Any = None) -> UapEvent: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
-
 @final
-class AgentStreamEvent:
+class AgentStreamEvent(Data):
     """One event of a streamed run: of the agent, of the model or of a tool.
 
     Exactly one of `uap` and `upp` is set::
@@ -206,6 +178,7 @@ class AgentStreamEvent:
     Spec: UAP-1.0 §12.2.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def source(self) -> Literal["uap", "upp"]:
         """The source of the event: "uap" for the agent, "upp" for the model or a tool."""
@@ -222,42 +195,14 @@ class AgentStreamEvent:
     def sub_agent(self) -> SubAgentRun | None:
         """The sub-agent run that the event belongs to, or None. Set only with ``sub_agent_events=True``."""
 
-    def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
-        """Return the object as a dict of plain JSON data, with the keys of the specification.
-
-        Both modes return the same: the data have no types of Python.
-        """
-
-    def model_dump_json(self, *, indent: int | None = None) -> str:
-        """Return the object as JSON text."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the object as a dict of plain JSON data, with the keys of the specification."""
-
-    def to_json(self) -> str:
-        """Return the object as JSON text."""
-
-    @staticmethod
-    def model_validate(obj: Any) -> AgentStreamEvent:
-        """Create the object from JSON data with the keys of the specification: a dict, or JSON text."""
-
-    @staticmethod
-    def model_validate_json(json_data: str | bytes | bytearray) -> AgentStreamEvent:
-        """Create the object from JSON text."""
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
-    def __copy__(self) -> AgentStreamEvent: ...
-    def __deepcopy__(self, _memo: Any = None) -> AgentStreamEvent: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
-
 @final
-class SubAgentRun:
+class SubAgentRun(Data):
     """One run of an agent as a tool of another agent. Part of events.
 
     Spec: UAP-1.0 §8.4.
     """
 
+    def __new__(cls, **fields: Any) -> Self: ...
     @property
     def agent_id(self) -> str:
         """The id of the agent, a UUIDv4."""
@@ -285,32 +230,3 @@ class SubAgentRun:
     @property
     def depth(self) -> int:
         """The number of runs that contain this run, from 1."""
-
-    def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
-        """Return the object as a dict of plain JSON data, with the keys of the specification.
-
-        Both modes return the same: the data have no types of Python.
-        """
-
-    def model_dump_json(self, *, indent: int | None = None) -> str:
-        """Return the object as JSON text."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the object as a dict of plain JSON data, with the keys of the specification."""
-
-    def to_json(self) -> str:
-        """Return the object as JSON text."""
-
-    @staticmethod
-    def model_validate(obj: Any) -> SubAgentRun:
-        """Create the object from JSON data with the keys of the specification: a dict, or JSON text."""
-
-    @staticmethod
-    def model_validate_json(json_data: str | bytes | bytearray) -> SubAgentRun:
-        """Create the object from JSON text."""
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
-    def __copy__(self) -> SubAgentRun: ...
-    def __deepcopy__(self, _memo: Any = None) -> SubAgentRun: ...
-    def __eq__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...

@@ -16,9 +16,12 @@ class McpClientCore:
         environment: Mapping[str, str],
         directory: str | None,
         settings: Mapping[str, Any],
-        answer: Callable[[str, Any], Any],
+        answer: Callable[[str, Any, int | None], Any],
     ) -> object:
-        """Starts a program and connects to it. ``answer`` takes the method and parameters of the server's requests."""
+        """Starts a program and connects to it. ``answer`` takes the method and parameters of the server's requests.
+
+        Its third argument is the key of the call on whose stream a request arrives, or None if that is not known.
+        """
 
     @staticmethod
     def http(
@@ -27,7 +30,7 @@ class McpClientCore:
         token: str | None,
         sse: bool,
         settings: Mapping[str, Any],
-        answer: Callable[[str, Any], Any],
+        answer: Callable[[str, Any, int | None], Any],
     ) -> object:
         """Connects over Streamable HTTP; with ``sse``, over the HTTP transport of 2024."""
 
@@ -40,9 +43,16 @@ class McpClientCore:
         """Whether the connection has ended."""
 
     def call(
-        self, method: str, params: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], Any] | None
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        on_progress: Callable[[dict[str, Any]], Any] | None,
+        key: int | None = None,
     ) -> object:
-        """Sends a request, calls ``on_progress`` with each report, and returns the result."""
+        """Sends a request, calls ``on_progress`` with each report, and returns the result.
+
+        ``answer`` receives ``key`` with the requests of the server that this call causes.
+        """
 
     def close(self) -> object:
         """Ends the connection."""

@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 from turntree._public_names import set_public_module
-from turntree.mcp._client import Elicitation, McpServer, http, sse, stdio
+from turntree.mcp._client import McpServer, http, sse, stdio
+from turntree.mcp._elicitation import Elicitation
 from turntree.mcp._errors import McpError
 from turntree.mcp._oauth import OAuth, TokenStore, oauth
 from turntree.mcp._serving import serve

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from turntree._core import McpClientCore, ModelReference, ToolContext, __version__, _approvers
 from turntree._recipes import Recipe, has_secret_header, is_secret_url, recipe
 from turntree._texts import check_path, encoded
 from turntree._typing import Self, Unpack
+from turntree.mcp import _elicitation
+from turntree.mcp._elicitation import Elicitation, OnElicitation, RunCall
 from turntree.mcp._errors import McpError
+from turntree.mcp._results import MEDIA, Medium, text_of, value_of
 from turntree.mcp._sampling import sample
 from turntree.upp._signature import ArgumentError
 from turntree.upp._tools import Tool
 
-OnElicitation = Callable[["Elicitation"], Any] | Literal["approval"]
 OnSampling = ModelReference | Callable[[dict[str, Any]], Any]
-Connect = Callable[[dict[str, Any], Callable[[str, Any], Any]], Awaitable[Any]]
+Connect = Callable[[dict[str, Any], Callable[[str, Any, int | None], Any]], Awaitable[Any]]
 
 # What a program needs to start. Keys of the application are not among them.
 _POSIX = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
@@ -34,6 +36,9 @@ _WINDOWS = (
 )  # fmt: skip
 
 _METHOD_NOT_FOUND = -32601
+
+# Seconds in which a server may still ask for a call that was cancelled.
+_ASKS_LATER = 10
 
 _LIST_CHANGED = "notifications/tools/list_changed"
 
@@ -55,6 +60,7 @@ class ServerOptions(TypedDict, total=False):
     on_elicitation: OnElicitation | None
     on_sampling: OnSampling | None
     roots: Sequence[str | os.PathLike[str]]
+    media: Sequence[Medium]
 
 
 _DEFAULTS: ServerOptions = {
@@ -65,6 +71,7 @@ _DEFAULTS: ServerOptions = {
     "on_elicitation": None,
     "on_sampling": None,
     "roots": (),
+    "media": MEDIA,
 }
 
 
@@ -80,37 +87,6 @@ def _with_options(function: _F) -> _F:
     parameters = [parameter for parameter in own.parameters.values() if parameter.kind != parameter.VAR_KEYWORD]
     cast("Any", function).__signature__ = own.replace(parameters=[*parameters, *options])
     return function
-
-
-@dataclass(frozen=True)
-class Elicitation:
-    """A question of a server to the user, for `on_elicitation`.
-
-    Attributes:
-        message: The question.
-        schema: JSON Schema of the answer: an object of plain values. Empty if the server sends the user to `url`.
-        url: The page to open, or None.
-        tool_name: The tool whose call asks, with its prefix. Empty if no run of an agent calls it.
-        tool_call_id: Id of that call, or empty.
-        arguments: Arguments of that call.
-    """
-
-    message: str
-    schema: dict[str, Any] = field(default_factory=dict[str, Any])
-    url: str | None = None
-    tool_name: str = ""
-    tool_call_id: str = ""
-    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True)
-class _ActiveCall:
-    """A call of a tool that a run makes, with the functions that decide about the calls of that run."""
-
-    name: str
-    arguments: dict[str, Any]
-    context: ToolContext
-    approvers: tuple[Any, ...]
 
 
 class McpServer:
@@ -137,10 +113,13 @@ class McpServer:
         self._on_elicitation: OnElicitation | None = options["on_elicitation"]
         self._on_sampling: OnSampling | None = options["on_sampling"]
         self._roots = [_root(path) for path in options["roots"]]
+        self._media = _media(options["media"])
         self._core: Any = None
         self._connecting: asyncio.Future[Any] | None = None
         self._listed: list[Tool[..., Any]] | None = None
-        self._calls: list[_ActiveCall] = []
+        # The open requests for which the server may ask something, by their keys: None for those that no run makes.
+        self._calls: dict[int, RunCall | None] = {}
+        self._keys = itertools.count()
         # Counts the notices that the tools have changed.
         self._changes = 0
         self._recipe: Recipe | None = None
@@ -226,9 +205,8 @@ class McpServer:
         Raises:
             McpError: There is no such resource, or the request failed.
         """
-        core = await self._connected()
-        result: dict[str, list[dict[str, Any]]] = await core.call("resources/read", {"uri": uri}, None)
-        return result["contents"]
+        result = await self._request(await self._connected(), "resources/read", {"uri": uri})
+        return cast("list[dict[str, Any]]", result["contents"])
 
     async def prompts(self) -> list[dict[str, Any]]:
         """Return the prompts of the server: dicts with ``name`` and ``arguments``. Empty if it has none."""
@@ -240,11 +218,9 @@ class McpServer:
         Raises:
             McpError: There is no such prompt, or the request failed.
         """
-        core = await self._connected()
-        result: dict[str, list[dict[str, Any]]] = await core.call(
-            "prompts/get", {"name": name, "arguments": arguments}, None
-        )
-        return result["messages"]
+        params = {"name": name, "arguments": arguments}
+        result = await self._request(await self._connected(), "prompts/get", params)
+        return cast("list[dict[str, Any]]", result["messages"])
 
     async def _connected(self) -> Any:
         if self._core is not None and not self._core.closed:
@@ -276,7 +252,7 @@ class McpServer:
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
-            page: dict[str, Any] = await core.call(method, {} if cursor is None else {"cursor": cursor}, None)
+            page = await self._request(core, method, {} if cursor is None else {"cursor": cursor})
             found.extend(page[key])
             following = page.get("nextCursor")
             # A server that repeats its cursor would be asked for ever.
@@ -299,71 +275,64 @@ class McpServer:
 
         # The context is passed by name, so this name is none that a server would choose for an argument.
         async def run(turntree_context: ToolContext, **values: Any) -> Any:
-            result = await self._call(name, values, _ActiveCall(shown, values, turntree_context, _approvers()))
-            value = _value_of(result)
+            result = await self._call(name, values, RunCall(shown, values, turntree_context, _approvers()))
             if result.get("isError"):
                 # The model reads what the server says; that is no failure of the program.
-                raise ArgumentError(value if isinstance(value, str) else str(value))
-            return value
+                raise ArgumentError(text_of(result))
+            return value_of(result, self._media)
 
         schema: dict[str, Any] = definition.get("inputSchema") or {"type": "object", "properties": {}}
         description = definition.get("description") or definition.get("title") or ""
         idempotent = bool(hints.get("readOnlyHint") or hints.get("idempotentHint"))
         return Tool(shown, description, schema, run, idempotent=idempotent)
 
-    async def _call(self, name: str, arguments: dict[str, Any], call: _ActiveCall | None) -> dict[str, Any]:
+    async def _call(self, name: str, arguments: dict[str, Any], call: RunCall | None) -> dict[str, Any]:
         def report(progress: dict[str, Any]) -> None:
             if call is not None:
                 known = {key: progress[key] for key in ("progress", "total", "message") if key in progress}
                 call.context.report(known)
 
         core = await self._connected()
-        if call is not None:
-            self._calls.append(call)
+        return await self._request(core, "tools/call", {"name": name, "arguments": arguments}, report, call)
+
+    async def _request(
+        self, core: Any, method: str, params: dict[str, Any], report: Any = None, call: RunCall | None = None
+    ) -> dict[str, Any]:
+        """Send a request. The server may ask the user something for it, unless it lists something."""
+        key = next(self._keys)
+        if not method.endswith("/list"):
+            self._calls[key] = call
         try:
-            result: dict[str, Any] = await core.call("tools/call", {"name": name, "arguments": arguments}, report)
-        finally:
-            if call is not None:
-                self._calls.remove(call)
+            result: dict[str, Any] = await core.call(method, params, report, key)
+        except BaseException as error:
+            # The server may ask before it learns that nobody waits: such a question must not go to another run.
+            has_answered = isinstance(error, McpError) and error.kind == "refused"
+            if key in self._calls and not has_answered:
+                self._calls[key] = None
+                asyncio.get_running_loop().call_later(_ASKS_LATER, self._calls.pop, key, None)
+            else:
+                self._calls.pop(key, None)
+            raise
+        self._calls.pop(key, None)
         return result
 
-    async def _answer(self, method: str, params: Any) -> tuple[Any, tuple[int, str] | None]:
-        """Answer a request or take a notification. The native core calls it."""
+    async def _answer(self, method: str, params: Any, key: int | None) -> tuple[Any, tuple[int, str] | None]:
+        """Answer a request or take a notification. The native core calls it.
+
+        `key` is that of the call on whose stream a request arrives, or None if the transport does not tell.
+        """
         if method == _LIST_CHANGED:
             self._changes += 1
             self._listed = None
         elif method == "roots/list":
             return {"roots": self._roots}, None
         elif method == "elicitation/create" and self._on_elicitation is not None:
-            return await self._elicit(self._on_elicitation, params), None
+            return await _elicitation.answer(self.name, self._on_elicitation, params, self._calls, key)
         elif method == "sampling/createMessage" and self._on_sampling is not None:
             return await sample(self._on_sampling, params), None
         elif not method.startswith("notifications/"):
             return None, (_METHOD_NOT_FOUND, f"this client does not answer {method}")
         return None, None
-
-    async def _elicit(self, ask: OnElicitation, params: dict[str, Any]) -> dict[str, Any]:
-        question = Elicitation(params.get("message", ""), params.get("requestedSchema") or {}, params.get("url"))
-        # A server does not say which call asks. Calls of one server seldom overlap.
-        call = self._calls[-1] if self._calls else None
-        if call is not None:
-            asking = call.context.tool_call_id or ""
-            question = replace(question, tool_name=call.name, tool_call_id=asking, arguments=call.arguments)
-        askers: Sequence[Any] = (ask,) if callable(ask) else call.approvers if call is not None else ()
-        answer: Any = None
-        for asker in askers:
-            answer = asker(question)
-            if inspect.isawaitable(answer):
-                answer = await answer
-            # A function that leaves the decision to a person; the next one is asked.
-            if answer != "ask":
-                break
-            answer = None
-        if isinstance(answer, dict):
-            return {"action": "accept", "content": cast("dict[str, Any]", answer)}
-        if answer is True:
-            return {"action": "accept", "content": {}}
-        return {"action": "cancel" if answer is None else "decline"}
 
     def __repr__(self) -> str:
         state = "connected" if self._core is not None and not self._core.closed else "not connected"
@@ -408,24 +377,16 @@ def _root(path: str | os.PathLike[str]) -> dict[str, str]:
     return {"uri": Path(text).absolute().as_uri()}
 
 
-def _value_of(result: dict[str, Any]) -> Any:
-    """Return what the model reads: the structured result, else the text. Media are named; `McpServer.call` has them."""
-    if result.get("structuredContent") is not None:
-        return result["structuredContent"]
-    content: list[dict[str, Any]] = result.get("content") or []
-    return "\n".join(_text_of(block) for block in content)
-
-
-def _text_of(block: dict[str, Any]) -> str:
-    kind = block.get("type")
-    if kind == "text":
-        return str(block["text"])
-    if kind == "resource":
-        resource = block["resource"]
-        return str(resource.get("text") or f"[resource {resource.get('uri')}, {resource.get('mimeType')}]")
-    if kind == "resource_link":
-        return f"[resource {block.get('uri')}: {block.get('name')}]"
-    return f"[{kind}, {block.get('mimeType')}, {len(block.get('data') or '') * 3 // 4} bytes]"
+def _media(kinds: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(kinds, str):
+        message = f"media must be a list of kinds of media; write media=[{kinds!r}]"
+        raise TypeError(message)
+    known = tuple(kinds)
+    unknown = [kind for kind in known if kind not in MEDIA]
+    if unknown:
+        message = f"media: unknown kind {unknown[0]!r}; the kinds are {', '.join(MEDIA)}"
+        raise ValueError(message)
+    return known
 
 
 @_with_options
@@ -459,6 +420,8 @@ def stdio(
             parameters of ``sampling/createMessage`` that returns text or the members of its result. Default: the server
             learns that there is no model.
         roots: Folders, or URIs, that the server may work on.
+        media: The kinds of media in results that the model gets: ``"image"``, ``"document"`` (PDF), ``"audio"`` and
+            ``"video"``. Its text names those of other kinds. Default: all.
     """
     variables = {name: os.environ[name] for name in _WINDOWS if name in os.environ} if sys.platform == "win32" else {
         name: os.environ[name] for name in _POSIX if name in os.environ
@@ -487,7 +450,8 @@ def http(
     Args:
         url: The address, such as ``https://example.com/mcp``.
         headers: Headers for every request.
-        auth: A bearer token; or a function, sync or async, that returns one and is called at each connection.
+        auth: A bearer token; or a function, sync or async, that returns one and is called at each connection; or
+            ``mcp.oauth(url)``.
         **options: As for `stdio`.
     """
     server = McpServer(f"mcp {url}", _over_http(url, headers, auth, is_sse=False), options)

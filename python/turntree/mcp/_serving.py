@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 
 from turntree._core import ToolContext, __version__, mcp_server, mcp_stdio
 from turntree._server import Server
+from turntree.mcp._results import result_of
 from turntree.upp._signature import ArgumentError
 from turntree.upp._tools import Tool, as_tool
 
@@ -128,21 +129,8 @@ async def _perform(tool: Tool[..., Any] | None, name: str, arguments: dict[str, 
         if inspect.isawaitable(value):
             value = await value
     except (ArgumentError, ModelRetry) as error:
-        return _result(str(error), is_error=True), None
+        return result_of(str(error), is_error=True), None
     except Exception as error:
         logging.getLogger("turntree.tools").warning("tool %s failed", name, exc_info=error)
-        return _result(f"{type(error).__name__}: {error}", is_error=True), None
-    return _result(value, is_error=False), None
-
-
-def _result(value: Any, *, is_error: bool) -> dict[str, Any]:
-    from turntree._jsonable import to_jsonable
-
-    if isinstance(value, str):
-        return {"content": [{"type": "text", "text": value}], "isError": is_error}
-    plain = to_jsonable(value)
-    result: dict[str, Any] = {"content": [{"type": "text", "text": json.dumps(plain)}], "isError": is_error}
-    # Before protocol 2026-07-28, structured content is an object.
-    if isinstance(plain, dict):
-        result["structuredContent"] = plain
-    return result
+        return result_of(f"{type(error).__name__}: {error}", is_error=True), None
+    return result_of(value, is_error=False), None

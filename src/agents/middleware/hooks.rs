@@ -9,13 +9,14 @@ use pyo3::types::{PyString, PyTuple};
 
 use super::builtin::AgentMiddleware;
 use super::context::MiddlewareContext;
+use crate::agents::events::AgentStreamEvent;
 use crate::agents::host::PyHost;
 use crate::agents::host_conversions::{host_error, optional_turn_from, turn_from, wrong_result};
-use crate::agents::stream::AgentStreamEvent;
 use crate::bridge::call::Call;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil;
 use crate::convert::text::text_of;
+use crate::data::DataClass as _;
 use crate::error::{ToException as _, wrong_type};
 use crate::python_exception::Raised;
 use crate::thread::history_from;
@@ -252,9 +253,8 @@ impl Middleware for PyMiddleware {
     }
 
     fn on_event<'a>(&'a self, context: &'a Arc<CoreContext>, event: &'a CoreEvent) -> HookFuture<'a, ()> {
-        let argument = |py: Python<'_>, _: &PyHost| {
-            Ok(Some(Py::new(py, AgentStreamEvent::new(event.clone()))?.into_any()))
-        };
+        let argument =
+            |py: Python<'_>, _: &PyHost| AgentStreamEvent::wrap(py, Arc::new(event.clone())).map(Some);
         self.call("on_event", context, argument, |_| Ok(()))
     }
 

@@ -217,6 +217,37 @@ async def test_route_runs_the_agent_that_the_function_returns_or_names():
         await agent(execution=route(lambda context: "x", [sales])).run("go")
 
 
+async def test_an_agent_whose_strategy_only_runs_agents_needs_no_model():
+    class Asks:
+        name = "asks"
+
+        async def execute(self, context):
+            return await agent(model=scripted(["Hello"])).run(context.input)
+
+    for execution in (route(lambda context: agent(model=scripted(["Hello"]))), Asks()):
+        desk = agent(execution=execution)
+        assert (await desk.run("hi")).text == "Hello"
+        assert (await session(desk).run("hi")).text == "Hello"
+        assert (await desk.stream("hi")).text == "Hello"
+
+
+@pytest.mark.parametrize(
+    "execution", [select(lambda context: loop()), sequence(agent(name="writer"))], ids=["own call", "call of an agent"]
+)
+async def test_a_call_without_any_model_names_the_agent_that_needs_one(execution):
+    with pytest.raises(UPPError, match="agent 'desk' has no model; give it one"):
+        await agent(name="desk", execution=execution).run("hi")
+
+
+async def test_agents_without_a_model_inherit_that_of_the_agent_whose_strategy_runs_them():
+    inner = agent(name="inner", execution=route(lambda context: agent(name="writer")))
+    model = scripted([call("inner", task="x"), "written", "done"])
+
+    turn = await agent(model=model, tools=[inner.to_tool("inner")]).run("Go")
+
+    assert (turn.tool_executions[0].result, turn.text) == ("written", "done")
+
+
 async def test_agents_of_a_strategy_receive_the_dependencies_of_the_run():
     seen = []
 

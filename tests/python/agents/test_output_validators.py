@@ -8,7 +8,7 @@ import pytest
 from agent_support import call
 
 from turntree import ModelRetry, RunContext, Session, agent, session
-from turntree.execution import plan, react
+from turntree.execution import parallel, plan, react, sequence
 from turntree.store import memory
 from turntree.upp import ErrorCode, UPPError, llm, scripted, tool
 
@@ -217,6 +217,8 @@ async def test_answers_without_output_are_not_validated():
     ("options", "error", "text"),
     [
         ({"output_validators": polite}, TypeError, "put a single one into brackets"),
+        ({"output_validators": [polite], "execution": sequence(agent())}, ValueError, "to the agent that answers"),
+        ({"output_validators": [polite], "execution": parallel(agent())}, ValueError, "check their turns in merge="),
         ({"output_validators": [1]}, TypeError, r"output_validators\[0\]: expected a function, got int"),
         ({"output_validators": [lambda: None]}, TypeError, "must take the value"),
         ({"output_validators": [lambda a, b, c: None]}, TypeError, "must take the value"),

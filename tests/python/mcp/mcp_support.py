@@ -6,9 +6,14 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from turntree import mcp
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -42,3 +47,31 @@ def environment() -> str:
 def model_events(events, kind):
     """The events of model calls and tools of one type, among the events of a stream."""
     return [event.upp for event in events if event.upp is not None and event.upp.type == kind]
+
+
+TRANSPORTS = ["stdio", "http", "sse"]
+
+
+@contextmanager
+def listening(transport: str) -> Iterator[str]:
+    process = subprocess.Popen([environment(), str(OFFICIAL_SERVER), transport], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        path = "sse" if transport == "sse" else "mcp"
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/{path}"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@asynccontextmanager
+async def connected(transport: str, **options: Any) -> AsyncIterator[mcp.McpServer]:
+    if transport == "stdio":
+        async with mcp.stdio(environment(), str(OFFICIAL_SERVER), "stdio", **options) as server:
+            yield server
+        return
+    make = mcp.sse if transport == "sse" else mcp.http
+    with listening(transport) as url:
+        async with make(url, **options) as server:
+            yield server

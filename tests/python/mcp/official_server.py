@@ -1,11 +1,20 @@
 """An MCP server of the official SDK. The argument is the transport; over HTTP it prints its port."""
 
+import asyncio
 import base64
 import socket
 import sys
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.types import ImageContent, TextContent
+from mcp.types import (
+    AudioContent,
+    BlobResourceContents,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
 from pydantic import BaseModel
 
 server = MCPServer("official")
@@ -34,6 +43,33 @@ def picture() -> list[TextContent | ImageContent]:
     return [TextContent(type="text", text="a dot"), ImageContent(type="image", data=data, mime_type="image/png")]
 
 
+@server.tool(structured_output=True)
+def sketch() -> list[ImageContent]:
+    """Draw. The SDK repeats the image in the structured content."""
+    return [ImageContent(type="image", data=base64.b64encode(b"123456").decode(), mime_type="image/png")]
+
+
+def embedded(uri: str, mime_type: str, data: bytes) -> EmbeddedResource:
+    blob = base64.b64encode(data).decode()
+    return EmbeddedResource(type="resource", resource=BlobResourceContents(uri=uri, mime_type=mime_type, blob=blob))
+
+
+@server.tool(structured_output=False)
+def everything() -> list[TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink]:
+    """Return one block of each type."""
+    return [
+        AudioContent(type="audio", data=base64.b64encode(b"RIFF").decode(), mime_type="audio/wav"),
+        embedded("file:///a.pdf", "application/pdf", b"%PDF"),
+        embedded("file:///a.png", "image/png", b"123456"),
+        embedded("file:///a.csv", "text/csv", b"a,b"),
+        embedded("file:///a.zip", "application/zip", b"PK"),
+        EmbeddedResource(
+            type="resource", resource=TextResourceContents(uri="note://a", mime_type="text/plain", text="Buy bread.")
+        ),
+        ResourceLink(type="resource_link", uri="note://today", name="today", mime_type="text/plain"),
+    ]
+
+
 @server.tool(structured_output=False)
 async def count(to: int, ctx: Context) -> str:
     """Count."""
@@ -47,6 +83,19 @@ async def ask(ctx: Context) -> str:
     """Ask the user."""
     result = await ctx.elicit("Which color?", Answer)
     return f"{result.action}: {result.data.color}" if result.action == "accept" else result.action
+
+
+present = 0
+
+
+@server.tool(structured_output=False)
+async def vote(voters: int, ctx: Context) -> str:
+    """Ask the user when this number of calls is open."""
+    global present
+    present += 1
+    while present < voters:
+        await asyncio.sleep(0.01)
+    return await ask(ctx)
 
 
 @server.tool(structured_output=False)
@@ -67,6 +116,14 @@ def note() -> str:
 def greet(name: str) -> str:
     """Greet someone."""
     return f"Greet {name}."
+
+
+@server.prompt()
+async def favorite(ctx: Context) -> str:
+    """Ask the user for the prompt, when a call of `vote` is open."""
+    while not present:
+        await asyncio.sleep(0.01)
+    return await ask(ctx)
 
 
 if __name__ == "__main__":

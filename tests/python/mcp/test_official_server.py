@@ -3,43 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
-from mcp_support import OFFICIAL_SERVER, environment, model_events
+from mcp_support import TRANSPORTS, connected, model_events
 
 from turntree import agent, mcp
-from turntree.upp import ToolCall, scripted
-
-TRANSPORTS = ["stdio", "http", "sse"]
-
-
-@contextmanager
-def listening(transport: str) -> Iterator[str]:
-    process = subprocess.Popen([environment(), str(OFFICIAL_SERVER), transport], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        path = "sse" if transport == "sse" else "mcp"
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/{path}"
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-@asynccontextmanager
-async def connected(transport: str, **options: Any) -> AsyncIterator[mcp.McpServer]:
-    if transport == "stdio":
-        async with mcp.stdio(environment(), str(OFFICIAL_SERVER), "stdio", **options) as server:
-            yield server
-        return
-    make = mcp.sse if transport == "sse" else mcp.http
-    with listening(transport) as url:
-        async with make(url, **options) as server:
-            yield server
+from turntree.upp import Image, ToolCall, scripted
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -58,7 +28,7 @@ async def test_an_agent_calls_tools(transport: str):
     assert added.result == {"result": 5}
     assert failed.is_error
     assert "Error executing tool fail" in str(failed.result)
-    assert drawn.result == "a dot\n[image, image/png, 6 bytes]"
+    assert drawn.result == ["a dot", Image.from_base64("MTIzNDU2", "image/png").to_dict()]
 
 
 async def reports_of(server: mcp.McpServer) -> list[int]:
@@ -130,5 +100,5 @@ async def test_resources_and_prompts(transport: str):
 
     assert resources == ["note://today"]
     assert contents[0]["text"] == "Buy bread."
-    assert prompts == ["greet"]
+    assert prompts == ["greet", "favorite"]
     assert messages[0]["content"]["text"] == "Greet Ann."

@@ -108,8 +108,32 @@ def test_none_is_a_value_of_required_arguments():
 def test_errors_inside_a_constructor_are_unchanged():
     with pytest.raises(TypeError, match="data"):
         upp.Audio(3, "audio/wav")
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'inputs'"):
-        testing.Case(inputs="Hi")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: testing.Case(inputs="Hi"),
+            r"Case() has no argument 'inputs': the arguments are .*; did you mean input=?",
+        ),
+        (lambda: testing.Case("Hi", tool="x"), r"Case() has no argument 'tool': .*; did you mean tools=?"),
+        (lambda: testing.Reply("Hi", gaps=1), r"Reply() has no argument 'gaps': .*; did you mean gap=?"),
+        (
+            lambda: testing.Reply("Hi", "no"),
+            r"Reply() takes 1 argument by position (text), not 2, the others by name.*",
+        ),
+        (
+            lambda: mcp.Elicitation("Hi", scheme={}),
+            r"Elicitation() has no argument 'scheme': .*; did you mean schema=?",
+        ),
+        (lambda: turntree.Session(ids=1), r"Session() is not called by applications; write turntree.session(agent).*"),
+    ],
+)
+def test_arguments_that_a_class_does_not_take_are_answered_with_those_that_it_takes(call, message):
+    pattern = re.escape(message).replace(r"\.\*", ".*")
+    with pytest.raises(TypeError, match=f"^{pattern}$"):
+        call()
 
 
 def test_constructors_keep_their_signatures():

@@ -72,6 +72,37 @@ def _events() -> list[Data]:
     ]
 
 
+def _agent_events() -> list[Data]:
+    """Events of the agent layer: one of each type, and of a sub-agent."""
+    call = {"toolCallId": "c", "toolName": "t", "arguments": {"noneInArguments": None}}
+    usage = {
+        "inputTokens": 1,
+        "outputTokens": 2,
+        "totalTokens": 3,
+        "cacheReadTokens": 0,
+        "cacheWriteTokens": 0,
+        "cycles": [],
+    }
+    data: dict[str, dict[str, object]] = {
+        "step_start": {"stepNumber": 1, "stepId": "s"},
+        "step_end": {"stepNumber": 1, "usage": usage},
+        "reasoning": {"text": "hm"},
+        "action": {"toolCalls": [call]},
+        "observation": {"results": [{"toolCallId": "c", "result": 1, "isError": False}]},
+        "checkpoint": {"checkpointId": "p"},
+        "newer": {"x": 1},
+    }
+    of_agent = [{"type": kind, "step": 1, "agentId": "a", "data": found} for kind, found in data.items()]
+    run = {"agentId": "b", "turnId": "t", "toolName": "ask", "toolCallId": "c", "depth": 1}
+    text = upp.TextDelta(0, {"text": "x"}).to_dict()
+    return [
+        *(turntree.UapEvent.model_validate(event) for event in of_agent),
+        turntree.SubAgentRun.model_validate(run),
+        turntree.AgentStreamEvent.model_validate({"source": "uap", "uap": of_agent[0]}),
+        turntree.AgentStreamEvent.model_validate({"source": "upp", "upp": text, "subAgent": run}),
+    ]
+
+
 def samples() -> list[Data]:
     call = upp.ToolCall("c", "weather", {"city": "Tokyo", "big": 10**30})
     turn = _turn()
@@ -94,6 +125,7 @@ def samples() -> list[Data]:
         upp.TokenUsage(3, 4, cache_read_tokens=1),
         turn,
         *_events(),
+        *_agent_events(),
         upp.Thread([upp.UserMessage("hi", id="u", timestamp=TIME)]),
         *_results(),
     ]
@@ -105,7 +137,7 @@ each = pytest.mark.parametrize("value", samples(), ids=lambda value: type(value)
 def test_every_data_class_has_a_sample() -> None:
     classes = {
         value
-        for value in vars(upp).values()
+        for value in [*vars(upp).values(), turntree.AgentStreamEvent, turntree.SubAgentRun, turntree.UapEvent]
         if isinstance(value, type) and issubclass(value, Data) and value is not upp.Message
     }
     assert classes - {upp.CycleUsage} == {type(value) for value in samples()}
@@ -187,6 +219,23 @@ def test_equal_numbers_have_equal_hashes() -> None:
 
     assert one == other
     assert hash(one) == hash(other)
+
+
+def test_events_are_dumped_as_other_data() -> None:
+    run = {"agentId": "b", "turnId": "t", "parentAgentId": None, "toolName": "ask", "toolCallId": "c", "depth": 1}
+    image = {"type": "image_delta", "index": 0, "delta": {"data": "UklGRg=="}}
+    event = turntree.AgentStreamEvent.model_validate({"source": "upp", "upp": image, "subAgent": run})
+
+    dump = event.model_dump(by_alias=False, exclude_none=True)
+
+    assert dump["sub_agent"]["agent_id"] == "b"
+    assert "parent_agent_id" not in dump["sub_agent"]
+    assert dump["upp"]["delta"]["data"] == b"RIFF"
+    assert event.model_dump(mode="json")["upp"]["delta"]["data"] == "UklGRg=="
+    assert json.loads(event.model_dump_json(by_alias=False))["sub_agent"]["tool_name"] == "ask"
+    assert turntree.AgentStreamEvent.model_validate(dump) == event
+    with pytest.raises(turntree.ValidationError, match="source"):
+        turntree.AgentStreamEvent.model_validate({"source": "other"})
 
 
 def test_model_dump_gives_python_names_and_types_on_request() -> None:

@@ -322,3 +322,48 @@ async def test_idempotent_calls_of_toolsets_are_repeated(place, idempotent):
     assert crashed.in_doubt == []
     await crashed.resume()
     assert read == ["x", "x"]
+
+
+@pytest.mark.parametrize("source", ["agent", "toolset"])
+@pytest.mark.parametrize("place", ["own", "sub-agent", "nested sub-agent", "strategy", "after a handoff"])
+async def test_calls_that_were_not_approved_when_the_process_ended_never_started(place, source):
+    adapter, saved, paid = memory(), [], []
+
+    async def decide(arguments):
+        saved.append((await Session.load(adapter, "s", desk)).to_json())
+        return True
+
+    @tool(approval=decide)
+    async def pay(at: str) -> str:
+        saved.append((await Session.load(adapter, "s", desk)).to_json())
+        paid.append(at)
+        return "paid"
+
+    class Bank:
+        def tools(self, context):
+            return [pay]
+
+    def reply(request):
+        last = request.messages[-1]
+        return "done" if last.type == "tool_result" and "paid" in last.to_json() else call("pay", at="x")
+
+    def ask(request):
+        return "done" if request.messages[-1].type == "tool_result" else call("transfer", task="x")
+
+    desk = clerk = agent(model=scripted(reply), tools=[Bank() if source == "toolset" else pay], name="clerk")
+    if place == "nested sub-agent":
+        clerk = agent(model=scripted(ask), tools=[clerk.to_tool("transfer")], name="middle")
+    if place in ("sub-agent", "nested sub-agent"):
+        desk = agent(model=scripted(ask), tools=[clerk.to_tool("transfer")])
+    elif place == "strategy":
+        desk = agent(model=scripted([]), execution=sequence(clerk))
+    elif place == "after a handoff":
+        model = scripted([ToolCall("h", "transfer_to_clerk", {})])
+        desk = agent(model=model, tools=[handoff(clerk)], name="first")
+    await session(desk, id="s", persistence=adapter, save_interval="tool").run("Go")
+    before_approval, while_it_ran = (Session.from_json(data, desk) for data in saved)
+
+    assert before_approval.in_doubt == []
+    assert [doubtful.tool_name for doubtful in while_it_ran.in_doubt] == ["pay"]
+    await before_approval.resume()
+    assert paid == ["x", "x"]

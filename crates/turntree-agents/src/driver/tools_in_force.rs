@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::driver::driver::Driver;
 use crate::host::error::{HostError, HostErrorKind};
 use crate::host::strategy::Strategy;
-use crate::host::tool::Tool;
+use crate::host::tool::{Tool, names_of};
 use crate::host::toolset::{Toolset, ToolsetContext};
 use crate::machine::machine::{Machine, ToolUse};
 use crate::machine::strategies::plan::PlanOptions;
@@ -186,9 +186,9 @@ impl Driver {
         let definitions: Arc<[ToolDefinition]> = tools.iter().map(|tool| tool.definition.clone()).collect();
         let plan = toolsets.plan.clone().map(Strategy::Plan);
         let plan_schema = plan.and_then(|plan| plan.schemas(&definitions).sent);
-        let given = tools.iter().skip(toolsets.own.len()).filter(|tool| tool.idempotent);
-        let idempotent = given.map(|tool| tool.definition.name.as_str().into()).collect();
-        machine.set_tools(definitions, plan_schema, idempotent);
+        let idempotent = names_of(&tools, |tool| tool.idempotent);
+        let guarded = names_of(&tools, |tool| tool.requires_approval);
+        machine.set_tools(definitions, plan_schema, idempotent, guarded);
         Ok(tools)
     }
 }

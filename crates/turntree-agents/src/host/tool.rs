@@ -107,6 +107,11 @@ impl Tool {
     }
 }
 
+/// The names of the tools of one kind.
+pub(crate) fn names_of(tools: &[Tool], is_of_kind: fn(&Tool) -> bool) -> Vec<Arc<str>> {
+    tools.iter().filter(|tool| is_of_kind(tool)).map(|tool| tool.definition.name.as_str().into()).collect()
+}
+
 impl fmt::Debug for Tool {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -161,14 +161,15 @@ impl Machine {
     }
 
     /// Replaces the tools of the run, and the schema of plans if one is given. Calls that are open are looked up again.
-    /// `idempotent` has the names of the idempotent tools of toolsets.
+    /// `idempotent` has the names of the idempotent ones, `guarded` of those that need approval.
     pub(crate) fn set_tools(
         &mut self,
         tools: Arc<[ToolDefinition]>,
         plan_schema: Option<Arc<RawJson>>,
         idempotent: Vec<Arc<str>>,
+        guarded: Vec<Arc<str>>,
     ) {
-        self.state.idempotent_tools = idempotent;
+        (self.state.idempotent_tools, self.state.guarded_tools) = (idempotent, guarded);
         if let (Phase::Tools(round) | Phase::Results(round), Some(message)) =
             (&mut self.state.phase, self.state.collected.messages.last())
         {

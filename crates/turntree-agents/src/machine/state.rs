@@ -142,9 +142,13 @@ pub struct RunState {
     /// The part of the run that is executed, if another agent has taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) leg: Option<Leg>,
-    /// The names of the idempotent tools that toolsets have given the run: after a crash, only they know them.
+    /// The names of the idempotent tools, if the agent of a session does not know them after a crash: toolsets have given
+    /// them, or another agent has taken over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) idempotent_tools: Vec<Arc<str>>,
+    /// The names of the tools whose calls start only when they are approved, as for the idempotent ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) guarded_tools: Vec<Arc<str>>,
     /// The parts of the run that a strategy of the application has started, in order, if one of them waits for approval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) parts: Vec<Self>,
@@ -176,6 +180,7 @@ impl RunState {
             output_retries: 0,
             leg: None,
             idempotent_tools: Vec::new(),
+            guarded_tools: Vec::new(),
             parts: Vec::new(),
         }
     }

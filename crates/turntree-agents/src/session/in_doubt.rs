@@ -26,7 +26,7 @@ use crate::session::error::SessionError;
 use crate::session::json::SessionSnapshot;
 use crate::session::session::Session;
 use crate::session::state::SessionState;
-use crate::session::sub_agent::{has_idempotent_tool, is_of_call, is_of_message};
+use crate::session::sub_agent::{has_guarded_tool, has_idempotent_tool, is_of_call, is_of_message};
 use crate::session::unfinished_run::UnfinishedRun;
 use crate::sub_agent::SubAgent;
 use crate::types::action::Stamp;
@@ -209,18 +209,21 @@ impl<'a> Level<'a> {
         {
             return false;
         }
-        if self.agent.is_none()
-            && self.session.is_some_and(|session| has_idempotent_tool(session, &call.call.tool_name))
-        {
-            return false;
+        let name = call.call.tool_name.as_str();
+        if let (None, Some(session)) = (&self.agent, self.session) {
+            let never_started = !call.is_approved && has_guarded_tool(session, name);
+            if never_started || has_idempotent_tool(session, name) {
+                return false;
+            }
         }
         if let Some(tool) = self.tool(call) {
             let has_started = call.is_approved || !tool.requires_approval;
             return has_started && !tool.idempotent && tool.agent.is_none();
         }
         // A tool that the toolsets no longer have cannot be repeated. If they were not asked yet, the run knows.
-        let name = call.call.tool_name.as_str();
-        self.tools.is_some() || !self.run.idempotent_tools.iter().any(|known| **known == *name)
+        let is_among = |names: &[Arc<str>]| names.iter().any(|known| **known == *name);
+        let has_started = call.is_approved || !is_among(&self.run.guarded_tools);
+        self.tools.is_some() || has_started && !is_among(&self.run.idempotent_tools)
     }
 
     /// Returns the session of the sub-agent that a call of the response continues, and its key.

@@ -15,6 +15,7 @@ use crate::agent::Agent;
 use crate::driver::strategy_runs::{AGENT_NAME, STRATEGY};
 use crate::host::recorder::{ChildTask, ChildTurn, SubAgentFailure, SubAgentSession};
 use crate::host::run_context::RunContext;
+use crate::host::tool::names_of;
 use crate::session::checkpoint::SubAgentStates;
 use crate::session::error::SessionError;
 use crate::session::json::SessionSnapshot;
@@ -35,6 +36,8 @@ const STATUS: &str = "status";
 const TURN: &str = "turn";
 /// The names of the agent's idempotent tools: after a crash, the calling session may not know the agent.
 const IDEMPOTENT_TOOLS: &str = "idempotentTools";
+/// The names of the agent's tools whose calls need approval.
+const GUARDED_TOOLS: &str = "guardedTools";
 
 /// The session of one call of a sub-agent while it runs. Dropping it stores the session's snapshot.
 pub(crate) struct SubAgentCall {
@@ -245,17 +248,28 @@ fn metadata_of(run: &SubAgentRun, message: &Message, agent: &Agent) -> RawObject
     let mut metadata = known.as_ref().and_then(RawObject::from_raw).unwrap_or_default();
     metadata.insert(MESSAGE, RawJson::from_str_value(&message.id));
     metadata.insert(STATUS, RawJson::from_str_value("running"));
-    let idempotent = agent.tools().iter().filter(|tool| tool.idempotent).map(|tool| &tool.definition.name);
-    let idempotent: Vec<_> = idempotent.collect();
-    if let (false, Ok(names)) = (idempotent.is_empty(), RawJson::from_value(&idempotent)) {
-        metadata.insert(IDEMPOTENT_TOOLS, names);
+    let idempotent = names_of(agent.tools(), |tool| tool.idempotent);
+    let guarded = names_of(agent.tools(), |tool| tool.requires_approval);
+    for (key, names) in [(IDEMPOTENT_TOOLS, idempotent), (GUARDED_TOOLS, guarded)] {
+        if let (false, Ok(names)) = (names.is_empty(), RawJson::from_value(&names)) {
+            metadata.insert(key, names);
+        }
     }
     metadata
 }
 
 /// Returns true if the agent of the session had an idempotent tool of this name.
 pub(super) fn has_idempotent_tool(state: &SessionSnapshot, name: &str) -> bool {
-    let names = state.metadata.get(IDEMPOTENT_TOOLS).and_then(|names| names.to::<Vec<String>>().ok());
+    has_tool(state, IDEMPOTENT_TOOLS, name)
+}
+
+/// Returns true if the agent of the session had a tool of this name whose calls start only when they are approved.
+pub(super) fn has_guarded_tool(state: &SessionSnapshot, name: &str) -> bool {
+    has_tool(state, GUARDED_TOOLS, name)
+}
+
+fn has_tool(state: &SessionSnapshot, kind: &str, name: &str) -> bool {
+    let names = state.metadata.get(kind).and_then(|names| names.to::<Vec<String>>().ok());
     names.unwrap_or_default().iter().any(|known| known == name)
 }
 

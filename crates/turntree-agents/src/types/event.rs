@@ -7,8 +7,10 @@ use std::sync::Arc;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::types::plan_step::PlanStep;
+use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::tagged::CowStr;
 use turntree_core::json::{RawJson, RawObject, json_object};
 use turntree_core::message::{StreamEvent, TokenUsage, ToolCall, ToolResult};
@@ -162,6 +164,11 @@ macro_rules! data {
                 }
             }
 
+            fn schemas(definitions: &mut Definitions) -> Vec<Value> {
+                let tag = |kind: &str| json!({ "const": kind, "type": "string" });
+                vec![$( event_schema(&tag($kind), &<$type>::schema(definitions)) ),*]
+            }
+
             /// Returns the data as JSON.
             ///
             /// # Errors
@@ -247,6 +254,30 @@ impl<'de> Deserialize<'de> for UapEvent {
     }
 }
 
+impl JsonSchema for UapEvent {
+    fn schema(definitions: &mut Definitions) -> Value {
+        definitions.reference("UapEvent", |definitions| {
+            let known = UapData::schemas(definitions);
+            let other =
+                event_schema(&json!({ "type": "string", "not": { "enum": UapData::KINDS } }), &json!({}));
+            json!({ "anyOf": [{ "oneOf": known }, other] })
+        })
+    }
+}
+
+fn event_schema(kind: &Value, data: &Value) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "type": kind,
+            "step": { "type": "integer", "minimum": 0 },
+            "agentId": { "type": "string" },
+            "data": data,
+        },
+        "required": ["type", "step", "agentId"],
+    })
+}
+
 impl AgentStreamEvent {
     /// `uap` or `upp`.
     pub const fn source(&self) -> &'static str {
@@ -306,6 +337,27 @@ impl Serialize for AgentStreamEvent {
     }
 }
 
+impl JsonSchema for AgentStreamEvent {
+    fn schema(definitions: &mut Definitions) -> Value {
+        definitions.reference("AgentStreamEvent", |definitions| {
+            let sub_agent = SubAgentRun::schema(definitions);
+            let of = |source: &str, event: Value| {
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "source": { "const": source, "type": "string" },
+                        source: event,
+                        "subAgent": sub_agent,
+                    },
+                    "required": ["source", source],
+                })
+            };
+            let events = [("uap", UapEvent::schema(definitions)), ("upp", StreamEvent::schema(definitions))];
+            json!({ "oneOf": events.map(|(source, event)| of(source, event)) })
+        })
+    }
+}
+
 impl<'de> Deserialize<'de> for AgentStreamEvent {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -314,6 +366,8 @@ impl<'de> Deserialize<'de> for AgentStreamEvent {
             source: String,
             uap: Option<UapEvent>,
             upp: Option<StreamEvent>,
+            // Without Python's name, a dump with Python's names would lose the member: it is optional.
+            #[serde(alias = "sub_agent")]
             sub_agent: Option<Arc<SubAgentRun>>,
         }
         let members = Members::deserialize(deserializer)?;

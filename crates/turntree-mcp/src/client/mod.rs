@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use turntree_core::runtime::{self, Task};
 
 pub use self::http::HttpEndpoint;
-use self::reports::{Reporting, read_reports};
+use self::reports::{Listener, Reporting};
 use self::service::ClientService;
 pub use self::stdio::StdioCommand;
 use crate::error::{McpError, PortError};
@@ -40,14 +40,26 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 pub trait ClientPort: fmt::Debug + Send + Sync + 'static {
     /// Answers a request of the server: `sampling/createMessage`, `elicitation/create` or `roots/list`.
     ///
+    /// `call` is the open call on whose response stream the request arrives. `None` if the call has no key, or if the
+    /// transport does not tell: only Streamable HTTP has a stream for each call.
+    ///
     /// # Cancel safety
     /// The future is dropped when the server cancels its request or the connection ends.
-    fn request(&self, method: String, params: Value) -> BoxFuture<'static, Result<Value, PortError>>;
+    fn request(
+        &self,
+        method: String,
+        params: Value,
+        call: Option<CallKey>,
+    ) -> BoxFuture<'static, Result<Value, PortError>>;
 
     /// Takes a notification of the server, for example `notifications/tools/list_changed`. Progress of calls is not
     /// among them. Must return at once.
     fn notification(&self, method: String, params: Value);
 }
+
+/// The application's number of a call. It is not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CallKey(pub u64);
 
 /// What a client declares to servers, and its time limit.
 #[derive(Debug, Clone, Default)]
@@ -157,14 +169,15 @@ impl Client {
 
     /// Sends a request. Its result, and its progress before, are read from the call: each report that the server sends
     /// before the result, in this order. A reader that is more than 64 reports behind misses the next ones; a report that
-    /// comes after the result is dropped.
+    /// comes after the result is dropped. [`ClientPort::request`] receives `key` with the requests that this call causes.
     ///
     /// # Cancel safety
     /// Dropping the [`RunningCall`] cancels the request on the server.
-    pub fn start_call(&self, method: String, params: Value) -> RunningCall {
+    pub fn start_call(&self, method: String, params: Value, key: Option<CallKey>) -> RunningCall {
         let (peer, timeout) = (self.peer.clone(), self.timeout);
         let (sender, progress) = mpsc::channel(PROGRESS_BUFFER);
-        let task = runtime::spawn(perform(peer, method.clone(), params, timeout, sender));
+        let listener = Listener { reports: sender, key };
+        let task = runtime::spawn(perform(peer, method.clone(), params, timeout, listener));
         RunningCall { method, task, progress }
     }
 
@@ -176,7 +189,7 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future cancels the request on the server.
     pub async fn call(&self, method: String, params: Value) -> Result<Value, McpError> {
-        let mut running = self.start_call(method, params);
+        let mut running = self.start_call(method, params, None);
         loop {
             if let CallEvent::Result(result) = running.next().await? {
                 return Ok(result);
@@ -268,13 +281,13 @@ async fn perform(
     method: String,
     params: Value,
     timeout: Option<Duration>,
-    progress: mpsc::Sender<Value>,
+    listener: Listener,
 ) -> Result<Value, McpError> {
     let protocol = |reason: String| McpError::Protocol { method: method.clone(), reason };
     let request = json!({ "method": method, "params": params });
     let mut request: ClientRequest =
         serde_json::from_value(request).map_err(|error| protocol(error.to_string()))?;
-    read_reports(&mut request, progress);
+    listener.follow(&mut request);
     let mut options = PeerRequestOptions::no_options();
     if let Some(timeout) = timeout {
         options = PeerRequestOptions::with_timeout(timeout).reset_timeout_on_progress();

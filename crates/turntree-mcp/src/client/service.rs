@@ -9,7 +9,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::{Map, Value};
 
-use super::{ClientOptions, ClientPort};
+use super::{CallKey, ClientOptions, ClientPort};
 
 /// The service of rmcp behind a [`Client`](super::Client).
 #[derive(Debug)]
@@ -47,7 +47,8 @@ impl Service<RoleClient> for ClientService {
             return Ok(ClientResult::empty(()));
         }
         let (method, params) = parts(&request)?;
-        let answering = self.port.request(method.clone(), params);
+        let call = context.extensions.get::<CallKey>().copied();
+        let answering = self.port.request(method.clone(), params, call);
         let answer = context.ct.run_until_cancelled(answering).await;
         let cancelled = || internal("the request was cancelled".to_owned());
         let answer = answer

@@ -12,8 +12,8 @@ use turntree_core::http::{
     PreparedRequest, ResponseBody, Transport, TransportError, TransportFuture, TransportResponse,
 };
 use turntree_mcp::{
-    CallEvent, Client, ClientOptions, ClientPort, Endpoint, HttpEndpoint, McpError, McpService, PortError,
-    ServedTool, ServerInfo, ServerPort,
+    CallEvent, CallKey, Client, ClientOptions, ClientPort, Endpoint, HttpEndpoint, McpError, McpService,
+    PortError, ServedTool, ServerInfo, ServerPort,
 };
 use turntree_server::{Application, Body, Request, RequestContext};
 
@@ -53,7 +53,12 @@ impl ServerPort for Adder {
 struct Silent;
 
 impl ClientPort for Silent {
-    fn request(&self, method: String, _params: Value) -> BoxFuture<'static, Result<Value, PortError>> {
+    fn request(
+        &self,
+        method: String,
+        _params: Value,
+        _call: Option<CallKey>,
+    ) -> BoxFuture<'static, Result<Value, PortError>> {
         Box::pin(async move { Err(PortError::internal(method)) })
     }
 
@@ -128,7 +133,7 @@ async fn every_report_comes_before_its_result_and_in_order() {
 
     for _ in 0..50 {
         let params = json!({ "name": "add", "arguments": { "a": 2, "b": 3 } });
-        let mut call = client.start_call("tools/call".to_owned(), params);
+        let mut call = client.start_call("tools/call".to_owned(), params, None);
         let mut reports = Vec::new();
         while let CallEvent::Progress(report) = call.next().await.unwrap() {
             reports.push(report["progress"].as_f64().unwrap());

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::PROVIDER;
 use crate::dialects::common::{
-    BlockLocation, BodyWriter, MediaBytes, ResultContent, ResultText, system_text,
+    BlockLocation, BodyWriter, MediaBytes, ResultContent, ResultPart, ResultText, system_text,
 };
 use crate::error::UppError;
 use crate::request::ModelRequest;
@@ -79,8 +79,11 @@ fn check(history: &History) -> Result<(), UppError> {
             }
         }
         for result in message.results() {
-            ResultContent::new(result, |_| Err("describe it in text, or send images in a user message"))
-                .map_err(|kind| kind.at(PROVIDER, message_place, message, result))?;
+            ResultContent::new(result, |part| match part {
+                ResultPart::Media(_) => Err("describe it in text, or send images in a user message"),
+                ResultPart::Text(_) => Ok(RawJson::default()),
+            })
+            .map_err(|kind| kind.at(PROVIDER, message_place, message, result))?;
         }
     }
     Ok(())
