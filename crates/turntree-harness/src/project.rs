@@ -109,7 +109,8 @@ fn locate(folder: &Path) -> Result<(PathBuf, PathBuf, Option<Layout>), HarnessEr
     if let Some(layout) = Layout::find(&folder) {
         return Ok((layout.main_worktree(), layout.worktree.clone(), Some(layout)));
     }
-    let root =
-        folder.ancestors().find(|folder| folder.join(CONFIG_FILE).exists()).unwrap_or(&folder).to_owned();
+    // A link to a file that is gone says where the project is, too.
+    let has_config = |folder: &&Path| folder.join(CONFIG_FILE).symlink_metadata().is_ok();
+    let root = folder.ancestors().find(has_config).unwrap_or(&folder).to_owned();
     Ok((root.clone(), root, None))
 }

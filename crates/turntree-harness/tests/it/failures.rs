@@ -95,6 +95,21 @@ fn a_configuration_that_cannot_be_read_counts_as_not_valid() {
 }
 
 #[test]
+fn a_link_to_a_missing_configuration_counts_as_not_valid_outside_of_repositories() {
+    let folder = std::env::temp_dir().join(format!("turntree-{}", std::process::id()));
+    fs::create_dir_all(folder.join("inner")).unwrap();
+    let link = folder.join("turntree.toml");
+    let _ = fs::remove_file(&link);
+    std::os::unix::fs::symlink("missing.toml", &link).unwrap();
+
+    let cwd = folder.join("inner");
+    let reply = handle("claude", event("PreToolUse", "ls", &cwd).to_string().as_bytes(), &cwd);
+
+    assert!(reply.stdout.contains("harness.configuration"), "{reply:?}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn a_configuration_that_is_not_valid_is_in_the_context_and_in_the_audit() {
     let repository = Repository::new();
     let (main, tree) = (repository.main(), repository.tree());
