@@ -34,7 +34,10 @@ impl<'a> Scanner<'a> {
             self.expect(b':')?;
             let value = match self.next()? {
                 b'"' => Some(self.text()?),
-                first => self.skip(first)?,
+                first => {
+                    self.skip(first)?;
+                    None
+                }
             };
             member(key, value);
             self.expect(b',')?;
@@ -59,13 +62,11 @@ impl<'a> Scanner<'a> {
         loop {
             let rest = self.bytes.get(self.at..)?;
             let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
-            match rest.get(length) {
-                Some(b'\\') => self.at += length + 2,
-                _ => {
-                    self.at += length + 1;
-                    return Some(start);
-                }
+            if rest.get(length) == Some(&b'"') {
+                self.at += length + 1;
+                return Some(start);
             }
+            self.at += length + 2;
         }
     }
 
@@ -82,7 +83,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Goes behind a value that is not a text.
-    fn skip(&mut self, first: u8) -> Option<Option<Cow<'a, str>>> {
+    fn skip(&mut self, first: u8) -> Option<()> {
         let mut depth = 0_usize;
         let mut byte = first;
         loop {
@@ -96,7 +97,7 @@ impl<'a> Scanner<'a> {
                 _ => {}
             }
             if depth == 0 && (matches!(byte, b'}' | b']') || self.ends_here()) {
-                return Some(None);
+                return Some(());
             }
             byte = self.next()?;
         }
