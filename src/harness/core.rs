@@ -51,6 +51,11 @@ impl Found {
     }
 }
 
+/// Entries of the audit, as Python has them.
+fn recorded(entries: &Bound<'_, PyAny>) -> PyResult<Vec<audit::Entry>> {
+    serde_json::from_str(&document_text(entries, "entries")?).map_err(value_error)
+}
+
 fn decision_json(decision: &Decision) -> Value {
     let mut value = decision.to_json();
     if let Some(object) = value.as_object_mut() {
@@ -190,8 +195,16 @@ impl HarnessCore {
         })
     }
 
-    /// Decide about recorded actions again; return what would change.
-    #[pyo3(signature = (entries=None, limit=1000, config=None, folder=None))]
+    /// Return the actions of recorded decisions, or None for those that cannot be decided again.
+    #[staticmethod]
+    fn recorded_actions(py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let entries = recorded(entries)?;
+        answer(py, || Ok(json!(replay::actions(&entries))))
+    }
+
+    /// Decide about recorded actions again, with what the caller's rules find in each; return what would change.
+    #[pyo3(signature = (entries=None, limit=1000, config=None, folder=None, ids=None, found=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are those of Gate.replay")]
     fn replay(
         &self,
         py: Python<'_>,
@@ -199,10 +212,14 @@ impl HarnessCore {
         limit: u32,
         config: Option<PathBuf>,
         folder: Option<PathBuf>,
+        ids: Option<Vec<String>>,
+        found: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let entries = entries.map(|entries| document_text(entries, "entries")).transpose()?;
-        let entries: Option<Vec<audit::Entry>> =
-            entries.map(|text| serde_json::from_str(&text).map_err(value_error)).transpose()?;
+        let entries = entries.map(recorded).transpose()?;
+        let found = found.map_or(Ok("[]".to_owned()), |found| document_text(found, "found"))?;
+        let found: Vec<Vec<Found>> = serde_json::from_str(&found).map_err(value_error)?;
+        let found = found.into_iter().map(|found| found.into_iter().map(Found::matched).collect()).collect();
+        let callers = replay::CallersRules { ids: ids.unwrap_or_default(), found };
         answer(py, move || {
             let mut project = self.gate.project().clone();
             if let Some(file) = &config {
@@ -213,7 +230,7 @@ impl HarnessCore {
                 None => Policies::load(&project.root.join(&project.config.policy.folder))?,
             };
             let entries = entries.map_or_else(|| audit::entries(self.gate.state(), limit), Ok)?;
-            let found = replay::replay(&self.gate.clone().with(&project, rules), &entries);
+            let found = replay::replay(&self.gate.clone().with(&project, rules), &entries, &callers);
             let change = |change: &replay::Change| {
                 json!({
                     "number": change.number, "subject": change.subject, "before": change.before, "after": change.after,
@@ -221,7 +238,9 @@ impl HarnessCore {
                 })
             };
             let changes: Vec<Value> = found.changes.iter().map(change).collect();
-            Ok(json!({"count": found.count, "skipped": found.skipped, "changes": changes}))
+            Ok(json!({
+                "count": found.count, "skipped": found.skipped, "changes": changes, "not_asked": found.not_asked,
+            }))
         })
     }
 
@@ -362,7 +381,7 @@ impl HarnessCore {
         })
     }
 
-    /// Announce work; return what others have announced for the resource.
+    /// Announce work; return what others have announced that overlaps, the risk and what to do.
     fn announce(
         &self,
         py: Python<'_>,
@@ -372,12 +391,14 @@ impl HarnessCore {
         note: &str,
     ) -> PyResult<Py<PyAny>> {
         answer(py, || {
-            let others = self.work.announce(agent, resource, intent, note)?.into_iter();
-            let others = others.map(|other| {
-                json!({"agent": other.agent, "resource": other.resource, "intent": other.intent, "note": other.note, "at": other.at})
-            });
-            Ok(others.collect())
+            let overlaps = self.work.announce(agent, resource, intent, note)?;
+            Ok(json!(overlaps))
         })
+    }
+
+    /// Return the name of a resource in claims and announcements.
+    fn resource_name(&self, resource: &str) -> String {
+        self.work.resource_name(resource)
     }
 
     /// End an announcement.
@@ -489,14 +510,17 @@ pub(crate) fn harness_schemas(py: Python<'_>) -> PyResult<Py<PyAny>> {
     json_to_python(py, &schemas.to_string())
 }
 
-/// Handle one event of a harness; return exit status, output and error output.
+/// Handle one event of a harness, which an argument may name; return exit status, output and error output.
 #[pyfunction]
+#[pyo3(signature = (harness, event, cwd, name=None))]
 pub(crate) fn harness_hook(
     py: Python<'_>,
     harness: &str,
     event: &[u8],
     cwd: PathBuf,
+    name: Option<&str>,
 ) -> (i32, String, String) {
-    let reply = py.detach(move || hooks::handle(harness, event, &cwd));
+    let invocation = hooks::Invocation { harness, event: name };
+    let reply = py.detach(move || hooks::handle(invocation, event, &cwd));
     (reply.exit, reply.stdout, reply.stderr)
 }

@@ -137,7 +137,10 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, HarnessError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            // A link to a file that is gone is not a missing file: what it said is not known.
+            Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
+                return Ok(Self::default());
+            }
             Err(error) => return Err(HarnessError::system(path.display(), error)),
         };
         let config: Self = toml_file::parse(path, &text)?;

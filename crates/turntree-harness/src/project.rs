@@ -28,6 +28,7 @@ pub struct Project {
     pub layout: Option<Layout>,
     /// What `turntree.toml` says.
     pub config: Arc<Config>,
+    problem: Option<Arc<str>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -47,20 +48,27 @@ impl Project {
     pub fn find_with_clock(folder: &Path, clock: Arc<dyn Clock>) -> Result<Self, HarnessError> {
         let (root, worktree, layout) = locate(folder)?;
         let config = Arc::new(Config::load(&root.join(CONFIG_FILE))?);
-        Ok(Self { root, worktree, layout, config, clock })
+        Ok(Self { root, worktree, layout, config, problem: None, clock })
     }
 
     /// As [`Self::find`], with the defaults if `turntree.toml` is not valid: a hook must not stop guarding because of it.
+    /// [`Self::problem`] has what is wrong then, and the gate lets no action pass without a person.
     ///
     /// # Errors
     /// [`HarnessError::Invalid`] if the folder does not exist.
-    pub fn find_guarded(folder: &Path) -> Result<(Self, Option<HarnessError>), HarnessError> {
+    pub fn find_guarded(folder: &Path) -> Result<Self, HarnessError> {
         let (root, worktree, layout) = locate(folder)?;
-        let (config, error) = match Config::load(&root.join(CONFIG_FILE)) {
+        let (config, problem) = match Config::load(&root.join(CONFIG_FILE)) {
             Ok(config) => (config, None),
-            Err(error) => (Config::default(), Some(error)),
+            Err(error) => (Config::default(), Some(one_line(&error.to_string()).into())),
         };
-        Ok((Self { root, worktree, layout, config: Arc::new(config), clock: Arc::new(SystemClock) }, error))
+        let (config, clock) = (Arc::new(config), Arc::new(SystemClock));
+        Ok(Self { root, worktree, layout, config, problem, clock })
+    }
+
+    /// What is wrong with `turntree.toml`, in one line. The defaults apply then.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
     }
 
     /// The folder of the state.
@@ -88,6 +96,12 @@ impl Project {
     }
 }
 
+/// The message of a parser in one line of at most 400 characters, without the lines that point below what they quote.
+fn one_line(message: &str) -> String {
+    let lines = message.lines().map(str::trim).filter(|line| !line.starts_with('|') && !line.is_empty());
+    lines.collect::<Vec<_>>().join(": ").chars().take(400).collect()
+}
+
 fn locate(folder: &Path) -> Result<(PathBuf, PathBuf, Option<Layout>), HarnessError> {
     let folder = folder.canonicalize().map_err(|error| {
         HarnessError::Invalid(format!("path: the folder \"{}\" cannot be opened: {error}", folder.display()))
@@ -95,7 +109,8 @@ fn locate(folder: &Path) -> Result<(PathBuf, PathBuf, Option<Layout>), HarnessEr
     if let Some(layout) = Layout::find(&folder) {
         return Ok((layout.main_worktree(), layout.worktree.clone(), Some(layout)));
     }
-    let root =
-        folder.ancestors().find(|folder| folder.join(CONFIG_FILE).exists()).unwrap_or(&folder).to_owned();
+    // A link to a file that is gone says where the project is, too.
+    let has_config = |folder: &&Path| folder.join(CONFIG_FILE).symlink_metadata().is_ok();
+    let root = folder.ancestors().find(has_config).unwrap_or(&folder).to_owned();
     Ok((root.clone(), root, None))
 }

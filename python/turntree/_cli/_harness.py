@@ -7,7 +7,6 @@ import functools
 import getpass
 import json
 import os
-import posixpath
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ def add(commands: Any) -> None:
         description="Reads one event and writes the reply.",
         allow_abbrev=False,
     )
-    hook.add_argument("event", nargs="?", help="the event, for harnesses that do not send its name")
+    hook.add_argument("event", nargs="?", help="the event, such as pre-tool, for harnesses that do not send its name")
     hook.add_argument("--harness", default="claude", help="claude, codex, cursor, opencode, factory or generic")
     hook.set_defaults(run=run_hook)
     _add_harness(_group(commands, "harness", "install, remove and check the hooks of coding harnesses"))
@@ -119,8 +118,10 @@ def _add_coord(group: Any) -> None:
     claim.add_argument("--ttl", type=float, default=300, help="seconds (default: 300)")
     release = _command(group, "release", "Release the claims of an agent on a resource", run_release)
     release.add_argument("resource", help="as for claim")
-    announce = _command(group, "announce", "Announce work; print what others have announced for it", run_announce)
-    announce.add_argument("resource", help="as for claim")
+    announce = _listing(
+        group, "announce", "Announce work; print what overlaps with it, and the risk", run_announce, "one JSON object"
+    )
+    announce.add_argument("resource", help='as for claim, or a pattern such as "file:src/**/*.rs"')
     intents = ("editing", "reviewing", "refactoring", "testing", "documenting")
     announce.add_argument("--intent", default="editing", choices=intents, help="what is done (default: editing)")
     announce.add_argument("--note", default="", help="more about it")
@@ -151,50 +152,22 @@ def _add_worktree(group: Any) -> None:
     remove.add_argument("--force", action="store_true", help="also with uncommitted changes")
 
 
+# One byte more than the native core handles.
+_MAX_EVENT = 10 * 1024 * 1024 + 1
+
+
 def run_hook(options: argparse.Namespace) -> int:
     """Handle one event and return the exit status of its reply."""
     from turntree.harness import hooks
 
-    data = sys.stdin.buffer.read()
-    if options.event is not None:
-        data = _with_event(data, options.event, options.harness)
-    reply = hooks.handle(data, options.harness)
+    # Larger events are not handled: what is read names them.
+    data = sys.stdin.buffer.read(_MAX_EVENT)
+    while sys.stdin.buffer.read(_MAX_EVENT):
+        pass
+    reply = hooks.handle(data, options.harness, event=options.event)
     sys.stdout.write(reply.stdout)
     sys.stderr.write(reply.stderr)
     return reply.exit
-
-
-# The names of events in turntree, and those of Claude Code, Cursor and OpenCode.
-_EVENTS = {
-    "session_start": ("SessionStart", "sessionStart", "session.created"),
-    "prompt": ("UserPromptSubmit", "beforeSubmitPrompt", "chat.message"),
-    "user_prompt": ("UserPromptSubmit", "beforeSubmitPrompt", "chat.message"),
-    "pre_tool": ("PreToolUse", "preToolUse", "tool.execute.before"),
-    "post_tool": ("PostToolUse", "postToolUse", "tool.execute.after"),
-    "pre_compact": ("PreCompact", "preCompact", "experimental.session.compacting"),
-    "post_compact": ("PostCompact", "postCompact", "session.compacted"),
-    "stop": ("Stop", "stop", "session.idle"),
-    "session_end": ("SessionEnd", "sessionEnd", "session.deleted"),
-}
-
-
-def _with_event(data: bytes, event: str, harness: str) -> bytes:
-    """Add the name of the event to one that does not have it."""
-    key = "event" if harness in ("opencode", "generic") else "hook_event_name"
-    try:
-        found = json.loads(data)
-    except ValueError:
-        return data
-    if not isinstance(found, dict) or key in found:
-        return data
-    names = _EVENTS.get(event.replace("-", "_"))
-    if names is not None and harness != "generic":
-        event = names[{"cursor": 1, "opencode": 2}.get(harness, 0)]
-    elif names is not None:
-        event = event.replace("-", "_")
-    # The text of the event stays as it is: only the program that decides interprets it.
-    comma = "," if found else ""
-    return f"{{{json.dumps(key)}:{json.dumps(event)}{comma}".encode() + data.lstrip().removeprefix(b"{")
 
 
 def _gate(options: argparse.Namespace) -> Gate:
@@ -342,6 +315,8 @@ def run_replay(options: argparse.Namespace) -> int:
     found = _gate(options).replay(entries, limit=options.limit, config=options.config, policies=options.policies)
     for change in found.changes:
         print(f"{change.number} {change.before} -> {change.after} {change.subject} {', '.join(change.rules)}".rstrip())
+    if found.not_asked:
+        print(f"not asked again: {', '.join(found.not_asked)}")
     print(f"{found.count} decided again, {len(found.changes)} changed, {found.skipped} left out")
     return 1 if found.changes else 0
 
@@ -438,8 +413,7 @@ def run_release(options: argparse.Namespace) -> int:
     """Release claims; 1 if there were none."""
     core = _project(options)._core
     agent = _coordination(options).agent
-    kind, _, name = options.resource.partition(":")
-    resource = f"{kind}:{posixpath.normpath(name)}" if kind in ("file", "dir") else options.resource
+    resource = core.resource_name(options.resource)
     own = [found for found in core.claims() if found["owner"] == agent and found["resource"] == resource]
     released = [core.release(found["id"], found["resource"], agent) for found in own]
     print("released" if any(released) else f"{agent} has no claim on {options.resource}")
@@ -447,9 +421,18 @@ def run_release(options: argparse.Namespace) -> int:
 
 
 def run_announce(options: argparse.Namespace) -> int:
-    """Announce work and print what others have announced."""
-    for other in _coordination(options).announce(options.resource, options.intent, options.note):
+    """Announce work and print what others have announced that overlaps."""
+    found = _coordination(options).announce(options.resource, options.intent, options.note)
+    if options.json:
+        print_json({"risk": found.risk, "suggestion": found.suggestion, "order": found.order, "overlaps": list(found)})
+        return 0
+    for other in found:
         print(f"{other['agent']} {other['intent']} {other['resource']} {other['note']}".rstrip())
+    if found:
+        advice = {"parallel_ok": "work at the same time", "merge_order": "merge in this order"}
+        text = advice.get(found.suggestion, "work one after the other, in this order")
+        order = "" if found.suggestion == "parallel_ok" else f": {', '.join(found.order)}"
+        print_error(f"risk {found.risk}: {text}{order}")
     return 0
 
 

@@ -23,14 +23,20 @@ class HarnessCore:
     def test_policies(self, folder: str | None = None) -> list[dict[str, Any]]:
         """Run the examples of the user's rules; return the rules with what is wrong."""
 
+    @staticmethod
+    def recorded_actions(entries: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
+        """Return the actions of recorded decisions, or None for those that cannot be decided again."""
+
     def replay(
         self,
         entries: list[dict[str, Any]] | None = None,
         limit: int = 1000,
         config: str | None = None,
         folder: str | None = None,
+        ids: list[str] | None = None,
+        found: list[list[dict[str, str]]] | None = None,
     ) -> dict[str, Any]:
-        """Decide about recorded actions again; return what would change."""
+        """Decide about recorded actions again, with what the caller's rules find in each; return what would change."""
 
     def explain(self, prefix: str) -> list[dict[str, Any]]:
         """Say where the values of the configuration come from."""
@@ -71,8 +77,11 @@ class HarnessCore:
     def agents(self) -> list[dict[str, Any]]:
         """List the agents."""
 
-    def announce(self, agent: str, resource: str, intent: str, note: str) -> list[dict[str, Any]]:
-        """Announce work; return what others have announced for the resource."""
+    def announce(self, agent: str, resource: str, intent: str, note: str) -> dict[str, Any]:
+        """Announce work; return what others have announced that overlaps, the risk and what to do."""
+
+    def resource_name(self, resource: str) -> str:
+        """Return the name of a resource in claims and announcements."""
 
     def complete(self, agent: str, resource: str) -> bool:
         """End an announcement."""
@@ -113,5 +122,5 @@ class HarnessCore:
 def harness_schemas() -> dict[str, Any]:
     """Return the JSON Schemas of `turntree.toml` and of policy files, and the schema of Cedar policies."""
 
-def harness_hook(harness: str, event: bytes, cwd: str) -> tuple[int, str, str]:
-    """Handle one event of a harness; return exit status, output and error output."""
+def harness_hook(harness: str, event: bytes, cwd: str, name: str | None = None) -> tuple[int, str, str]:
+    """Handle one event of a harness, which an argument may name; return exit status, output and error output."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from turntree._public_names import set_public_module
 from turntree.harness import hooks
 from turntree.harness._contexts import Claim, Lease, ModelSlot
-from turntree.harness._coordination import Conflict, Coordination, Forecast, Worktree, Worktrees
+from turntree.harness._coordination import Conflict, Coordination, Forecast, Overlaps, Worktree, Worktrees
 from turntree.harness._errors import ClaimConflict, HarnessError, IntegrityViolation, PolicyViolation, StoreBusy
 from turntree.harness._gate import Action, Change, Decision, Gate, MatchedRule, Replay
 from turntree.harness._guard import Guard, guard
@@ -41,6 +41,7 @@ __all__ = [
     "Lease",
     "MatchedRule",
     "ModelSlot",
+    "Overlaps",
     "PolicyViolation",
     "Project",
     "Replay",

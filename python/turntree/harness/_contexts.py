@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
 from turntree._core import HarnessCore
+from turntree.harness._data import DataModel
 from turntree.harness._errors import HarnessError
 from turntree.harness._project import Project
 
@@ -19,9 +20,11 @@ _T = TypeVar("_T")
 _PAUSE = 0.05
 
 
-@dataclass(frozen=True)
-class Lease:
+@dataclass(frozen=True, eq=False)
+class Lease(DataModel):
     """A resource that an agent has for a time.
+
+    A lease that was pickled opens its project again when it is used. One that was read from JSON has no project.
 
     Attributes:
         id: The id of the lease.
@@ -36,7 +39,8 @@ class Lease:
     owner: str
     token: int
     expires_at: int
-    _project: Project
+    _project: Project | None = field(default=None, repr=False, compare=False)
+    _folder: str | None = field(default=None, repr=False, compare=False)
 
     def renew(self, ttl: float = 300) -> bool:
         """Extend the lease; return False if it has ended.
@@ -44,15 +48,27 @@ class Lease:
         Args:
             ttl: The seconds from now.
         """
-        return self._project._core.renew(self.id, ttl)
+        return self._core().renew(self.id, ttl)
 
     def is_valid(self) -> bool:
         """Return whether the lease still protects its resource."""
-        return self._project._core.is_valid(self.id)
+        return self._core().is_valid(self.id)
 
     def release(self) -> bool:
         """Release the lease; return False if it has ended."""
-        return self._project._core.release(self.id, self.resource, self.owner)
+        return self._core().release(self.id, self.resource, self.owner)
+
+    def _core(self) -> HarnessCore:
+        if self._project is not None:
+            return self._project._core
+        if self._folder is None:
+            place = f'the lease of "{self.resource}" was read from data and has no project'
+            raise HarnessError(f"{place}; use the one of Coordination.acquire, or pickle that")
+        return Project.find(self._folder)._core
+
+    def __reduce__(self) -> tuple[type[Lease], tuple[Any, ...]]:
+        folder = self._folder if self._project is None else str(self._project.worktree)
+        return type(self), (self.id, self.resource, self.owner, self.token, self.expires_at, None, folder)
 
 
 async def _in_thread(call: Callable[[], _T], undo: Callable[[_T], object]) -> _T:

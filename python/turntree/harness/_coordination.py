@@ -5,12 +5,46 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from turntree.harness._contexts import Claim, Lease, ModelSlot
+from turntree.harness._data import DataModel
 from turntree.harness._project import Project
+
+
+class Overlaps(list[dict[str, Any]]):
+    """What other live agents have announced that overlaps with an announcement: a list, the closest first.
+
+    Each item has ``agent``, ``resource``, ``intent``, ``note``, ``at`` (milliseconds since 1970), and ``overlap``:
+    ``"same"`` for the same resource, ``"inside"`` if one is a folder or a pattern that may have files of the other,
+    ``"folder"`` for files of the same folder, unless that is the project itself.
+
+    Attributes:
+        risk: ``"none"`` if nothing overlaps; ``"low"`` if the others review, test or document; ``"medium"`` if one
+            edits, or others work on files of the same folder; ``"high"`` if one edits and more work there too, or one
+            refactors; ``"critical"`` if two or more edit or refactor.
+        suggestion: ``"parallel_ok"``: work at the same time; ``"merge_order"``: work at the same time, and merge in
+            the order of ``order``; ``"sequence"``: work one after the other.
+        order: The agents with this one, those that change least first; empty if nothing overlaps.
+    """
+
+    def __init__(
+        self,
+        overlaps: Iterable[dict[str, Any]] = (),
+        risk: Literal["none", "low", "medium", "high", "critical"] = "none",
+        suggestion: Literal["parallel_ok", "merge_order", "sequence"] = "parallel_ok",
+        order: Iterable[str] = (),
+    ) -> None:
+        super().__init__(overlaps)
+        self.risk: Literal["none", "low", "medium", "high", "critical"] = risk
+        self.suggestion: Literal["parallel_ok", "merge_order", "sequence"] = suggestion
+        self.order: list[str] = list(order)
+
+    def __repr__(self) -> str:
+        return f"Overlaps({super().__repr__()}, risk={self.risk!r}, suggestion={self.suggestion!r})"
 
 
 class Coordination:
@@ -69,15 +103,19 @@ class Coordination:
         """The agents of the project, the newest sign of life first."""
         return self._core.agents()
 
-    def announce(self, resource: str, intent: str = "editing", note: str = "") -> list[dict[str, Any]]:
-        """Announce work on a resource; return what other live agents have announced for it.
+    def announce(self, resource: str, intent: str = "editing", note: str = "") -> Overlaps:
+        """Announce work on a resource; return what other live agents have announced that overlaps, with the risk.
 
         Args:
-            resource: As for `claim`.
-            intent: What is done: editing, reviewing, refactoring, testing, documenting.
+            resource: As for `claim`, or a pattern of files: ``"file:src/**/*.rs"``. At most 1024 bytes.
+            intent: What is done: editing, reviewing, refactoring, testing, documenting. Another word counts as editing.
             note: More about it.
+
+        Raises:
+            HarnessError: The resource is too long.
         """
-        return self._core.announce(self.agent, resource, intent, note)
+        found = self._core.announce(self.agent, resource, intent, note)
+        return Overlaps(found["overlaps"], found["risk"], found["suggestion"], found["order"])
 
     def complete(self, resource: str) -> bool:
         """End an announcement; return False if there was none.
@@ -139,8 +177,8 @@ class Coordination:
         return f"Coordination({self.project!r}, agent={self.agent!r})"
 
 
-@dataclass(frozen=True)
-class Worktree:
+@dataclass(frozen=True, eq=False)
+class Worktree(DataModel):
     """A working tree of the project.
 
     Attributes:
@@ -234,8 +272,8 @@ class Worktrees:
         return f"Worktrees({self.project!r})"
 
 
-@dataclass(frozen=True)
-class Conflict:
+@dataclass(frozen=True, eq=False)
+class Conflict(DataModel):
     """Two branches that would conflict.
 
     Attributes:
@@ -249,8 +287,8 @@ class Conflict:
     files: list[str]
 
 
-@dataclass(frozen=True)
-class Forecast:
+@dataclass(frozen=True, eq=False)
+class Forecast(DataModel):
     """What would happen if all working trees were merged.
 
     Attributes:

@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from turntree.harness._data import DataModel
 from turntree.harness._errors import PolicyViolation
 from turntree.harness._project import Project
 
 Outcome = Literal["allow", "warn", "ask", "deny"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Action:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Action(DataModel):
     """What an agent is about to do. A dict with the same keys does as well.
 
     Attributes:
         kind: ``"shell"``, ``"edit"``, ``"write"``, ``"read"``, ``"mcp"`` or ``"other"``.
         command: The shell command.
         path: The file.
+        paths: More files.
         content: The text that an edit writes.
         server: The MCP server.
         tool: The tool.
@@ -28,11 +30,15 @@ class Action:
         cwd: The folder. Default: the working tree of the project.
         agent: The agent.
         session: The session.
+        harness: The harness.
     """
+
+    _is_closed: ClassVar[bool] = True
 
     kind: str
     command: str | None = None
     path: str | None = None
+    paths: list[str] | None = None
     content: str | None = None
     server: str | None = None
     tool: str | None = None
@@ -40,14 +46,15 @@ class Action:
     cwd: str | None = None
     agent: str | None = None
     session: str | None = None
+    harness: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the keys that have a value."""
         return {key: value for key, value in vars(self).items() if value is not None}
 
 
-@dataclass(frozen=True)
-class MatchedRule:
+@dataclass(frozen=True, eq=False)
+class MatchedRule(DataModel):
     """A rule that has found something.
 
     Attributes:
@@ -65,8 +72,8 @@ class MatchedRule:
     remedy: str
 
 
-@dataclass(frozen=True)
-class Decision:
+@dataclass(frozen=True, eq=False)
+class Decision(DataModel):
     """What the gate says about an action.
 
     Attributes:
@@ -109,8 +116,8 @@ class _PythonRule:
     check: Rule
 
 
-@dataclass(frozen=True)
-class Change:
+@dataclass(frozen=True, eq=False)
+class Change(DataModel):
     """A recorded decision that ends in another way now.
 
     Attributes:
@@ -128,19 +135,23 @@ class Change:
     rules: list[str]
 
 
-@dataclass(frozen=True)
-class Replay:
+@dataclass(frozen=True, eq=False)
+class Replay(DataModel):
     """What `Gate.replay` has found.
 
     Attributes:
         count: The decisions that were made again.
-        skipped: Those that cannot be: the action had a secret, or depended on other agents.
+        skipped: Those that cannot be: the action had a secret, or the decision depended on other agents or was that of
+            a hook of git.
         changes: Those that end in another way now.
+        not_asked: The ids of rules that have found something then and were not asked now: those of decisions that are
+            left out, rules that are gone, functions that are not rules of this gate, and functions that failed.
     """
 
     count: int
     skipped: int
     changes: list[Change]
+    not_asked: list[str] = field(default_factory=list[str])
 
 
 class Gate:
@@ -195,6 +206,9 @@ class Gate:
     ) -> Replay:
         """Decide about recorded actions again; nothing is recorded. Shows what a change of the policies would change.
 
+        The rules in Python of this gate are asked again, too. An action is as recorded: without the content of edited
+        files, with ``path`` and all ``paths`` absolute. A function that raises says nothing, and is in ``not_asked``.
+
         Args:
             entries: Entries as `audit` returns them. Default: the newest of this project.
             limit: The largest number of entries.
@@ -205,9 +219,32 @@ class Gate:
             HarnessError: A file is not valid.
         """
         given = None if entries is None else [dict(entry) for entry in entries]
-        paths = [None if path is None else os.fspath(path) for path in (config, policies)]
-        found = self.project._core.replay(given, limit, *paths)
-        return Replay(found["count"], found["skipped"], [Change(**change) for change in found["changes"]])
+        file, folder = (None if path is None else os.fspath(path) for path in (config, policies))
+        core = self.project._core
+        if not self._rules:
+            found = core.replay(given, limit, file, folder)
+        else:
+            given = core.audit(limit) if given is None else given
+            failed: set[str] = set()
+            more = [self._findings(action, failed) for action in core.recorded_actions(given)]
+            found = core.replay(given, limit, file, folder, [rule.id for rule in self._rules], more)
+            found["not_asked"] = sorted({*found["not_asked"], *failed})
+        changes = [Change(**change) for change in found["changes"]]
+        return Replay(found["count"], found["skipped"], changes, found["not_asked"])
+
+    def _findings(self, action: dict[str, Any] | None, failed: set[str]) -> list[dict[str, str]]:
+        """What the rules in Python find in a recorded action."""
+        found: list[dict[str, str]] = []
+        for rule in self._rules if action is not None else ():
+            try:
+                reason = rule.check(dict(action or {}))
+            except Exception:
+                # It may need what is not recorded.
+                failed.add(rule.id)
+                continue
+            if reason is not None:
+                found.append(_finding(rule, rule.outcome, reason))
+        return found
 
     @classmethod
     def load(cls, project: Project) -> Gate:
@@ -288,6 +325,10 @@ def _ask(rule: _PythonRule, action: Mapping[str, Any]) -> dict[str, str] | None:
         outcome = "deny" if rule.level == "required" else "warn"
     if reason is None:
         return None
+    return _finding(rule, outcome, reason)
+
+
+def _finding(rule: _PythonRule, outcome: Outcome, reason: str) -> dict[str, str]:
     return {"id": rule.id, "level": rule.level, "outcome": outcome, "reason": reason, "remedy": rule.remedy}
 
 

@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use rusqlite::Connection;
+use serde::Serialize;
 use serde_json::json;
 use turntree_store::engines::sqlite::Failure;
 
 use super::Coordination;
+use super::claims::canonical;
 use super::liveness::{self, COLUMNS, Process, is_live, signs_of};
+use super::overlaps::{MAX_RESOURCE, Overlaps};
 use crate::error::HarnessError;
 use crate::state::{new_id, record};
 
@@ -29,7 +32,7 @@ pub struct Agent {
 }
 
 /// What an agent works on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Announcement {
     /// The agent.
     pub agent: String,
@@ -139,24 +142,44 @@ impl Coordination {
         })
     }
 
-    /// Announces work on a resource. Returns what other live agents have announced for it.
+    /// Announces work on a resource. Returns what other live agents have announced that overlaps with it: the same
+    /// resource, folders and patterns (`file:src/**/*.rs`) that may have the same files, and files of the same folder.
     ///
     /// # Errors
-    /// The errors of the state file.
+    /// [`HarnessError::Invalid`] for a resource of more than [`MAX_RESOURCE`] bytes, and the errors of the state file.
     pub fn announce(
         &self,
         agent: &str,
         resource: &str,
         intent: &str,
         note: &str,
-    ) -> Result<Vec<Announcement>, HarnessError> {
-        self.announce_lines(agent, resource, intent, note, &[])
+    ) -> Result<Overlaps, HarnessError> {
+        if resource.len() > MAX_RESOURCE {
+            return Err(HarnessError::Invalid(format!(
+                "resource: expected at most {MAX_RESOURCE} bytes, got {}; announce the folder",
+                resource.len()
+            )));
+        }
+        let resource = self.resource_name(resource);
+        self.announce_lines(agent, &resource, intent, note, &[])?;
+        let (oldest, folder) = (self.oldest(), self.project.state_folder());
+        let texts = [agent, &resource, intent].map(str::to_owned);
+        self.state.read(move |connection| {
+            let [agent, resource, intent] = &texts;
+            Overlaps::find(connection, &folder, (agent, resource, intent), oldest)
+        })
     }
 
-    /// As [`Self::announce`], for these lines of a file; none for the whole file.
+    /// The name of a resource in claims and announcements. One that is outside of the project or has no kind is unchanged.
+    pub fn resource_name(&self, resource: &str) -> String {
+        canonical(&self.project, resource).unwrap_or_else(|_| resource.to_owned())
+    }
+
+    /// Announces work on lines of a file, or on the whole file if there are none. Returns what other live agents have
+    /// announced for the same file.
     ///
     /// # Errors
-    /// As [`Self::announce`].
+    /// The errors of the state file.
     pub fn announce_lines(
         &self,
         agent: &str,
@@ -191,7 +214,7 @@ impl Coordination {
     /// The errors of the state file.
     pub fn complete(&self, agent: &str, resource: &str) -> Result<bool, HarnessError> {
         let now = self.project.now();
-        let (agent, resource) = (agent.to_owned(), resource.to_owned());
+        let (agent, resource) = (agent.to_owned(), self.resource_name(resource));
         self.state.write(move |connection| {
             let mut statement = connection.prepare_cached(
                 "UPDATE announcement SET done_at = ?3 WHERE agent = ?1 AND resource = ?2 AND done_at IS NULL",

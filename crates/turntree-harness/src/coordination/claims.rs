@@ -7,6 +7,7 @@ use turntree_store::engines::sqlite::Failure;
 use super::Coordination;
 use super::liveness::reap;
 use crate::error::HarnessError;
+use crate::path::composed;
 use crate::project::Project;
 use crate::state::{new_id, record};
 
@@ -64,8 +65,8 @@ pub(super) fn check_ttl(ttl_ms: i64) -> Result<(), HarnessError> {
     ))
 }
 
-/// The name of a resource: that of a file is its path below the project, without `.` and `..`.
-fn canonical(project: &Project, resource: &str) -> Result<String, HarnessError> {
+/// The name of a resource: that of a file is its path below the working tree, without `.` and `..`, in composed characters.
+pub(super) fn canonical(project: &Project, resource: &str) -> Result<String, HarnessError> {
     let (kind, name) = resource.split_once(':').filter(|(kind, name)| !kind.is_empty() && !name.is_empty()).ok_or_else(|| {
         HarnessError::Invalid(format!(
             "resource: expected a kind and a name such as \"file:src/a.rs\" or \"port:8080\", got \"{resource}\""
@@ -75,8 +76,10 @@ fn canonical(project: &Project, resource: &str) -> Result<String, HarnessError> 
         return Ok(resource.to_owned());
     }
     let root = project.root.to_string_lossy();
-    let trees = [&root, &project.worktree.to_string_lossy()];
+    // A linked working tree may be in the main one.
+    let trees = [&project.worktree.to_string_lossy(), &root].map(|tree| composed(tree).into_owned());
     let path = crate::path::join(Some(&root), name).unwrap_or_default();
+    let path = composed(&path);
     match trees.iter().find_map(|tree| crate::path::below(tree, &path)) {
         Some(relative) => Ok(format!("{kind}:{relative}")),
         None => Err(HarnessError::Invalid(format!(

@@ -4,13 +4,15 @@ use rusqlite::OptionalExtension;
 
 use crate::error::HarnessError;
 use crate::git::{Layout, run};
+use crate::path::composed;
 use crate::project::Project;
 use crate::state::State;
 
 /// The most results that are kept.
 const KEPT: u32 = 200;
 
-/// The base branch on which a file has changed. The remote branch is as it was fetched last: a hook does not use the network.
+/// The base branch on which a file has changed: a protected branch of `origin`, as it was fetched last, because a hook does
+/// not use the network. Without one, it is the branch of the main working tree.
 pub(super) fn base_of_changed(
     project: &Project,
     state: &State,
@@ -19,13 +21,14 @@ pub(super) fn base_of_changed(
 ) -> Result<Option<String>, HarnessError> {
     let Some(head) = layout.head_commit() else { return Ok(None) };
     let bases = project.config.policy.protected_branches.iter().filter(|base| !base.contains('*'));
-    let found = bases.map(|base| format!("refs/remotes/origin/{base}")).find_map(|name| {
-        let commit = layout.commit_of(&name)?;
-        Some((name, commit))
-    });
-    let Some((name, base)) = found.filter(|(_, base)| *base != head) else { return Ok(None) };
-    let is_changed = paths(project, state, layout, &head, &base)?.iter().any(|path| path == relative);
-    Ok(is_changed.then(|| name.trim_start_matches("refs/remotes/").to_owned()))
+    let remotes = bases.map(|base| (format!("refs/remotes/origin/{base}"), format!("origin/{base}")));
+    let main = || layout.main_branch().map(|branch| (format!("refs/heads/{branch}"), branch));
+    let commit = |(reference, name): (String, String)| Some((layout.commit_of(&reference)?, name));
+    let found = remotes.into_iter().find_map(commit).or_else(|| main().and_then(commit));
+    let Some((base, name)) = found.filter(|(base, _)| *base != head) else { return Ok(None) };
+    let relative = composed(relative);
+    let paths = paths(project, state, layout, &head, &base)?;
+    Ok(paths.iter().any(|path| composed(path) == relative).then_some(name))
 }
 
 /// The files, from the state if the same commits were compared before: a hook has no time for git.

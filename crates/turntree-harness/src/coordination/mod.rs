@@ -9,6 +9,7 @@
 //! | [`worktrees`] | worktrees and forecasts of merge conflicts |
 //! | [`liveness`] | signs of life: lock, process, time |
 //! | `drift` | files that have changed on the base branch |
+//! | [`overlaps`] | what announcements of several agents have in common, and the risk |
 //! | `open_work` | files that others have announced or claimed, for the gate |
 
 pub mod agents;
@@ -17,10 +18,16 @@ mod drift;
 pub mod liveness;
 pub mod messages;
 mod open_work;
+pub mod overlaps;
 pub mod slots;
 pub mod worktrees;
 
 pub use open_work::OpenWork;
+
+/// The resource of a file, given by its path below the working tree.
+pub(crate) fn resource_of_file(relative: &str) -> String {
+    format!("file:{}", crate::path::composed(relative))
+}
 
 use crate::project::Project;
 use crate::state::State;

@@ -35,7 +35,7 @@ impl<'a> OpenWork<'a> {
         let now = self.project.now();
         let oldest = now.saturating_sub(i64::from(self.project.config.coordination.stale_after) * 1_000);
         let folder = self.project.state_folder();
-        let (resource, agent) = (format!("file:{relative}"), agent.to_owned());
+        let (resource, agent) = (super::resource_of_file(relative), agent.to_owned());
         self.state.read(move |connection| {
             let claim = connection
                 .prepare_cached(

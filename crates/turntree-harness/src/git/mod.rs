@@ -112,9 +112,18 @@ impl Layout {
 
     /// The branch that is checked out; `None` on a detached head.
     pub fn branch(&self) -> Option<String> {
-        let head = fs::read_to_string(self.git_dir.join("HEAD")).ok()?;
-        Some(head.trim().strip_prefix("ref: refs/heads/")?.to_owned())
+        branch_of(&self.git_dir)
     }
+
+    /// The branch of the main working tree, or that a bare repository names.
+    pub fn main_branch(&self) -> Option<String> {
+        branch_of(&self.common_dir)
+    }
+}
+
+fn branch_of(folder: &Path) -> Option<String> {
+    let head = fs::read_to_string(folder.join("HEAD")).ok()?;
+    Some(head.trim().strip_prefix("ref: refs/heads/")?.to_owned())
 }
 
 /// The aliases that are configured for a folder: names in lowercase, and values. None if git cannot tell.

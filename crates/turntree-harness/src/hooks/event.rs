@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::adapter::Adapter;
+use super::invocation::Named;
 use crate::derive::writes::patched;
 use crate::policy::action::{Action, ActionKind};
 
@@ -30,7 +31,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    fn of(name: &str) -> Self {
+    pub(super) fn of(name: &str) -> Self {
         match name {
             "session_start" => Self::SessionStart,
             "prompt" => Self::Prompt,
@@ -65,34 +66,48 @@ pub struct HookEvent {
 }
 
 impl HookEvent {
-    /// Reads an event.
+    /// Reads an event. One without a name has that of the hook's argument, if there is one.
     ///
     /// # Errors
     /// A text that says what is wrong, for the fail table.
-    pub fn parse(adapter: &Adapter, bytes: &[u8], cwd: &str, home: Option<String>) -> Result<Self, String> {
+    pub(super) fn parse(
+        adapter: &Adapter,
+        argument: Option<&Named>,
+        bytes: &[u8],
+        cwd: &str,
+        home: Option<String>,
+    ) -> Result<Self, String> {
         let value: Value =
             serde_json::from_slice(bytes).map_err(|error| format!("the event is not JSON: {error}"))?;
         let object = value.as_object().ok_or("the event is not a JSON object")?;
-        let name = text(object, &adapter.event_keys).ok_or("the event has no name")?;
-        let kind = adapter
-            .events
-            .iter()
-            .find(|(own, _)| own == name)
-            .map_or(EventKind::Other, |(_, kind)| EventKind::of(kind));
+        let own = text(object, &adapter.event_keys).map(|name| Named::of(adapter, name));
+        let Named { kind, name } = agreed(own, argument)?;
         let session = text(object, &adapter.session_keys).unwrap_or_default().to_owned();
         let agent = format!("{}:{}", adapter.name, if session.is_empty() { "?" } else { &session });
         let cwd = event_cwd(object).unwrap_or(cwd).to_owned();
-        let mut event =
-            Self { kind, name: name.to_owned(), session, agent, cwd, action: None, stop_active: false };
+        let mut event = Self { kind, name, session, agent, cwd, action: None, stop_active: false };
         event.stop_active = object.get("stop_hook_active").and_then(Value::as_bool).unwrap_or(false);
         if matches!(kind, EventKind::PreTool | EventKind::PostTool) {
-            let mut action = action(adapter, object, name, &event.cwd, home)?;
+            let mut action = action(adapter, object, &event.name, &event.cwd, home)?;
             action.agent.clone_from(&event.agent);
             action.session.clone_from(&event.session);
             action.harness.clone_from(&adapter.name);
             event.action = Some(action);
         }
         Ok(event)
+    }
+}
+
+/// The name of an event: its own, else that of the hook's argument. Two that differ are a mistake in the hook's command. It
+/// is an error if one of them says that a tool is about to run, because then the other one may be wrong.
+fn agreed(own: Option<Named>, argument: Option<&Named>) -> Result<Named, String> {
+    let Some(own) = own else { return argument.cloned().ok_or_else(|| "the event has no name".to_owned()) };
+    match argument.filter(|argument| argument.kind != own.kind) {
+        Some(argument) if own.is_tool_call() || argument.is_tool_call() => Err(format!(
+            "the command of the hook names the event \"{}\", and the event says \"{}\"; correct the command",
+            argument.name, own.name
+        )),
+        _ => Ok(own),
     }
 }
 

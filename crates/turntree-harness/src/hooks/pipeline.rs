@@ -5,9 +5,10 @@ use std::path::Path;
 
 use super::adapter::{self, Adapter, ReplyForm};
 use super::event::{EventKind, HookEvent};
-use super::loops;
+use super::invocation::{Invocation, Named};
 use super::reply::{self, HookReply};
-use crate::coordination::Coordination;
+use super::{loops, peek};
+use crate::coordination::{Coordination, resource_of_file};
 use crate::error::HarnessError;
 use crate::policy::action::{Action, ActionKind};
 use crate::policy::context::Context;
@@ -37,30 +38,38 @@ fn on_error(kind: Option<EventKind>) -> OnError {
 }
 
 /// Handles one event. Never fails and never panics: the fail table decides.
-pub fn handle(harness: &str, bytes: &[u8], cwd: &Path) -> HookReply {
-    let Some(adapter) = adapter::find(harness) else {
-        let names: Vec<&str> = adapter::adapters().iter().map(|adapter| adapter.name.as_str()).collect();
-        let stderr = format!("turntree-hook: no harness \"{harness}\"; expected one of {}", names.join(", "));
-        return HookReply { exit: 2, stdout: String::new(), stderr };
-    };
-    catch_unwind(AssertUnwindSafe(|| handle_any(adapter, bytes, cwd)))
-        .unwrap_or_else(|_| failed(adapter, None, "a bug in turntree"))
+pub fn handle<'a>(invocation: impl Into<Invocation<'a>>, bytes: &[u8], cwd: &Path) -> HookReply {
+    let invocation = invocation.into();
+    let Some(adapter) = adapter::find(invocation.harness) else { return unknown(invocation.harness) };
+    catch_unwind(AssertUnwindSafe(|| handle_any(adapter, invocation.event, bytes, cwd)))
+        .unwrap_or_else(|_| failed(adapter, known(adapter, invocation.event, bytes), "a bug in turntree"))
 }
 
-/// The reply if an event could not be handled in time: a harness that gives up waiting lets the call run.
-pub fn late(harness: &str, bytes: &[u8]) -> HookReply {
-    let reason = "it took too long";
-    let Some(adapter) = adapter::find(harness) else {
-        return HookReply { exit: 2, stdout: String::new(), stderr: format!("turntree-hook: {reason}") };
-    };
-    match HookEvent::parse(adapter, bytes, "/", None) {
-        Ok(event) => failed(adapter, Some((event.kind, &event.name)), reason),
-        Err(_) => failed(adapter, None, reason),
-    }
+/// The reply if an event could not be handled in time: a harness that gives up waiting lets the call run. The bytes are
+/// what was read of the event by then.
+pub fn late<'a>(invocation: impl Into<Invocation<'a>>, bytes: &[u8]) -> HookReply {
+    let invocation = invocation.into();
+    let Some(adapter) = adapter::find(invocation.harness) else { return unknown(invocation.harness) };
+    failed(adapter, known(adapter, invocation.event, bytes), "it took too long")
 }
 
-fn failed(adapter: &Adapter, event: Option<(EventKind, &str)>, reason: &str) -> HookReply {
-    match on_error(event.map(|(kind, _)| kind)) {
+fn unknown(harness: &str) -> HookReply {
+    let names: Vec<&str> = adapter::adapters().iter().map(|adapter| adapter.name.as_str()).collect();
+    let stderr = format!("turntree-hook: no harness \"{harness}\"; expected one of {}", names.join(", "));
+    HookReply { exit: 2, stdout: String::new(), stderr }
+}
+
+/// What is known of an event that cannot be read: by the argument of the hook, and by the beginning of the event. If they
+/// differ, a tool call counts.
+fn known(adapter: &Adapter, argument: Option<&str>, bytes: &[u8]) -> Option<Named> {
+    let argument = argument.and_then(|argument| Named::from_argument(adapter, argument).ok());
+    let own = peek::names(bytes, &adapter.event_keys);
+    let all: Vec<Named> = own.iter().map(|name| Named::of(adapter, name)).chain(argument).collect();
+    all.iter().find(|named| named.is_tool_call()).or(all.first()).cloned()
+}
+
+fn failed(adapter: &Adapter, event: Option<Named>, reason: &str) -> HookReply {
+    match on_error(event.as_ref().map(|event| event.kind)) {
         OnError::Open => {
             log::warn!("turntree-hook: {reason}");
             HookReply::default()
@@ -70,34 +79,47 @@ fn failed(adapter: &Adapter, event: Option<(EventKind, &str)>, reason: &str) -> 
                 "Blocked by turntree: the call could not be checked ({reason}). Instead: let a person run `turntree harness \
                  doctor`."
             );
-            reply::decision(
-                adapter.reply,
-                Outcome::Deny,
-                event.map_or("PreToolUse", |(_, name)| name),
-                &message,
-            )
+            let name = event.map_or_else(|| "PreToolUse".to_owned(), |event| event.name);
+            reply::decision(adapter.reply, Outcome::Deny, &name, &message)
         }
     }
 }
 
-fn handle_any(adapter: &Adapter, bytes: &[u8], cwd: &Path) -> HookReply {
+fn handle_any(adapter: &Adapter, argument: Option<&str>, bytes: &[u8], cwd: &Path) -> HookReply {
+    let named = match argument.map(|argument| Named::from_argument(adapter, argument)).transpose() {
+        Ok(named) => named,
+        Err(reason) => {
+            // A mistake in the command of the hook: whoever has written it must see it, also where nothing is blocked.
+            let reply = failed(adapter, known(adapter, None, bytes), &reason);
+            let is_silent = reply == HookReply::default();
+            return if is_silent {
+                HookReply { stderr: format!("turntree-hook: {reason}"), ..reply }
+            } else {
+                reply
+            };
+        }
+    };
+    let fails = |reason: &str| failed(adapter, known(adapter, argument, bytes), reason);
     if bytes.len() > MAX_EVENT {
-        return failed(adapter, None, "the event is larger than 10 MiB");
+        return fails("the event is larger than 10 MiB");
     }
     let folder = cwd.to_string_lossy();
-    let event = match HookEvent::parse(adapter, bytes, &folder, Context::home_of_environment()) {
+    let home = Context::home_of_environment();
+    let event = match HookEvent::parse(adapter, named.as_ref(), bytes, &folder, home) {
         Ok(event) => event,
-        Err(reason) => return failed(adapter, None, &reason),
+        Err(reason) => return fails(&reason),
     };
-    run(adapter, &event)
-        .unwrap_or_else(|error| failed(adapter, Some((event.kind, &event.name)), &error.to_string()))
+    run(adapter, &event).unwrap_or_else(|error| {
+        let named = Named { kind: event.kind, name: event.name };
+        failed(adapter, Some(named), &error.to_string())
+    })
 }
 
 fn run(adapter: &Adapter, event: &HookEvent) -> Result<HookReply, HarnessError> {
     if event.kind == EventKind::Other {
         return Ok(HookReply::default());
     }
-    let (project, config_error) = Project::find_guarded(Path::new(&event.cwd))?;
+    let project = Project::find_guarded(Path::new(&event.cwd))?;
     let gate = Gate::load(&project)?;
     let work = Coordination::in_hook(&project, gate.state().clone());
     let form = adapter.reply;
@@ -106,11 +128,7 @@ fn run(adapter: &Adapter, event: &HookEvent) -> Result<HookReply, HarnessError> 
         (EventKind::PostTool, Some(action)) => post_tool(form, event, action, &gate, &work),
         (EventKind::SessionStart, _) => {
             work.register(&event.agent, &adapter.name, &event.session)?;
-            let mut text = start_text(&gate, &work, event)?;
-            if let Some(error) = config_error {
-                text = format!("turntree.toml is not valid, so the defaults apply: {error}\n{text}");
-            }
-            Ok(reply::context(form, event, &text))
+            Ok(reply::context(form, event, &start_text(&gate, &work, event)?))
         }
         (EventKind::PostCompact, _) => Ok(reply::context(form, event, &start_text(&gate, &work, event)?)),
         (EventKind::Stop, _) => stop(form, event, &gate),
@@ -175,7 +193,7 @@ fn announce(
     let mut announced = Announced::default();
     for path in &action.paths {
         let Some(relative) = context.place(path).relative else { continue };
-        let resource = format!("file:{relative}");
+        let resource = resource_of_file(&relative);
         let lines = action.lines_of(path);
         let others = work.announce_lines(&event.agent, &resource, "editing", "", &lines)?;
         announced.has_others |= !others.is_empty();
@@ -237,6 +255,10 @@ fn start_text(gate: &Gate, work: &Coordination, event: &HookEvent) -> Result<Str
             "You are in the main checkout, where edits are blocked. Run `turntree worktree create NAME` and work there.".to_owned(),
         ),
         None => {}
+    }
+    if let Some(problem) = project.problem() {
+        let problem = tame(problem);
+        lines.push(format!("turntree.toml is not valid: {problem}. Until a person corrects it, every tool call needs a person."));
     }
     lines.push("Active rules:".to_owned());
     for (rule, setting) in gate.rules() {

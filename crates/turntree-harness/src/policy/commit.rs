@@ -13,6 +13,9 @@ use super::rules::Stage;
 use crate::error::HarnessError;
 use crate::git::{run, run_on};
 
+/// The harness of actions that git's hooks decide about.
+pub(super) const GIT: &str = "git";
+
 /// A hook of git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitHook {
@@ -89,7 +92,7 @@ pub fn check(gate: &Gate, hook: GitHook, folder: &Path) -> Result<Decision, Harn
     let is_asked = |id: &str, stage: Stage| stage != Stage::Pre || id == "secrets.literal";
     let mut all = Decision::default();
     for action in &mut actions {
-        "git".clone_into(&mut action.harness);
+        GIT.clone_into(&mut action.harness);
         let decision = gate.decide_some(action, &exceptions, &known, &is_asked);
         gate.record(action, &decision)?;
         all.policy_set.clone_from(&decision.policy_set);

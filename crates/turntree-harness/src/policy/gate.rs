@@ -141,6 +141,7 @@ impl Gate {
                 }
             }
         }
+        decision.rules.extend(self.project.problem().map(unknown_rules));
         decision.settle();
         decision.latency_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         decision.policy_set = policy_set(&self.project.config.policy, self.policies.digest());
@@ -201,6 +202,17 @@ impl Gate {
         let rules = self.evaluators().flat_map(Evaluator::rules);
         rules.map(|rule| (rule, self.setting(&rule))).collect()
     }
+}
+
+/// What is found in every action while `turntree.toml` is not valid: the file may forbid what the defaults allow.
+fn unknown_rules(problem: &str) -> Matched {
+    let finding = Finding {
+        rule: "harness.configuration".into(),
+        outcome: Outcome::Ask,
+        reason: format!("turntree.toml is not valid, so what it forbids is not known: {problem}"),
+        remedy: "let a person correct turntree.toml; `turntree config explain` checks it".to_owned(),
+    };
+    Matched { finding, level: Level::Required, outcome: Outcome::Ask }
 }
 
 fn matched(mut finding: Finding, level: Level, is_excepted: bool) -> Matched {

@@ -120,7 +120,11 @@ fn a_replay_and_the_audit_know_them() {
     fs::write(other.join("a.cedar"), RULES.replace("\"prod\"", "\"test\"")).unwrap();
 
     let policies = Policies::load(&other).unwrap();
-    let found = replay::replay(&gate.clone().with(gate.project(), policies.clone()), &entries);
+    let found = replay::replay(
+        &gate.clone().with(gate.project(), policies.clone()),
+        &entries,
+        &replay::CallersRules::default(),
+    );
 
     let changes: Vec<_> = found.changes.iter().map(|change| change.after.as_str()).collect();
     assert_eq!((found.count, changes), (2, vec!["deny", "allow"]));

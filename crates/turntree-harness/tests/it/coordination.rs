@@ -169,12 +169,12 @@ fn an_announcement_of_an_agent_that_is_gone_is_completed_by_the_next() {
     let repository = Repository::new();
     let (work, clock) = work(&repository);
     work.announce("a", "file:x", "editing", "").unwrap();
-    assert_eq!(work.announce("b", "file:x", "editing", "").unwrap().len(), 1);
+    assert_eq!(work.announce("b", "file:x", "editing", "").unwrap().overlaps.len(), 1);
     assert!(work.complete("b", "file:x").unwrap());
 
     clock.0.fetch_add(121_000, Ordering::SeqCst);
 
-    assert!(work.announce("b", "file:x", "editing", "").unwrap().is_empty());
+    assert!(work.announce("b", "file:x", "editing", "").unwrap().overlaps.is_empty());
     assert_eq!(work.announcements().unwrap().len(), 1);
 }
 

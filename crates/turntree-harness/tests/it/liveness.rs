@@ -84,6 +84,30 @@ fn an_edit_of_a_file_that_has_changed_on_the_base_branch_is_denied_until_it_is_m
 }
 
 #[test]
+fn without_a_remote_the_branch_of_the_main_working_tree_is_the_base() {
+    let repository = Repository::new();
+    let (main, tree) = (repository.main(), repository.tree());
+    assert_eq!(edit(&tree, "one", "fn").exit, 0);
+    git(&main, &["checkout", "-q", "-b", "develop"]);
+    fs::write(main.join("a.rs"), "fn b() {}\n").unwrap();
+    git(&main, &["commit", "-qam", "Change"]);
+
+    let reply = edit(&tree, "one", "fn");
+    assert_eq!(reply.exit, 2);
+    assert!(
+        reply.stderr.contains("changed on \"develop\"") && reply.stderr.contains("rebase develop"),
+        "{reply:?}"
+    );
+
+    git(&tree, &["merge", "-q", "develop"]);
+    assert_eq!(edit(&tree, "one", "fn").exit, 0);
+    git(&main, &["checkout", "-q", "--detach"]);
+    fs::write(main.join("a.rs"), "fn c() {}\n").unwrap();
+    git(&main, &["commit", "-qam", "Change"]);
+    assert_eq!(edit(&tree, "one", "fn").exit, 0);
+}
+
+#[test]
 fn other_lines_of_a_file_warn_if_the_project_says_so_and_the_same_lines_deny() {
     let repository = Repository::new();
     let (main, tree) = (repository.main(), repository.tree());

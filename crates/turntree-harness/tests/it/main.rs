@@ -5,8 +5,10 @@
 mod cedar;
 mod coordination;
 mod corpus;
+mod failures;
 mod gate;
 mod hooks;
 mod liveness;
+mod overlaps;
 mod policies;
 mod support;

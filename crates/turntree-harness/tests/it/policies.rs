@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use turntree_harness::policy::decision::{Finding, Level, Matched};
 use turntree_harness::policy::policies::Policies;
 use turntree_harness::policy::{audit, commit, replay};
 use turntree_harness::{Action, Gate, HarnessError, Outcome, Project, config, explain};
@@ -155,15 +156,49 @@ fn a_replay_shows_what_new_rules_would_change() {
     fs::write(folder.join("a.policy.toml"), RULE).unwrap();
     let entries = audit::entries(gate.state(), 100).unwrap();
 
-    let same = replay::replay(&gate, &entries);
+    let none = replay::CallersRules::default();
+    let same = replay::replay(&gate, &entries, &none);
     let project = gate.project().clone();
-    let other = replay::replay(&gate.with(&project, Policies::load(&folder).unwrap()), &entries);
+    let other = replay::replay(&gate.with(&project, Policies::load(&folder).unwrap()), &entries, &none);
 
     assert_eq!((same.count, same.changes.len()), (3, 0));
     assert_eq!(other.changes.len(), 1);
     let change = &other.changes[0];
     assert_eq!((change.before.as_str(), change.after.as_str()), ("allow", "deny"));
     assert_eq!(change.subject, "helm --context=prod list");
+}
+
+#[test]
+fn a_replay_asks_the_rules_of_the_caller_and_names_those_that_were_not_asked() {
+    let (_repository, gate) = with_rule("");
+    let finding = |rule: &'static str| {
+        let (reason, remedy) = ("r".to_owned(), "m".to_owned());
+        let finding = Finding { rule: rule.into(), outcome: Outcome::Deny, reason, remedy };
+        Matched { finding, level: Level::Required, outcome: Outcome::Deny }
+    };
+    let cwd = gate.project().worktree.display().to_string();
+    let action = |command: &str| Action::shell(command, &cwd, None);
+    gate.check_with(&action("make a"), vec![finding("user.mine")]).unwrap();
+    gate.check_with(&action("make b"), vec![finding("user.gone")]).unwrap();
+    gate.check_with(&action("make c"), vec![finding("coordination.other")]).unwrap();
+    let mut commit = action("git commit");
+    commit.harness = "git".to_owned();
+    gate.check_with(&commit, vec![finding("user.at-commit")]).unwrap();
+    let entries = audit::entries(gate.state(), 100).unwrap();
+
+    let actions = replay::actions(&entries);
+    let found = actions.iter().map(|action| match action {
+        Some(action) if action["command"] == "make a" => vec![finding("user.mine")],
+        _ => Vec::new(),
+    });
+    let callers = replay::CallersRules { ids: vec!["user.mine".to_owned()], found: found.collect() };
+    let replay = replay::replay(&gate, &entries, &callers);
+
+    assert_eq!(actions.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true, true]);
+    assert_eq!((replay.count, replay.skipped), (2, 2));
+    assert_eq!(replay.not_asked, ["coordination.other", "user.at-commit", "user.gone"]);
+    assert_eq!(replay.changes.len(), 1);
+    assert_eq!(replay.changes[0].subject, "make b");
 }
 
 #[test]
