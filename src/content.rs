@@ -31,7 +31,7 @@ data_class! {
     #[new]
     #[pyo3(signature = (text = None), text_signature = "(text)")]
     fn new(text: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
-        let text = required_text(required(text, "Text", "text", "Text(\"…\")")?, "text")?;
+        let text = required_text(required(text, "Text", "text", "Text(\"…\")")?, "Text()", "text")?;
         Ok(Self::holding(TextBlock { text, extra: Extra::new() }))
     }
 }
@@ -48,7 +48,7 @@ data_class! {
     #[new]
     #[pyo3(signature = (text = None), text_signature = "(text)")]
     fn new(text: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
-        let text = required_text(required(text, "Reasoning", "text", "Reasoning(\"…\")")?, "text")?;
+        let text = required_text(required(text, "Reasoning", "text", "Reasoning(\"…\")")?, "Reasoning()", "text")?;
         Ok(Self::holding(ReasoningBlock { text, extra: Extra::new() }))
     }
 }

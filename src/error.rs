@@ -165,12 +165,13 @@ pub(crate) fn refuse_arguments<T: PyClass>(
     Err(build(refused.call1((<T as PyClass>::NAME, known.to_vec(), more.len(), unknown))))
 }
 
-/// The text of an argument that must be a `str`.
+/// The text of an argument of `call` that must be a `str`.
 ///
 /// # Errors
-/// `TypeError` with the name of the argument; `turntree.ValidationError` for lone surrogates.
-pub(crate) fn required_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
-    text_of(value.cast::<PyString>().map_err(|_| wrong_type(value, what, "a str"))?, what)
+/// `TypeError` with the call and the name of the argument; `turntree.ValidationError` for lone surrogates.
+pub(crate) fn required_text(value: &Bound<'_, PyAny>, call: &str, what: &str) -> PyResult<String> {
+    let text = value.cast::<PyString>();
+    text_of(text.map_err(|_| wrong_type(value, &format!("{call}: {what}"), "a str"))?, what)
 }
 
 /// The one of `all` that has this name.

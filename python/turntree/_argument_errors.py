@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, SupportsFloat, SupportsIndex, TypeVar
 
 CallableT = TypeVar("CallableT", bound=Callable[..., Any])
 
@@ -274,6 +274,9 @@ def explain_arguments(
 ) -> Callable[[CallableT], CallableT]:
     """Decorate a function: an unknown keyword raises TypeError with what to write instead.
 
+    A TypeError about an argument of another type than its annotation (`str`, `int`, `float` or `bool`) names the
+    function and the argument.
+
     Args:
         hints: The remedies by keyword.
         options: The keywords of a function that takes them as ``**options``.
@@ -302,11 +305,38 @@ def explain_arguments(
                 first = f", such as {known_first(by_name)}=" if by_name else ""
                 message = f"{name}() takes {others}{first}"
                 raise TypeError(message)
-            return function(*arguments, **given)
+            try:
+                return function(*arguments, **given)
+            except (TypeError, AttributeError) as error:
+                refused = _refused_type(function, {**dict(zip(code.co_varnames, arguments, strict=False)), **given})
+                if refused is None or (refused[0] in str(error) and "must be" in str(error)):
+                    raise
+                message = f"{name}(): {refused[0]} must be {refused[1]}"
+                raise TypeError(message) from None
 
         return checked  # type: ignore[return-value]  # The same signature, by `functools.wraps`.
 
     return decorate
+
+
+_SCALARS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "str": ("a str", lambda value: isinstance(value, str)),
+    "bool": ("a bool", lambda value: isinstance(value, bool)),
+    "int": ("an int", lambda value: isinstance(value, SupportsIndex)),
+    "float": ("a number", lambda value: isinstance(value, (SupportsFloat, SupportsIndex))),
+}
+
+
+def _refused_type(function: Callable[..., Any], given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The first argument that does not have the type of its annotation, and what it must be."""
+    for argument, value in given.items():
+        kind, _, rest = str(function.__annotations__.get(argument, "")).partition(" | ")
+        if kind in _SCALARS and rest in ("", "None") and not (rest and value is None):
+            words, fits = _SCALARS[kind]
+            if not fits(value):
+                found = "None" if value is None else type(value).__name__
+                return argument, f"{words}{' or None' if rest else ''}, not {found}"
+    return None
 
 
 def known_first(known: list[str]) -> str:
@@ -344,6 +374,16 @@ def refused_arguments(
         return TypeError(f"{class_name}() takes its arguments by name, such as {by_name[0]}=")
     places = f"{len(by_place)} argument{'s' * (len(by_place) > 1)} by position ({', '.join(by_place)})"
     return TypeError(f"{class_name}() takes {places}, not {len(by_place) + more}{others}")
+
+
+def without_note(error: Exception) -> Exception:
+    """The error of the native module about an argument, which PyO3 gives a note that names the argument again."""
+
+    def add_note(_note: str, /) -> None:
+        vars(error).pop("add_note")
+
+    vars(error)["add_note"] = add_note
+    return error
 
 
 def _message(function: str, name: str, hints: Mapping[str, str], known: list[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from turntree._agent import Agent
+from turntree._argument_errors import explain_arguments
 from turntree._core import Message
 from turntree.upp._tools import Tool
 
@@ -50,6 +51,7 @@ class _Handoff(Tool[..., Any]):
         return cast("Any", made)._native
 
 
+@explain_arguments({})
 def handoff(
     agent: Agent[Any, Any] | Callable[[], Agent[Any, Any]],
     description: str | None = None,

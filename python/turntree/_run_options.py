@@ -30,7 +30,8 @@ if TYPE_CHECKING or sys.version_info >= (3, 11):
             model: The model of this run, or its name, instead of the agent's. Sub-agents without a model use it too.
                 The agent's `config` does not apply to it.
             metadata: Values that ``metadata`` of hooks, tools and toolsets starts with (JSON).
-            timeout: The maximum duration of the run in seconds. It then raises `UPPError` TIMEOUT, with ``partial``.
+            timeout: The maximum duration of the run in seconds. It then raises `UPPError` TIMEOUT, with ``partial``. A
+                session is saved after that too; the store has the rest of the time for it, but at least 5 seconds.
             limits: The most that the run may use, with everything that it starts.
             on_approval: A function that decides about calls whose approval says "ask", instead of that of the session
                 or the agent.

@@ -77,24 +77,6 @@ class ValidationError(TurntreeError, ValueError):
         return type(self), (self.args[0], self._errors)
 
 
-def _argument_error(  # pyright: ignore[reportUnusedFunction]
-    message: str, errors: Sequence[ErrorDetails]
-) -> ValidationError:
-    """Return the error of the native module about an argument whose name it does not know yet.
-
-    PyO3 adds a note with the name. The first note is put into the message.
-    """
-    error = ValidationError(message, errors)
-
-    def add_note(note: str, /) -> None:
-        vars(error).pop("add_note")
-        argument = note.removeprefix("while processing '").removesuffix("'").removeprefix("r#")
-        error.args = (f"{argument}: {error.args[0]}",)
-
-    vars(error)["add_note"] = add_note
-    return error
-
-
 class SerializationError(TurntreeError):
     """A value cannot be serialized."""
 

@@ -65,6 +65,7 @@ _LEVELS = {
 _ALIASES = {"warn": "warning"}
 
 
+@explain_arguments({})
 def logging(
     level: str = "info",
     logger: Logger | None = None,
@@ -157,6 +158,7 @@ class GuardrailRule:
 Rule: TypeAlias = str | re.Pattern[str] | Check | Mapping[str, Any] | GuardrailRule
 
 
+@explain_arguments({})
 def rule(
     what: str | re.Pattern[str] | Check | Mapping[str, Any],
     *,
@@ -256,6 +258,7 @@ def _function_check(function: Check, action: str, replacement: str, message: str
     return check
 
 
+@explain_arguments({})
 def guardrails(
     input: Rule | Iterable[Rule] = (),
     output: Rule | Iterable[Rule] = (),
@@ -308,6 +311,7 @@ _SUMMARIZE = (
 )
 
 
+@explain_arguments({})
 def memory(
     *,
     max_tokens: int | None = None,

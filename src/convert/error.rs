@@ -27,13 +27,9 @@ pub(crate) fn argument(py: Python<'_>, error: ParseError, what: &str, input: &st
     build(validation_exception(py, &of_plain(error), Some(what), Some(input)))
 }
 
-/// As [`argument`], for a text that was not read. Without `what`, the exception waits for the note in which PyO3 names
-/// the argument.
-pub(crate) fn refused_argument(py: Python<'_>, error: &ParseError, what: Option<&str>) -> PyErr {
-    match what {
-        Some(what) => build(validation_exception(py, error, Some(what), None)),
-        None => build(exception_of(py, "_argument_error", error, error.to_string(), None)),
-    }
+/// As [`argument`], for a text that was not read.
+pub(crate) fn refused_argument(py: Python<'_>, error: &ParseError, what: &str) -> PyErr {
+    build(validation_exception(py, error, Some(what), None))
 }
 
 fn validation_exception<'py>(
@@ -46,16 +42,6 @@ fn validation_exception<'py>(
         Some(argument) => format!("{argument}{}: {}", error.pointer(), error.message),
         None => error.to_string(),
     };
-    exception_of(py, "ValidationError", error, message, input)
-}
-
-fn exception_of<'py>(
-    py: Python<'py>,
-    name: &str,
-    error: &ParseError,
-    message: String,
-    input: Option<&str>,
-) -> PyResult<Bound<'py, PyAny>> {
     let location = PyList::empty(py);
     for segment in &error.path {
         match segment {
@@ -69,7 +55,7 @@ fn exception_of<'py>(
     detail.set_item("type", error.kind.name())?;
     detail.set_item("msg", &error.message)?;
     detail.set_item("input", input.map(|text| text.chars().take(200).collect::<String>()))?;
-    class(py, name)?.call1((message, PyList::new(py, [detail])?))
+    class(py, "ValidationError")?.call1((message, PyList::new(py, [detail])?))
 }
 
 /// The error of a class of which only one kind of value is a member.

@@ -20,7 +20,9 @@ use crate::convert::error::{argument, refused_argument};
 use crate::convert::text::{document_str, lossy_text, refused_text};
 use crate::data::Data;
 use crate::error::{OrRaise as _, value_error, wrong_type};
-use turntree_core::json::{ParseError, PathSegment, RawJson, RawObject, Reader, Token, check_utf8, pointer};
+use turntree_core::json::{
+    ParseError, ParseErrorKind, PathSegment, RawJson, RawObject, Reader, Token, check_utf8, pointer,
+};
 use turntree_core::limits::{LimitError, Limits};
 use turntree_core::message::media::Binary;
 
@@ -30,22 +32,30 @@ use turntree_core::message::media::Binary;
 /// `TypeError` naming the location of a value that JSON cannot represent; `ValueError` for NaN, infinities and nesting
 /// deeper than [`Limits::PAYLOAD`] allows.
 pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, Limits::PAYLOAD.depth, false)
+    write(value, what, Limits::PAYLOAD.depth, Source::Argument)
 }
 
-/// As [`to_raw`], for a whole document or a part of one, which may be as deep as [`limits`] allows.
+/// As [`to_raw`], for an argument that is a document or a part of one, which may be as deep as [`limits`] allows.
 pub(crate) fn document_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, limits().depth, false)
+    write(value, what, limits().depth, Source::Argument)
 }
 
-/// As [`document_raw`], for data from a browser: unpaired surrogates become U+FFFD.
+/// As [`document_raw`], for data that is read.
+///
+/// # Errors
+/// `turntree.ValidationError` naming the location of a value that JSON cannot represent, or that is nested too deeply.
+pub(crate) fn data_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
+    write(value, what, limits().depth, Source::Data)
+}
+
+/// As [`data_raw`], for data from a browser: unpaired surrogates become U+FFFD.
 pub(crate) fn browser_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, limits().depth, true)
+    write(value, what, limits().depth, Source::Browser)
 }
 
-fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, lossy: bool) -> PyResult<RawJson> {
+fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, source: Source) -> PyResult<RawJson> {
     gil::protect_thread();
-    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth, lossy };
+    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth, source };
     writer.value(value)?;
     RawJson::from_text(writer.text).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
 }
@@ -59,13 +69,23 @@ pub(crate) fn to_raw_object(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Ra
     RawObject::from_raw(&raw).ok_or_else(|| wrong_type(value, what, "a dict"))
 }
 
+/// Where a value comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A call: what it cannot take is a `TypeError` or a `ValueError`, as Python's own functions raise it.
+    Argument,
+    /// Data that is read: whatever is wrong with it is a `turntree.ValidationError`.
+    Data,
+    /// Data from a browser.
+    Browser,
+}
+
 struct Writer<'a> {
     text: String,
     path: Vec<PathSegment>,
     what: &'a str,
     depth: usize,
-    /// True to replace unpaired surrogates, false to refuse them.
-    lossy: bool,
+    source: Source,
 }
 
 impl Writer<'_> {
@@ -79,25 +99,42 @@ impl Writer<'_> {
     }
 
     /// Opens an object or an array.
-    fn open<'py>(&mut self, bracket: char, items: Items<'py>) -> PyResult<Option<OpenContainer<'py>>> {
+    fn open<'py>(
+        &mut self,
+        py: Python<'py>,
+        bracket: char,
+        items: Items<'py>,
+    ) -> PyResult<Option<OpenContainer<'py>>> {
         if self.room() == 0 {
-            return Err(self.too_deep());
+            return Err(self.too_deep(py));
         }
         self.text.push(bracket);
         Ok(Some(OpenContainer { items, written: 0, has_items: false }))
     }
 
-    fn too_deep(&self) -> PyErr {
-        let message = format!("{} is nested deeper than {} levels; flatten it", self.what, self.depth);
-        PyValueError::new_err(message)
+    fn too_deep(&self, py: Python<'_>) -> PyErr {
+        let rule = format!("nested deeper than {} levels; flatten it", self.depth);
+        if self.source == Source::Argument {
+            return PyValueError::new_err(format!("{} is {rule}", self.what));
+        }
+        let error = ParseError { kind: ParseErrorKind::Limit, ..ParseError::shape(Vec::new(), rule) };
+        refused_argument(py, &error, self.what)
+    }
+
+    /// The exception for a value of a type that JSON does not have.
+    fn wrong_type(&self, py: Python<'_>, rule: &str) -> PyErr {
+        if self.source == Source::Argument {
+            return PyTypeError::new_err(format!("{}: {rule}", self.location()));
+        }
+        refused_argument(py, &ParseError::shape(self.path.clone(), rule), self.what)
     }
 
     /// Appends valid JSON text.
-    fn written(&mut self, text: &str) -> PyResult<()> {
+    fn written(&mut self, py: Python<'_>, text: &str) -> PyResult<()> {
         let limits = Limits { depth: self.room(), ..limits() };
         match limits.check(text) {
             Ok(()) => self.text.push_str(text),
-            Err(LimitError::Depth { .. }) => return Err(self.too_deep()),
+            Err(LimitError::Depth { .. }) => return Err(self.too_deep(py)),
             Err(error) => return Err(PyValueError::new_err(format!("{}: {error}", self.location()))),
         }
         Ok(())
@@ -136,8 +173,8 @@ impl Writer<'_> {
             Err(_) if key.is_exact_instance_of::<PyInt>() => key.str()?,
             Err(_) => {
                 let found = key.get_type().name()?;
-                let message = format!("{}: keys of a JSON object are strings, not {found}", self.location());
-                return Err(PyTypeError::new_err(message));
+                let rule = format!("keys of a JSON object are strings, not {found}");
+                return Err(self.wrong_type(key.py(), &rule));
             }
         };
         self.string(&key)?;
@@ -160,13 +197,13 @@ impl Writer<'_> {
             } else if value.is_exact_instance_of::<PyFloat>() {
                 self.float(value.py(), value.extract()?)?;
             } else if let Ok(dict) = value.cast::<PyDict>() {
-                return self.open('{', Items::Object(dict.iter()));
+                return self.open(dict.py(), '{', Items::Object(dict.iter()));
             } else if let Ok(list) = value.cast::<PyList>() {
-                return self.open('[', Items::List(list.iter()));
+                return self.open(list.py(), '[', Items::List(list.iter()));
             } else if let Ok(tuple) = value.cast::<PyTuple>() {
-                return self.open('[', Items::Tuple(tuple.iter()));
+                return self.open(tuple.py(), '[', Items::Tuple(tuple.iter()));
             } else if let Ok(data) = value.cast::<Data>() {
-                self.written(&data.get().to_json(data.py())?)?;
+                self.written(data.py(), &data.get().to_json(data.py())?)?;
             } else if let Some(replacement) = self.other(&value)? {
                 value = replacement;
                 continue;
@@ -179,8 +216,8 @@ impl Writer<'_> {
     fn string(&mut self, text: &Bound<'_, PyString>) -> PyResult<()> {
         let text = match text.to_str() {
             Ok(text) => Cow::Borrowed(text),
-            Err(_) if self.lossy => lossy_text(text)?,
-            Err(error) => return Err(refused_text(text.py(), error, &self.path, Some(self.what))),
+            Err(_) if self.source == Source::Browser => lossy_text(text)?,
+            Err(error) => return Err(refused_text(text.py(), error, &self.path, self.what)),
         };
         self.text.push_str(&serde_json::to_string(&text).map_err(value_error)?);
         Ok(())
@@ -190,7 +227,7 @@ impl Writer<'_> {
         if !number.is_finite() {
             let message = format!("{number} is not JSON; use None");
             let error = ParseError::shape(self.path.clone(), message);
-            return Err(refused_argument(py, &error, Some(self.what)));
+            return Err(refused_argument(py, &error, self.what));
         }
         // serde_json writes the shortest digits that read back as the same number.
         self.text.push_str(&serde_json::to_string(&number).map_err(value_error)?);
@@ -222,7 +259,7 @@ impl Writer<'_> {
         if let Ok(dump) = value.getattr(intern!(py, "model_dump_json")) {
             let kwargs = PyDict::new(py);
             kwargs.set_item(intern!(py, "by_alias"), true)?;
-            return self.written(dump.call((), Some(&kwargs))?.extract::<&str>()?).map(|()| None);
+            return self.written(py, dump.call((), Some(&kwargs))?.extract::<&str>()?).map(|()| None);
         }
         let plain = py
             .import(intern!(py, "turntree._jsonable"))?
@@ -233,8 +270,8 @@ impl Writer<'_> {
 
     fn no_json_form(&self, value: &Bound<'_, PyAny>) -> PyResult<PyErr> {
         let found = value.get_type().fully_qualified_name()?;
-        let message = format!("{}: values of {found} have no JSON form; give plain data", self.location());
-        Ok(PyTypeError::new_err(message))
+        let rule = format!("values of {found} have no JSON form; give plain data");
+        Ok(self.wrong_type(value.py(), &rule))
     }
 }
 
@@ -427,14 +464,14 @@ pub(crate) fn browser_text_or_bytes<'a>(value: &'a Bound<'_, PyAny>) -> PyResult
 /// A document given as `str`, `bytes` or plain data (dict, list), as JSON text.
 ///
 /// # Errors
-/// As [`to_raw`]; `TypeError` names the argument.
+/// `turntree.ValidationError`, whose message names the argument and the place.
 pub(crate) fn document_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(document_str(text)?.to_owned());
     }
     match text_or_bytes(value)? {
         Some(bytes) => check_utf8(&bytes).map(str::to_owned).or_raise(value.py()),
-        None => document_raw(value, what).map(|raw| raw.get().to_owned()),
+        None => data_raw(value, what).map(|raw| raw.get().to_owned()),
     }
 }
 

@@ -14,26 +14,20 @@ use turntree_core::json::{ParseError, PathSegment};
 /// The rule that a `str` breaks which cannot be written as UTF-8, and what to do.
 const LONE_SURROGATE: &str = "lone surrogate; JSON is UTF-8: decode the source with errors=\"replace\"";
 
-/// Reads an argument with text. The attributes of [`crate::prelude`] call it for every parameter that has text; the
-/// exception takes the name of the parameter from what PyO3 says about it.
+/// Reads a text, or a value with texts; `what` names it in errors.
 ///
 /// # Errors
 /// `turntree.ValidationError` for lone surrogates; the error of the type for other values.
-pub(crate) fn argument<'a, 'py, T: FromPyObject<'a, 'py>>(value: &'a Bound<'py, PyAny>) -> PyResult<T> {
-    value.extract::<T>().map_err(|error| refused_text(value.py(), error.into(), &[], None))
-}
-
-/// As [`argument`], for a value inside an argument: `what` names it in errors.
 pub(crate) fn text_of<'a, 'py, T: FromPyObject<'a, 'py>>(
     value: &'a Bound<'py, PyAny>,
     what: &str,
 ) -> PyResult<T> {
-    value.extract::<T>().map_err(|error| refused_text(value.py(), error.into(), &[], Some(what)))
+    value.extract::<T>().map_err(|error| refused_text(value.py(), error.into(), &[], what))
 }
 
 /// The exception for an error of reading a text: `turntree.ValidationError` for lone surrogates, others unchanged. `path`
-/// is the place below the argument, and `what` its name, which PyO3 adds if it is not known here.
-pub(crate) fn refused_text(py: Python<'_>, error: PyErr, path: &[PathSegment], what: Option<&str>) -> PyErr {
+/// is the place below the argument, and `what` its name.
+pub(crate) fn refused_text(py: Python<'_>, error: PyErr, path: &[PathSegment], what: &str) -> PyErr {
     match rule(py, &error) {
         Some(rule) => {
             refused_argument(py, &ParseError { path: path.to_vec(), ..ParseError::encoding(rule) }, what)

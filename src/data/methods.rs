@@ -11,7 +11,7 @@ use super::class_parsers::entry_of;
 use super::dump::Dump;
 use super::handle::Data;
 use crate::convert::any::tree_to_python;
-use crate::convert::json::{document_raw, document_text, is_plain, json_to_python};
+use crate::convert::json::{data_raw, document_raw, document_text, is_plain, json_to_python};
 use turntree_core::json::canonical::{CanonicalForm, canonical};
 use turntree_core::json::indented;
 use turntree_core::render::ObjectSummary;
@@ -69,7 +69,7 @@ impl Data {
             return Ok(obj.clone().unbind());
         }
         let entry = entry_of(class)?;
-        let text = document_raw(obj, "obj")?;
+        let text = data_raw(obj, "obj")?;
         let error = match (entry.parse_plain)(class.py(), text.get()) {
             Ok(value) => return Ok(value),
             Err(error) => error,
@@ -79,7 +79,7 @@ impl Data {
         let plain = json_to_python(class.py(), text.get())?.into_bound(class.py());
         let dump =
             Dump { schema: &schema, python: false, by_alias: true, exclude_none: false, from_names: true };
-        let renamed = document_raw(&dump.apply(&plain)?, "obj")?;
+        let renamed = data_raw(&dump.apply(&plain)?, "obj")?;
         if renamed == text {
             return Err(error);
         }

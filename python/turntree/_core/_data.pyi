@@ -52,8 +52,8 @@ class Data:
         """Create a value from an instance or from plain data, with the keys of the specification or of Python.
 
         Raises:
-            ValidationError: The data is invalid; the message names the path and the rule.
-            TypeError: A value is not JSON; the message names the path.
+            ValidationError: The data is invalid, nested too deeply, or has values without a JSON form, such as
+                `object()`; the message names the path and the rule.
         """
 
     @classmethod

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from turntree._argument_errors import explain_arguments
 from turntree.mcp._errors import McpError
 from turntree.mcp._oauth_http import answer_of, check_address, check_address_of_server, wait_for_redirect
 
@@ -215,6 +216,7 @@ class OAuth:
         return str(body["access_token"])
 
 
+@explain_arguments({})
 def oauth(
     url: str,
     *,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic import ValidationError as PydanticValidationError
 
 import turntree
-from turntree import upp
+from turntree import thread_protocol, upp
 from turntree._core import Data
 
 TIME = "2024-01-15T10:30:00.000Z"
@@ -300,6 +300,47 @@ def test_non_json_values_are_refused_with_their_location() -> None:
         nested = [nested]
     with pytest.raises(ValueError, match="nested deeper"):
         upp.ToolResult("c", nested)
+
+
+@pytest.mark.parametrize(
+    ("data", "pointer", "message"),
+    [
+        (object(), "", "values of object have no JSON form; give plain data"),
+        ({"toolCallId": "c", "toolName": "t", "arguments": {"a": [1, len]}}, "/arguments/a/1", "values of builtin"),
+        ({"toolCallId": "c", "toolName": "t", "arguments": {("a",): 1}}, "/arguments", "keys of a JSON object are str"),
+        ({"toolCallId": "c", "toolName": "t", "arguments": {"a": float("inf")}}, "/arguments/a", "inf is not JSON"),
+    ],
+)
+def test_data_that_json_does_not_have_is_invalid_like_other_data(data: object, pointer: str, message: str) -> None:
+    read = [upp.ToolCall.model_validate]
+    if isinstance(data, dict):
+        read.append(upp.ToolCall.from_json)
+    for function in read:
+        with pytest.raises(turntree.ValidationError) as caught:
+            function(data)
+
+        (error,) = caught.value.errors()
+        assert (error["pointer"], error["type"]) == (pointer, "invalid")
+        assert error["msg"].startswith(message)
+        assert error["loc"] == tuple(int(key) if key.isdigit() else key for key in pointer.split("/")[1:])
+
+
+def test_data_that_is_nested_too_deeply_is_invalid() -> None:
+    nested: list[object] = []
+    for _ in range(1000):
+        nested = [nested]
+
+    with pytest.raises(turntree.ValidationError, match=r"^obj: nested deeper than \d+ levels; flatten it$") as caught:
+        thread_protocol.Thread.model_validate({"metadata": nested})
+    assert caught.value.errors()[0]["type"] == "limit_exceeded"
+
+
+def test_such_data_in_a_model_of_pydantic_is_an_error_of_pydantic() -> None:
+    class Holder(BaseModel):
+        call: upp.ToolCall
+
+    with pytest.raises(PydanticValidationError, match="have no JSON form"):
+        Holder.model_validate({"call": {"toolCallId": "c", "toolName": "t", "arguments": {"a": object()}}})
 
 
 def test_the_nesting_limit_is_equal_for_constructors_and_documents() -> None:

@@ -4,7 +4,6 @@ import functools
 import inspect
 import pickle
 import re
-import sys
 import types
 import typing
 
@@ -111,8 +110,7 @@ def refusal(function, target, value):
 def takes_text(function, parameter):
     """True if the native module refuses another object than a text here."""
     error = refusal(function, parameter, object())
-    notes = getattr(error, "__notes__", [])
-    return "not an instance of 'str'" in str(error) and f"while processing '{parameter.name}'" in notes
+    return bool(re.search(rf"\(\): {parameter.name} must be a str\b", str(error)))
 
 
 def violations(function):
@@ -126,7 +124,7 @@ def violations(function):
                 continue
             elif type(error) is not ValidationError or error.errors()[0]["type"] != "invalid_utf8":
                 yield f"{parameter.name}: {error!r}"
-        if sys.version_info >= (3, 11) and takes_text(function, parameter):
+        if takes_text(function, parameter):
             error = refusal(function, parameter, LONE)
             if str(error) != f"{parameter.name}: {RULE}":
                 yield f"{parameter.name}: {error!r}"

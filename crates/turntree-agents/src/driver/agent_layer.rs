@@ -95,7 +95,7 @@ impl AgentMiddlewareLayer {
         let input = state.messages().front().map(Arc::clone);
         self.context.begin(input, machine.setup().history.clone());
         self.context.open(spent_before(machine));
-        let began = driver.config.timeout.map(|_| driver.host.clock().now());
+        let began = driver.beginning();
         let finished = self.before(machine, driver, began).await?;
         self.apply_changes(machine, driver)?;
         let rest = driver.time_left(began);

@@ -139,8 +139,13 @@ impl fmt::Debug for Driver {
 }
 
 impl Driver {
+    /// The time at which a run with a maximum duration begins: now.
+    pub(crate) fn beginning(&self) -> Option<Timestamp> {
+        self.config.timeout.map(|_| self.host.clock().now())
+    }
+
     /// What is left of the maximum duration of the run, or of the part of it that an agent has taken over.
-    pub(super) fn time_left(&self, began: Option<Timestamp>) -> Option<Duration> {
+    pub(crate) fn time_left(&self, began: Option<Timestamp>) -> Option<Duration> {
         let limit = self.config.time_left.or(self.config.timeout);
         limit.zip(began).map(|(limit, began)| {
             let elapsed = self.host.clock().now().milliseconds().saturating_sub(began.milliseconds());
@@ -149,7 +154,7 @@ impl Driver {
     }
 
     /// The error of a run that took too long.
-    pub(super) fn timeout_error(&self) -> UppError {
+    pub(crate) fn timeout_error(&self) -> UppError {
         let seconds = self.config.timeout.unwrap_or_default().as_secs_f64();
         let message =
             format!("the run has not ended within {seconds} s; raise timeout, or resume its session");

@@ -52,7 +52,7 @@ impl Driver {
     /// its last boundary and can be run again. It contains all results that it has received.
     pub async fn run(&self, machine: &mut Machine) -> Result<Arc<Turn>, UppError> {
         let trace = RunTrace::begin(machine, self);
-        let began = self.config.timeout.map(|_| self.host.clock().now());
+        let began = self.beginning();
         // Boxed: sub-agents are polled inside one another, and most runs have no middleware.
         let outcome = match (&self.ports.model_middleware, &self.ports.agent_middleware) {
             (Some(layer), _) => Box::pin(layer.run(machine, self, InnerRun(&trace))).await,

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
 use tokio_util::sync::CancellationToken;
@@ -27,8 +28,13 @@ use crate::types::execution_state::ExecutionState;
 use turntree_core::json::Extra;
 use turntree_core::message::Turn;
 use turntree_core::message::message::History;
+use turntree_core::persistence::PersistenceError;
+use turntree_core::time::Timestamp;
 use turntree_upp::UppError;
 use turntree_upp::llm::Input;
+
+/// How long a run with a maximum duration waits for its last save, if less of its time is left.
+const LAST_SAVE: Duration = Duration::from_secs(5);
 
 /// The task of a run.
 #[derive(Debug)]
@@ -70,6 +76,12 @@ impl ActiveRun {
     /// failing.
     fn record_end(&self) {
         self.shared.record_end(self.machine.state());
+    }
+
+    /// The error of a run that took too long to be saved at its start.
+    fn timed_out(&self, session: &Session, late: &PersistenceError) -> SessionError {
+        let error = self.machine.with_turn_so_far(self.driver.timeout_error());
+        session.not_saved(error, late)
     }
 }
 
@@ -124,7 +136,8 @@ impl Session {
     /// - [`SessionError::Run`]: the run failed. The tree has not changed; [`Self::resume`] continues after the last
     ///   successful tool or model call.
     /// - [`SessionError::Reentrant`]: `context` comes from a run of this session.
-    /// - [`SessionError::NotSaved`]: the turn is in the tree, but the store failed.
+    /// - [`SessionError::NotSaved`]: the turn is in the tree, but the store failed, or did not finish in the time of the
+    ///   run.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the session as after a failed run. If it is dropped while the session is being saved,
@@ -204,8 +217,12 @@ impl Session {
             return self.cancelled_in_queue(task, context).await;
         };
         let mut run = self.begin(task, context, cancellation.as_ref()).await?;
+        let mut began = run.driver.beginning();
         if self.saves_at_start(run.machine.state()) {
-            self.save().await?;
+            let saved = self.save_in_time(&run.driver, run.driver.time_left(began)).await;
+            saved.map_err(|late| run.timed_out(&self, &late))??;
+            run.driver.config.time_left = run.driver.time_left(began);
+            began = run.driver.beginning();
         }
         if let Some(listener) = &listener {
             run.driver = listener.attach(run.driver.clone());
@@ -215,18 +232,21 @@ impl Session {
             Err(error) => {
                 run.record_end();
                 // Report the error of the run. If the store fails too, the next save reports it.
-                let _saved = self.save_at_end().await;
-                return Err(error.into());
+                return Err(match self.save_at_end(&run.driver, began).await {
+                    Ok(_reported_by_next) => error.into(),
+                    Err(late) => self.not_saved(error, &late),
+                });
             }
         };
         self.commit(&run, &turn);
         run.is_committed = true;
-        let saved = self.save_at_end().await;
+        let saved = self.save_at_end(&run.driver, began).await;
         drop(guard);
         match saved {
-            Ok(()) => Ok(turn),
-            Err(SessionError::Store { id, error }) => Err(SessionError::NotSaved { id, turn, error }),
-            Err(other) => Err(other),
+            Ok(Ok(())) => Ok(turn),
+            Ok(Err(SessionError::Store { id, error })) => Err(SessionError::NotSaved { id, turn, error }),
+            Ok(Err(other)) => Err(other),
+            Err(error) => Err(SessionError::NotSaved { id: Arc::clone(self.id()), turn, error }),
         }
     }
 
@@ -275,8 +295,46 @@ impl Session {
     }
 
     /// Saves the session after a run. The session of a sub-agent is saved with the result of its tool call.
-    async fn save_at_end(&self) -> Result<(), SessionError> {
-        if self.caller.is_some() { Ok(()) } else { self.save().await }
+    ///
+    /// # Errors
+    /// As for [`Self::save_in_time`]. The time is what is left of the run's, but at least [`LAST_SAVE`]: a run that took
+    /// too long is saved too.
+    async fn save_at_end(
+        &self,
+        driver: &Driver,
+        began: Option<Timestamp>,
+    ) -> Result<Result<(), SessionError>, PersistenceError> {
+        if self.caller.is_some() {
+            return Ok(Ok(()));
+        }
+        self.save_in_time(driver, driver.time_left(began).map(|left| left.max(LAST_SAVE))).await
+    }
+
+    /// Saves the session, and waits for the store as long as the run may take. The store may still finish later.
+    ///
+    /// # Errors
+    /// The store has not finished in time. The inner result is that of [`Self::save`].
+    async fn save_in_time(
+        &self,
+        driver: &Driver,
+        time: Option<Duration>,
+    ) -> Result<Result<(), SessionError>, PersistenceError> {
+        let Some(time) = time else { return Ok(self.save().await) };
+        // The store first: one that does not wait is done, whatever is left.
+        match select(pin!(self.save()), driver.host.timer(time)).await {
+            Either::Left((saved, _)) => Ok(saved),
+            Either::Right(_) => {
+                let seconds = time.as_secs_f64();
+                Err(PersistenceError::new(format!("the store has not finished within {seconds} s")))
+            }
+        }
+    }
+
+    /// The error of a run that the store did not save either.
+    fn not_saved(&self, mut error: UppError, late: &PersistenceError) -> SessionError {
+        let unsaved = SessionError::Store { id: Arc::clone(self.id()), error: late.clone() };
+        error.message = format!("{}; {unsaved}", error.message);
+        error.into()
     }
 
     /// Returns true if the session is saved before the run starts, so that a crash loses neither the input nor the

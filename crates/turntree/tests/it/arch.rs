@@ -42,7 +42,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("tokio::spawn(", "crates/turntree-core/src/runtime.rs", "tasks are started by core::runtime"),
     ("Python::attach(", "src/bridge/gil.rs", "threads attach to the interpreter in bridge::gil"),
     ("Python::try_attach(", "src/bridge/gil.rs", "threads attach to the interpreter in bridge::gil"),
-    ("pyo3::prelude", "src/prelude.rs", "crate::prelude has the attributes that refuse lone surrogates"),
+    ("pyo3::prelude", "src/prelude.rs", "crate::prelude has the attributes that read arguments"),
     ("future_into_py", "nowhere", "its hops cost 30 to 130 µs and crash at exit"),
     ("SystemTime::now", "nowhere", "time comes from core::time::Clock"),
     ("env::var", "crates/turntree-core/", "the environment is read in core"),
