@@ -34,19 +34,14 @@ pub(crate) enum Call {
 pub(crate) enum Expected {
     Text,
     Flag,
-    Integer {
-        least: i128,
-        most: i128,
-    },
+    Integer { least: i128, most: i128 },
     Number,
     Bytes,
     Path,
-    Optional(&'static Expected),
-    List(&'static Expected),
-    Tuple(&'static [Expected]),
-    Dict(&'static Expected, &'static Expected),
-    /// A type with errors of its own.
-    Other,
+    Optional(&'static Self),
+    List(&'static Self),
+    Tuple(&'static [Self]),
+    Dict(&'static Self, &'static Self),
 }
 
 /// The name of a class in Python.
@@ -148,7 +143,6 @@ impl Mismatch {
         let wrong_kind =
             || Some(Self::here(Rule::Kind { expected: expected.to_string(), found: kind_of(value) }));
         match expected {
-            Expected::Other => None,
             Expected::Optional(_) if value.is_none() => None,
             Expected::Optional(inner) => Self::find(value, inner).map(|found| found.or_none(inner)),
             Expected::Text if !value.is_instance_of::<PyString>() => wrong_kind(),
@@ -247,7 +241,6 @@ impl fmt::Display for Expected {
                 Self::Dict(..) => "a list of dicts",
                 _ => "a list",
             },
-            Self::Other => "another type",
         })
     }
 }

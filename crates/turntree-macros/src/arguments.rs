@@ -33,8 +33,9 @@ pub(crate) fn read_by_name(
         }
         let Some(expected) = expected(&parameter.ty) else { continue };
         let span = parameter.ty.span();
-        let reader = format_ident!("read_{}_of_{}", pattern.ident.unraw(), function.unraw(), span = span);
         let name = pattern.ident.unraw().to_string();
+        let reader =
+            format_ident!("read_{}_of_{}", bare(&name), bare(&function.unraw().to_string()), span = span);
         readers.push(parse_quote_spanned! {span=>
             fn #reader<'a, 'py, T: FromPyObject<'a, 'py>>(value: &'a Bound<'py, PyAny>) -> PyResult<T> {
                 crate::convert::arguments::read(value, &const { crate::convert::arguments::Argument {
@@ -52,6 +53,11 @@ pub(crate) fn read_by_name(
     readers
 }
 
+/// A name without the underscores around it, which names of Rust must not join.
+fn bare(name: &str) -> &str {
+    name.trim_matches('_')
+}
+
 /// How an error names the function: a method, a class that is called, or an attribute.
 fn call_name(attributes: &[Attribute], function: &Ident) -> Expr {
     let is = |name: &str| attributes.iter().any(|attribute| attribute.path().is_ident(name));
@@ -67,25 +73,16 @@ fn call_name(attributes: &[Attribute], function: &Ident) -> Expr {
 
 /// What a value of this type must be, in Python; `None` for types that are not read here.
 fn expected(ty: &Type) -> Option<Expr> {
-    kind_of(ty).or_else(|| has_text(ty).then(other))
-}
-
-fn other() -> Expr {
-    parse_quote!(crate::convert::arguments::Expected::Other)
-}
-
-fn kind_of(ty: &Type) -> Option<Expr> {
     match ty {
         // A type that a declarative macro has put in.
-        Type::Group(group) => kind_of(&group.elem),
+        Type::Group(group) => expected(&group.elem),
         Type::Reference(reference) => match &*reference.elem {
-            Type::Path(path) if path.path.is_ident("str") => kind("Text"),
-            Type::Slice(slice) if is_byte(&slice.elem) => kind("Bytes"),
+            Type::Path(path) if path.path.is_ident("str") => Some(kind("Text")),
+            Type::Slice(slice) if is_byte(&slice.elem) => Some(kind("Bytes")),
             _ => None,
         },
         Type::Tuple(tuple) => {
-            tuple.elems.iter().find_map(kind_of)?;
-            let items = tuple.elems.iter().map(|item| kind_of(item).unwrap_or_else(other));
+            let items = tuple.elems.iter().map(expected).collect::<Option<Vec<_>>>()?;
             Some(parse_quote!(crate::convert::arguments::Expected::Tuple(&[#(#items),*])))
         }
         Type::Path(path) => path.path.segments.last().and_then(kind_of_path),
@@ -93,14 +90,14 @@ fn kind_of(ty: &Type) -> Option<Expr> {
     }
 }
 
-fn kind(name: &str) -> Option<Expr> {
+fn kind(name: &str) -> Expr {
     let name = format_ident!("{name}");
-    Some(parse_quote!(crate::convert::arguments::Expected::#name))
+    parse_quote!(crate::convert::arguments::Expected::#name)
 }
 
 fn kind_of_path(last: &PathSegment) -> Option<Expr> {
-    let of = |position: usize| kind_of(type_arguments(last).nth(position)?);
-    match last.ident.to_string().as_str() {
+    let of = |position: usize| expected(type_arguments(last).nth(position)?);
+    Some(match last.ident.to_string().as_str() {
         "String" => kind("Text"),
         "bool" => kind("Flag"),
         "f32" | "f64" => kind("Number"),
@@ -115,44 +112,23 @@ fn kind_of_path(last: &PathSegment) -> Option<Expr> {
         "Vec" if type_arguments(last).next().is_some_and(is_byte) => kind("Bytes"),
         "Vec" => {
             let item = of(0)?;
-            Some(parse_quote!(crate::convert::arguments::Expected::List(&#item)))
+            parse_quote!(crate::convert::arguments::Expected::List(&#item))
         }
         "Option" => {
             let value = of(0)?;
-            Some(parse_quote!(crate::convert::arguments::Expected::Optional(&#value)))
+            parse_quote!(crate::convert::arguments::Expected::Optional(&#value))
         }
         "HashMap" | "BTreeMap" => {
-            let (key, value) = (of(0)?, of(1).unwrap_or_else(other));
-            Some(parse_quote!(crate::convert::arguments::Expected::Dict(&#key, &#value)))
+            let (key, value) = (of(0)?, of(1)?);
+            parse_quote!(crate::convert::arguments::Expected::Dict(&#key, &#value))
         }
-        _ => None,
-    }
+        _ => return None,
+    })
 }
 
-fn integer(least: impl Into<i128>, most: impl Into<i128>) -> Option<Expr> {
+fn integer(least: impl Into<i128>, most: impl Into<i128>) -> Expr {
     let (least, most): (i128, i128) = (least.into(), most.into());
-    Some(parse_quote!(crate::convert::arguments::Expected::Integer { least: #least, most: #most }))
-}
-
-/// True for types that contain a text, as references, tuples and type arguments.
-fn has_text(given: &Type) -> bool {
-    let mut pending = vec![given];
-    while let Some(next) = pending.pop() {
-        match next {
-            Type::Reference(reference) => pending.push(&reference.elem),
-            Type::Group(group) => pending.push(&group.elem),
-            Type::Tuple(tuple) => pending.extend(&tuple.elems),
-            Type::Path(path) => {
-                let Some(last) = path.path.segments.last() else { continue };
-                if ["str", "String", "PathBuf"].iter().any(|text| last.ident == text) {
-                    return true;
-                }
-                pending.extend(type_arguments(last));
-            }
-            _ => {}
-        }
-    }
-    false
+    parse_quote!(crate::convert::arguments::Expected::Integer { least: #least, most: #most })
 }
 
 fn is_byte(ty: &Type) -> bool {
