@@ -9,6 +9,7 @@ from typing import Any, cast
 from turntree._agent import Agent
 from turntree._argument_errors import explain_arguments
 from turntree._core import Message
+from turntree._texts import encoded
 from turntree.upp._tools import Tool
 
 InputFilter = Callable[[list[Message]], list[Message]]
@@ -82,6 +83,9 @@ def handoff(
         ValueError: The agent has no name, or another one than `name`; or `agent` is a function and `name` is missing.
         TypeError: `agent` is neither an agent nor a function, or `input_filter` is not a function.
     """
+    for argument, text in (("description", description), ("name", name), ("tool_name", tool_name)):
+        if isinstance(text, str):
+            encoded(text, argument)
     if isinstance(agent, Agent):
         target = agent.name
         if target is None:

@@ -20,6 +20,7 @@ from typing import Any, Protocol, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from turntree._argument_errors import explain_arguments
+from turntree._texts import encoded
 from turntree.mcp._errors import McpError
 from turntree.mcp._oauth_http import answer_of, check_address, check_address_of_server, wait_for_redirect
 
@@ -249,6 +250,7 @@ def oauth(
     Raises:
         ValueError: `url` is neither ``https://…`` nor an address of this machine.
     """
+    encoded(url, "url")
     options = {
         "authorize": authorize,
         "redirect_uri": redirect_uri,

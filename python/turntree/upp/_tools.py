@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from turntree._argument_errors import TOOL, explain_arguments
+from turntree._texts import encoded
 from turntree.upp._foreign_tools import tool_of_other_library
 from turntree.upp.native._tool import NativeTool
 
@@ -90,6 +91,9 @@ class Tool(Generic[P, R]):
         if not isinstance(name, str) or not name:
             message = "name must be a non-empty str"
             raise TypeError(message)
+        encoded(name, "name")
+        if isinstance(description, str):
+            encoded(description, "description")
         if approval is not None and approval != "ask" and not callable(approval):
             remedy = '; write approval="ask"' if approval is True else ""
             message = f'approval must be a function or "ask", not {approval!r}{remedy}'

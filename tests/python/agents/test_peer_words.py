@@ -250,7 +250,7 @@ OBJECTS = {
         r"content\[0\] is a block in the form of OpenAI's API; write turntree\.upp\.Image\.from_url",
     ),
     "a text of OpenAI in a message": (lambda: UserMessage([{"type": "input_text"}]), "write the text itself"),
-    "Text(3)": (lambda: Text(3), "^text must be a str, not int$"),
+    "Text(3)": (lambda: Text(3), r"^Text\(\): text must be a str, not int$"),
     "Text()": (Text, r'^Text\(\) needs text; write Text\("…"\)$'),
     "UserMessage()": (UserMessage, r'^UserMessage\(\) needs content; write UserMessage\("…"\)$'),
     "AssistantMessage()": (AssistantMessage, r"^AssistantMessage\(\) needs content; "),

@@ -125,7 +125,7 @@ def memory_of(command: str, path: Path, sessions: int, turns: int) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: memory is read from /proc")
-@pytest.mark.parametrize(("sessions", "turns"), [(50, 100), (1, 2000)])
+@pytest.mark.parametrize(("sessions", "turns"), [(50, 100), (1, 8000)])
 def test_loaded_sessions_take_little_more_memory_than_live_ones(tmp_path, sessions, turns):
     live = memory_of("live", tmp_path / "s.db", sessions, turns)
     loaded = memory_of("load", tmp_path / "s.db", sessions, turns)
@@ -133,5 +133,6 @@ def test_loaded_sessions_take_little_more_memory_than_live_ones(tmp_path, sessio
     print(f"{sessions} sessions of {turns} turns of 2 KB: {live} bytes live, {loaded} loaded ({loaded / live:.3f})")
     # The texts alone: less would not be a measurement of these sessions.
     assert live >= sessions * turns * 2000
-    # Repeated runs give 1.01 to 1.02; crates/turntree-store/tests/growth counts allocations, which are equal.
+    # Repeated runs give 1.01 to 1.03: a thread that decodes sessions has pages of its own, about 0.7 MB in all.
+    # crates/turntree-store/tests/growth counts allocations, which are equal.
     assert loaded <= live * 1.15

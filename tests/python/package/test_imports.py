@@ -47,6 +47,7 @@ ALLOWED = {
     "turntree.upp._llm",
     "turntree.upp._providers",
     "turntree.upp._registry",
+    "turntree.upp._token_count",
     "turntree.upp._tool_use",
     "turntree.upp._tools",
     "turntree.upp._vendor_calls",

@@ -19,7 +19,7 @@ from turntree.upp import scripted
 LONE = "a\ud800"
 RULE = 'the character at index 1 is a lone surrogate; JSON is UTF-8: decode the source with errors="replace"'
 # What other parameters are tried with, until they are accepted.
-OTHERS = ("x", 1, {}, [], None, b"{}", "[]", "{}", len, upp.Thread([]), [upp.Text("x")], "2026-01-01T00:00:00Z")
+OTHERS = ("x", 1, {}, [], None, b"{}", "[]", "{}", len, upp.Thread([]), [upp.Text("x")], "2026-01-01T00:00:00Z", agent(model=scripted([])))
 # They wait for a client, a peer or a person, or change the process.
 RUNNING = {"serve", "serve_sync", "acp_stdio", "dial", "connect_sync", "loopback"}
 
@@ -166,7 +166,7 @@ def test_the_calls_reach_the_texts_of_the_native_module():
         (lambda: upp.ToolResult("c", LONE), "result"),
         (lambda: tp.UserMessageAction(LONE), "content"),
         (lambda: tp.from_pydantic_ai([], title=LONE), "title"),
-        (lambda: agent(model=scripted([]), tools=[Tool(LONE, "x", {"type": "object"}, len)]), "the name of a tool"),
+        (lambda: agent(model=scripted([]), tools=[Tool(LONE, "x", {"type": "object"}, len)]), "name"),
         (lambda: agent(model=scripted([]), system=LONE), "system"),
         (lambda: agent(model=scripted(["Hi"])).run_sync(LONE), "input"),
     ],

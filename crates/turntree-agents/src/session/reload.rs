@@ -35,7 +35,7 @@ impl Session {
     pub async fn rebase(&self) -> Result<RawObject, SessionError> {
         self.take_over(|base, ours, theirs| {
             let (ids, clock) = (&*self.shared.ids, &*self.shared.clock);
-            rebase(base.as_ref(), &ours, theirs, ids, clock).map_err(SessionError::Tree)
+            rebase(base().as_ref(), &ours, theirs, ids, clock).map_err(SessionError::Tree)
         })
         .await
     }
@@ -43,7 +43,7 @@ impl Session {
     async fn take_over(
         &self,
         merge: impl FnOnce(
-            Option<SessionSnapshot>,
+            &dyn Fn() -> Option<SessionSnapshot>,
             SessionSnapshot,
             SessionSnapshot,
         ) -> Result<SessionSnapshot, SessionError>,
@@ -63,8 +63,8 @@ impl Session {
         else {
             return Err(missing(&format!("it was deleted from its store{SAVE_A_COPY}")));
         };
-        let base = saved.as_ref().and_then(|saved| store.saved_snapshot(saved));
-        let merged = merge(base, self.snapshot()?, theirs)?;
+        let base = || saved.as_ref().and_then(|saved| store.saved_snapshot(saved));
+        let merged = merge(&base, self.snapshot()?, theirs)?;
         *saved = remembered;
         Ok(self.replace_state(merged))
     }
