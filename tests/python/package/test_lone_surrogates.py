@@ -19,7 +19,21 @@ from turntree.upp import scripted
 LONE = "a\ud800"
 RULE = 'the character at index 1 is a lone surrogate; JSON is UTF-8: decode the source with errors="replace"'
 # What other parameters are tried with, until they are accepted.
-OTHERS = ("x", 1, {}, [], None, b"{}", "[]", "{}", len, upp.Thread([]), [upp.Text("x")], "2026-01-01T00:00:00Z", agent(model=scripted([])))
+OTHERS = (
+    "x",
+    1,
+    {},
+    [],
+    None,
+    b"{}",
+    "[]",
+    "{}",
+    len,
+    upp.Thread([]),
+    [upp.Text("x")],
+    "2026-01-01T00:00:00Z",
+    agent(model=scripted([])),
+)
 # They wait for a client, a peer or a person, or change the process.
 RUNNING = {"serve", "serve_sync", "acp_stdio", "dial", "connect_sync", "loopback"}
 

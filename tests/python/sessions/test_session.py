@@ -123,7 +123,7 @@ async def test_checkpoint_interval_can_be_turn_or_disabled():
         ({"id": ""}, ValidationError, "expected 1 to 200 printable characters"),
         ({"id": "x" * 201}, ValidationError, "expected 1 to 200 printable characters"),
         ({"id": "a\nb"}, ValueError, "invalid session id 'a.nb'"),
-        ({"id": "\ud800"}, ValueError, "expected 1 to 200 printable characters"),
+        ({"id": "a\ud800"}, ValidationError, "id: the character at index 1 is a lone surrogate"),
         ({"id": 7}, TypeError, "id must be a str, not int"),
         ({"metadata": {"turntree": 1}}, ValidationError, "reserved for the session"),
         ({"metadata": {"x": object()}}, TypeError, "metadata/x"),
