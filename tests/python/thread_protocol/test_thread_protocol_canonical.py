@@ -226,6 +226,33 @@ def test_fixtures_have_equal_canonical_bytes_on_every_path(path: Path) -> None:
     assert_equal_on_every_way(messages, data)
 
 
+@pytest.mark.parametrize("number", [5.960464477539063e-08, 0.00001, 3.0220902484163228e16, 1.0, -0.0, 10**20])
+def test_the_text_of_an_error_does_not_depend_on_the_spelling_of_a_number(number: float) -> None:
+    messages = Adapter.validate_python(
+        [
+            {
+                "kind": "response",
+                "parts": [{"part_kind": "tool-call", "tool_name": "t", "args": {}, "tool_call_id": "c"}],
+            },
+            {
+                "kind": "request",
+                "parts": [
+                    {
+                        "part_kind": "tool-return",
+                        "tool_name": "t",
+                        "tool_call_id": "c",
+                        "content": {"b": [number], "a": "1.0"},
+                        "outcome": "failed",
+                        "timestamp": "2026-01-01T00:00:00Z",
+                    }
+                ],
+            },
+        ]
+    )
+
+    assert_equal_on_every_way(messages, Adapter.dump_json(messages))
+
+
 @pytest.mark.timeout(300)
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(histories)

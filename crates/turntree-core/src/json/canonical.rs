@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 pub use super::canonical_writer::{CanonicalWriter, MemberOverride};
-use super::reader::{RawString, Reader};
+use super::reader::{RawString, Reader, Token};
 pub use super::scan::plain_length;
 use super::token_writer::{COMPACT, write_tokens};
 
@@ -38,6 +38,19 @@ pub fn canonical(text: &str, form: CanonicalForm) -> Vec<u8> {
 /// Removes spaces and unnecessary escapes. Numbers, the order of keys and duplicate keys do not change.
 pub fn normalize(text: &str) -> String {
     write_tokens(Reader::new(text), COMPACT, text.len(), normalize_string)
+}
+
+/// Normalizes, and writes numbers in their canonical form: tools that store JSON write other digits for the same number.
+pub fn normalize_with_numbers(text: &str) -> String {
+    let in_text = |token| if let Token::Number(digits) = token { Some(digits) } else { None };
+    let numbers: Vec<Cow<'_, str>> =
+        Reader::new(text).filter_map(in_text).map(|digits| number(digits, CanonicalForm::Exact)).collect();
+    let mut rest = numbers.iter();
+    let tokens = Reader::new(text).map(|token| match token {
+        Token::Number(digits) => Token::Number(rest.next().map_or(digits, |number| number)),
+        other => other,
+    });
+    write_tokens(tokens, COMPACT, text.len(), normalize_string)
 }
 
 /// Writes a JSON string. Escapes only `"`, `\` and C0 controls, as `serde_json` does.

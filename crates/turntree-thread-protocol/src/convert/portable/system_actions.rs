@@ -49,13 +49,18 @@ pub(in crate::convert) fn object_arguments(raw: &RawJson) -> RawJson {
     }
 }
 
-/// Normalizes an action to the form in a stream: arguments are objects, errors are strings.
+/// Normalizes an action to the form in a stream: arguments are objects, errors are strings. An error that is not a text
+/// becomes one that does not depend on the tool that wrote its JSON.
 pub(in crate::convert) fn normalize(action: &mut Action) {
     match action {
         Action::ToolCall(call) if !call.args.is_object() => call.args = object_arguments(&call.args),
         Action::ToolReturn(returned) if returned.status != "success" && !returned.content.is_string() => {
             let content = &returned.content;
-            let text = if content.is_null() { String::new() } else { canonical::normalize(content.get()) };
+            let text = if content.is_null() {
+                String::new()
+            } else {
+                canonical::normalize_with_numbers(content.get())
+            };
             returned.content = RawJson::from_str_value(&text);
         }
         _ => {}
