@@ -8,6 +8,7 @@ the loop.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -102,8 +103,16 @@ class SignalWaker:
         self._install()
         self._steps += 1
 
-    def leave(self) -> None:
-        """End a step of a coroutine."""
+    def suspend(self) -> None:
+        """End a step of a coroutine that has another step."""
+        self._steps -= 1
+        if not self._pending:
+            # The coroutine asks for its next step at once. The loop executes that step before the second callback.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._remove_if_idle)
+
+    def end(self) -> None:
+        """End the last step of a coroutine."""
         self._steps -= 1
         self._remove_if_idle()
 

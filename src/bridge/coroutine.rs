@@ -96,7 +96,7 @@ impl Coroutine {
         let mut polling = self.check_out()?;
         self.task_waker.start_poll();
         // What runs in a poll may start a function in another thread, and so may be what a person wants to stop.
-        let _signals = SignalScope::enter(py);
+        let signals = SignalScope::enter(py);
         let polled = gil::mark_held(py, || polling.poll(&self.waker));
         match polled {
             Poll::Pending => match self.task_waker.suspend(py) {
@@ -111,6 +111,7 @@ impl Coroutine {
             },
             Poll::Ready(outcome) => {
                 gil::mark_held(py, || drop(polling));
+                signals.end();
                 outcome.map(Resumed::Done).map_err(|error| no_stop_iteration(py, error))
             }
         }

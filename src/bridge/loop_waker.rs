@@ -106,13 +106,16 @@ impl LoopWaker {
         Ok(())
     }
 
-    /// Tells the signal waker that a coroutine starts or ends a step. Errors are of no interest to the coroutine.
-    fn tell_signal_waker(&self, py: Python<'_>, method: &Bound<'_, PyString>) {
-        if let Some(signal_waker) = &self.signal_waker
-            && let Err(error) = signal_waker.call_method0(py, method)
-        {
+    /// Tells the signal waker that a coroutine starts or ends a step. False if it has failed or if there is none: what it
+    /// raises is of no interest to the coroutine.
+    fn tell_signal_waker(&self, method: &Bound<'_, PyString>) -> bool {
+        let py = method.py();
+        let told = self.signal_waker.as_ref().map(|waker| waker.call_method0(py, method));
+        if let Some(Err(error)) = told {
             error.write_unraisable(py, None);
+            return false;
         }
+        told.is_some()
     }
 
     /// Whether the user has interrupted what the loop waits for, by SIGINT in an IPython kernel.
@@ -271,27 +274,33 @@ impl LoopWaker {
 pub(super) struct SignalScope<'py> {
     py: Python<'py>,
     loop_waker: Option<Arc<LoopWaker>>,
+    has_ended: bool,
 }
 
 impl<'py> SignalScope<'py> {
     /// Starts to see signals. Does nothing outside of IPython kernels.
     pub(super) fn enter(py: Python<'py>) -> Self {
-        let loop_waker = if HAS_SIGNAL_WAKER.load(Ordering::Relaxed) {
-            LoopWaker::current(py).ok().flatten().map(|(_, loop_waker)| loop_waker)
-        } else {
-            None
-        };
-        if let Some(loop_waker) = &loop_waker {
-            loop_waker.tell_signal_waker(py, intern!(py, "enter"));
-        }
-        Self { py, loop_waker }
+        let current = || LoopWaker::current(py).ok().flatten().map(|(_, loop_waker)| loop_waker);
+        let loop_waker = HAS_SIGNAL_WAKER.load(Ordering::Relaxed).then(current).flatten();
+        let loop_waker = loop_waker.filter(|waker| waker.tell_signal_waker(intern!(py, "enter")));
+        Self { py, loop_waker, has_ended: false }
+    }
+
+    /// Ends the step that is the last of its coroutine.
+    pub(super) fn end(mut self) {
+        self.has_ended = true;
     }
 }
 
 impl Drop for SignalScope<'_> {
     fn drop(&mut self) {
         if let Some(loop_waker) = &self.loop_waker {
-            loop_waker.tell_signal_waker(self.py, intern!(self.py, "leave"));
+            let py = self.py;
+            loop_waker.tell_signal_waker(if self.has_ended {
+                intern!(py, "end")
+            } else {
+                intern!(py, "suspend")
+            });
         }
     }
 }

@@ -117,6 +117,42 @@ def test_stop_is_seen_when_the_loop_resumes_the_task_before_it_reads_the_signal(
     assert cell.printed.splitlines() == ["WAITING", "True"], cell.traceback
 
 
+WATCH_EVERY_ITERATION_OF_THE_LOOP = """
+from turntree.execution import loop
+
+def is_set():
+    descriptor = signal.set_wakeup_fd(-1)
+    if descriptor != -1:
+        signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
+    return descriptor != -1
+
+@tool
+def quick(n: int) -> str:
+    "Answer at once."
+    return "x"
+
+async def watched():
+    replies = [ToolCall(f"c{n}", "quick", {"n": n}) for n in range(50)]
+    helper = agent(model=scripted([*replies, "Done."]), tools=[quick], execution=loop(max_iterations=50))
+    task = asyncio.ensure_future(helper.run("Go"))
+    await asyncio.sleep(0)
+    iterations = []
+    while not task.done():
+        iterations.append(is_set())
+        await asyncio.sleep(0)
+    return iterations[:-1], task.result()
+
+iterations, turn = await watched()
+print(turn.text, len(iterations) >= 20, iterations.count(False))
+"""
+
+
+def test_signals_are_seen_in_every_iteration_of_the_loop_until_a_run_ends(kernel):
+    cell = kernel.run(WATCH_EVERY_ITERATION_OF_THE_LOOP)
+
+    assert cell.printed.split() == ["Done.", "True", "0"], cell.traceback
+
+
 def test_no_descriptor_is_set_after_a_run(kernel):
     cell = kernel.run("await agent(model=scripted([Reply('Hi.', delay=0.05)])).run('Go')\nsignal.set_wakeup_fd(-1)")
 
