@@ -13,7 +13,7 @@ from turntree._agent_options import AgentOptions
 from turntree._strategies import LoopStrategy, PlanStrategy, ReactStrategy
 from turntree._toolsets import Toolset, name_of, tools_of
 from turntree._types import History, Input
-from turntree.durable._steps import Engine, InDoubt, Run, current_run, jsonable
+from turntree.durable._steps import Engine, InDoubt, Run, current_run
 from turntree.upp._tools import Tool
 
 
@@ -205,25 +205,3 @@ def request_of(input: Input, history: History | None) -> str:
     if history is not None:
         thread = history if isinstance(history, _core.Thread) else _core.Thread(list(history))
     return json.dumps({"input": message.model_dump(mode="json"), "history": thread and thread.to_dict()})
-
-
-def decision(call: str, kind: str, value: Any = None) -> str:
-    """Return a decision about a call as JSON text."""
-    return json.dumps({"call": call, "kind": kind, "value": value})
-
-
-def resolution(result: Any, *, retry: bool, error: str | None) -> tuple[str, Any]:
-    """Return the kind and the value of the decision about a call in doubt. A `result` of ``...`` is not given.
-
-    Raises:
-        TypeError: Not exactly one is given, or it has the wrong type.
-    """
-    if not isinstance(retry, bool) or not (error is None or isinstance(error, str)):
-        message = "retry must be a bool and error a str"
-        raise TypeError(message)
-    if (result is not ...) + retry + (error is not None) != 1:
-        message = "resolve takes exactly one of result, retry=True and error"
-        raise TypeError(message)
-    if result is not ...:
-        return "result", jsonable(result)
-    return ("retry", None) if retry else ("error", {"type": "Exception", "message": error})

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from turntree import _core
 from turntree._public_names import set_public_module as _set_public_module
-from turntree.durable._agent import Recorded, decision, request_of, resolution
+from turntree.durable._agent import Recorded, request_of
+from turntree.durable._decisions import Decisions
 from turntree.durable._steps import PendingCall, RetryLater, error_fields
 from turntree.exceptions import ErrorCode, TurntreeError, UPPError
 
@@ -149,7 +150,7 @@ class DurableAgent:
         return f"DurableAgent(name={self.name!r}, agent={self.agent!r})"
 
 
-class RunHandle:
+class RunHandle(Decisions):
     """A run of a `DurableAgent`. Created by `DurableAgent.start` and `DurableAgent.handle`."""
 
     def __init__(self, recorded: Recorded, app: AsyncAbsurd, id: str) -> None:
@@ -192,47 +193,14 @@ class RunHandle:
             return []
         return [PendingCall(**call) for call in waiting.get("calls", ())]
 
-    async def approve(self, call: PendingCall | str) -> None:
-        """Approve a pending call. The tool is called.
-
-        Args:
-            call: A call from `pending`, or its key.
-        """
-        await self._decide(call, "approve")
-
-    async def deny(self, call: PendingCall | str) -> None:
-        """Deny a pending call. The model receives an error result.
-
-        Args:
-            call: A call from `pending`, or its key.
-        """
-        await self._decide(call, "deny")
-
-    async def resolve(
-        self, call: PendingCall | str, *, result: Any = ..., retry: bool = False, error: str | None = None
-    ) -> None:
-        """Say what happened to a call in doubt, or that it is to be repeated. Takes exactly one of the three.
-
-        Args:
-            call: A call from `pending`, or its key.
-            result: What the tool has returned (JSON). The tool is not called again.
-            retry: True calls the tool again, with the same `ToolContext.idempotency_key`.
-            error: The text of an error result for the model. The tool is not called again.
-
-        Raises:
-            TypeError: Not exactly one of `result`, `retry` and `error` is given.
-        """
-        await self._decide(call, *resolution(result, retry=retry, error=error))
-
     async def cancel(self) -> None:
         """Cancel the run. A worker that executes it stops at its next step or heartbeat."""
         await self._app.cancel_task(self.id)
 
-    async def _decide(self, call: PendingCall | str, kind: str, value: Any = None) -> None:
-        key = call.key if isinstance(call, PendingCall) else call
+    async def _send(self, key: str, decision: str) -> None:
         waiting = json.loads(await self._checkpoint(_PENDING) or "{}")
         event = _event(self.id, key, waiting.get("rounds", {}).get(key, 0))
-        await self._app.emit_event(event, decision(key, kind, value))
+        await self._app.emit_event(event, decision)
 
     async def _checkpoint(self, name: str) -> str | None:
         # The client has no function for it.

@@ -26,7 +26,8 @@ from turntree import _core
 from turntree._agent import Agent
 from turntree._public_names import set_public_module as _set_public_module
 from turntree._types import History, Input
-from turntree.durable._agent import Recorded, decision, request_of, resolution
+from turntree.durable._agent import Recorded, request_of
+from turntree.durable._decisions import Decisions
 from turntree.durable._steps import InDoubt, PendingCall, RetryLater
 
 try:
@@ -150,7 +151,7 @@ class DurableAgent:
         return f"DurableAgent(name={self.name!r}, agent={self.agent!r})"
 
 
-class RunHandle:
+class RunHandle(Decisions):
     """A run of a `DurableAgent`. Created by `DurableAgent.start` and `DurableAgent.handle`."""
 
     def __init__(self, recorded: Recorded, workflow: WorkflowHandleAsync[str]) -> None:
@@ -180,45 +181,12 @@ class RunHandle:
         text = await DBOS.get_event_async(self.id, _PENDING, timeout_seconds=0)
         return [PendingCall(**call) for call in json.loads(text or "[]")]
 
-    async def approve(self, call: PendingCall | str) -> None:
-        """Approve a pending call. The tool is called.
-
-        Args:
-            call: A call from `pending`, or its key.
-        """
-        await self._decide(call, "approve")
-
-    async def deny(self, call: PendingCall | str) -> None:
-        """Deny a pending call. The model receives an error result.
-
-        Args:
-            call: A call from `pending`, or its key.
-        """
-        await self._decide(call, "deny")
-
-    async def resolve(
-        self, call: PendingCall | str, *, result: Any = ..., retry: bool = False, error: str | None = None
-    ) -> None:
-        """Say what happened to a call in doubt, or that it is to be repeated. Takes exactly one of the three.
-
-        Args:
-            call: A call from `pending`, or its key.
-            result: What the tool has returned (JSON). The tool is not called again.
-            retry: True calls the tool again, with the same `ToolContext.idempotency_key`.
-            error: The text of an error result for the model. The tool is not called again.
-
-        Raises:
-            TypeError: Not exactly one of `result`, `retry` and `error` is given.
-        """
-        await self._decide(call, *resolution(result, retry=retry, error=error))
-
     async def cancel(self) -> None:
         """Cancel the run: the running model call and async tools are cancelled, and no step starts any more."""
         await DBOS.cancel_workflow_async(self.id)
 
-    async def _decide(self, call: PendingCall | str, kind: str, value: Any = None) -> None:
-        key = call.key if isinstance(call, PendingCall) else call
-        await DBOS.send_async(self.id, decision(key, kind, value), topic=_DECISIONS)
+    async def _send(self, key: str, decision: str) -> None:
+        await DBOS.send_async(self.id, decision, topic=_DECISIONS)
 
     def __repr__(self) -> str:
         return f"RunHandle(id={self.id!r})"
