@@ -20,6 +20,7 @@
 //! | `concurrency` | limits concurrent requests per host |
 //! | `attempt` | one attempt: send, check status and media type, read the body |
 //! | `body` | decodes streamed bodies in the background task |
+//! | `events_or_document` | decodes bodies that are events or one document |
 //! | `client` | sends requests with retries and deadlines |
 //!
 //! Spec: UPP-1.2 §13
@@ -33,6 +34,7 @@ mod concurrency;
 mod config;
 mod destinations;
 mod error;
+mod events_or_document;
 mod keys;
 mod multipart;
 mod request;
@@ -49,6 +51,7 @@ pub use self::client::HttpClient;
 pub use self::config::{Destinations, Http2, HttpConfig, Proxy};
 pub use self::destinations::is_public;
 pub use self::error::{HostFailure, HttpError, StatusError, TimeoutPhase};
+pub use self::events_or_document::{EventOrDocument, EventsOrDocument, EventsOrDocumentError};
 pub use self::keys::{
     DynamicKey, EnvironmentKey, KeyError, KeyFuture, KeyStrategy, RoundRobinKeys, StaticKey, WeightedKeys,
 };

@@ -23,15 +23,15 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use turntree_core::http::{
-    BodyStream, ExponentialBackoff, FailedAttempt, HttpClient, HttpConfig, HttpError, HttpRequest,
-    RetryPolicy, RetryStrategy,
+    BodyStream, EventsOrDocument, EventsOrDocumentError, ExponentialBackoff, FailedAttempt, HttpClient,
+    HttpConfig, HttpError, HttpRequest, RetryPolicy, RetryStrategy,
 };
 use turntree_core::ids::IdSource;
 use turntree_core::secret::Secret;
 
 pub use self::error::ClientError;
+use self::running::Frame;
 pub use self::running::{CallEvent, RunningCall};
-use self::running::{Frame, FrameError, Frames};
 pub use self::session::ClientSession;
 
 /// How long a server may take for a task, by default.
@@ -177,10 +177,14 @@ impl UaipClient {
     }
 
     /// Sends a request whose response may be a stream of events.
-    async fn stream(&self, sent: &Sent<'_>) -> Result<BodyStream<Frame, FrameError>, ClientError> {
+    async fn stream(&self, sent: &Sent<'_>) -> Result<BodyStream<Frame, EventsOrDocumentError>, ClientError> {
         let request = self.request(sent)?.header("accept", "text/event-stream, application/json");
-        let opened =
-            self.http.stream(request, &retries(sent.repeats), &CancellationToken::new(), Frames::default());
+        let opened = self.http.stream(
+            request,
+            &retries(sent.repeats),
+            &CancellationToken::new(),
+            EventsOrDocument::default(),
+        );
         match opened.await {
             Ok(stream) => Ok(stream),
             Err(HttpError::Status(error)) => Err(reply::refusal(error.status, &error.body)),

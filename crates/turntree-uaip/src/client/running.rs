@@ -8,9 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde_json::{Map, Value};
-use turntree_core::http::{BodyDecoder, BodyStream, Flow, HttpError};
-use turntree_core::limits::Limits;
-use turntree_core::sse::{Decoder, Event, SseError};
+use turntree_core::http::{BodyStream, EventOrDocument, EventsOrDocumentError};
+use turntree_core::sse::Event;
 
 use super::error::ClientError;
 use super::reply::{self, result_of};
@@ -35,7 +34,7 @@ pub struct RunningCall {
     session: Arc<ClientSession>,
     request: ActionRequest,
     /// `None` after the result.
-    frames: Option<BodyStream<Frame, FrameError>>,
+    frames: Option<BodyStream<Frame, EventsOrDocumentError>>,
 }
 
 /// A part of the response.
@@ -46,28 +45,11 @@ pub(super) enum Frame {
     Body(Bytes),
 }
 
-/// Why a response cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum FrameError {
-    /// The connection.
-    #[error(transparent)]
-    Http(#[from] HttpError),
-    /// The events.
-    #[error(transparent)]
-    Events(#[from] SseError),
-    /// The response is too large.
-    #[error("the response is larger than {limit} bytes")]
-    TooLarge {
-        /// The limit.
-        limit: usize,
-    },
-}
-
 impl RunningCall {
     pub(super) const fn new(
         session: Arc<ClientSession>,
         request: ActionRequest,
-        frames: BodyStream<Frame, FrameError>,
+        frames: BodyStream<Frame, EventsOrDocumentError>,
     ) -> Self {
         Self { session, request, frames: Some(frames) }
     }
@@ -86,8 +68,10 @@ impl RunningCall {
         let body = match frames.next().await {
             Some(Ok(Frame::Progress(progress))) => return Ok(CallEvent::Progress(progress)),
             Some(Ok(Frame::Body(body))) => self.session.answer(reply::parse(&body)?)?,
-            Some(Err(FrameError::Http(_))) | None if self.session.repeats() => self.finish().await?,
-            Some(Err(FrameError::Http(error))) => return Err(ClientError::Http(Arc::new(error))),
+            Some(Err(EventsOrDocumentError::Http(_))) | None if self.session.repeats() => {
+                self.finish().await?
+            }
+            Some(Err(EventsOrDocumentError::Http(error))) => return Err(ClientError::Http(Arc::new(error))),
             Some(Err(error)) => return Err(ClientError::Protocol { reason: error.to_string() }),
             None => return Err(ClientError::Protocol { reason: "the response has no result".to_owned() }),
         };
@@ -101,66 +85,20 @@ impl RunningCall {
     }
 }
 
-/// Decodes a response: events, or one body of JSON.
-#[derive(Debug, Default)]
-pub(super) struct Frames {
-    kind: Kind,
-}
-
-#[derive(Debug, Default)]
-enum Kind {
-    /// Nothing was read.
-    #[default]
-    Unknown,
-    Events(Decoder),
-    Json(Vec<u8>),
-}
-
-impl BodyDecoder for Frames {
-    type Item = Frame;
-    type Error = FrameError;
-
-    fn decode(&mut self, bytes: &Bytes, out: &mut Vec<Frame>) -> Result<Flow, FrameError> {
-        if let Kind::Unknown = self.kind
-            && let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())
-        {
-            self.kind =
-                if *first == b'{' { Kind::Json(Vec::new()) } else { Kind::Events(Decoder::default()) };
-        }
-        match &mut self.kind {
-            Kind::Unknown => Ok(Flow::Continue),
-            Kind::Json(body) => {
-                let limit = Limits::PAYLOAD.bytes;
-                if body.len().saturating_add(bytes.len()) > limit {
-                    return Err(FrameError::TooLarge { limit });
-                }
-                body.extend_from_slice(bytes);
-                Ok(Flow::Continue)
-            }
-            Kind::Events(decoder) => {
-                decoder.push(bytes, |event| {
-                    out.extend(frame(&event));
-                    Ok::<_, FrameError>(())
-                })?;
-                let is_done = matches!(out.last(), Some(Frame::Body(_)));
-                Ok(if is_done { Flow::Done } else { Flow::Continue })
-            }
+impl EventOrDocument for Frame {
+    fn from_event(event: &Event<'_>) -> Option<Self> {
+        match event.event.as_deref() {
+            Some("result") => Some(Self::Body(Bytes::copy_from_slice(event.data.as_bytes()))),
+            Some("progress") => serde_json::from_str(&event.data).ok().map(Self::Progress),
+            _ => None,
         }
     }
 
-    fn finish(&mut self, out: &mut Vec<Frame>) -> Result<(), FrameError> {
-        if let Kind::Json(body) = &mut self.kind {
-            out.push(Frame::Body(std::mem::take(body).into()));
-        }
-        Ok(())
+    fn from_document(document: Bytes) -> Self {
+        Self::Body(document)
     }
-}
 
-/// The frame of an event; `None` for events that this client does not know.
-fn frame(event: &Event<'_>) -> Option<Frame> {
-    match event.event.as_deref() {
-        Some("result") => Some(Frame::Body(Bytes::copy_from_slice(event.data.as_bytes()))),
-        Some("progress") => serde_json::from_str(&event.data).ok().map(Frame::Progress),
-        _ => None,
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Body(_))
     }
 }

@@ -11,12 +11,12 @@ use futures_util::future::{Either, select};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use turntree_core::http::BodyStream;
+use turntree_core::http::{BodyStream, EventsOrDocumentError};
 use turntree_core::runtime;
 
 use super::card::{AgentCard, ProtocolVersion};
 use super::error::A2aClientError;
-use super::frames::{Frame, FrameError};
+use super::frames::Frame;
 use super::task::RemoteTask;
 use super::{A2aClient, Operation};
 
@@ -95,7 +95,7 @@ impl RemoteCall {
     }
 }
 
-type Updates = BodyStream<Frame, FrameError>;
+type Updates = BodyStream<Frame, EventsOrDocumentError>;
 
 /// What follows the beginning of a call.
 enum Begun {
@@ -193,11 +193,11 @@ impl Call {
                 Ok(true)
             }
             None => Ok(false),
-            Some(Err(FrameError::Http(error))) if self.task.id.is_some() => {
+            Some(Err(EventsOrDocumentError::Http(error))) if self.task.id.is_some() => {
                 log::debug!("A2A: the stream of a task has ended, it is continued: {error}");
                 Ok(false)
             }
-            Some(Err(FrameError::Http(error))) => Err(error.into()),
+            Some(Err(EventsOrDocumentError::Http(error))) => Err(error.into()),
             Some(Err(error)) => Err(A2aClientError::Protocol { reason: error.to_string() }),
         }
     }

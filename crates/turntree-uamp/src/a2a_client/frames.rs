@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-use turntree_core::http::{BodyDecoder, Flow, HttpError};
-use turntree_core::limits::Limits;
-use turntree_core::sse::{Decoder, Event, SseError};
+use turntree_core::http::EventOrDocument;
+use turntree_core::sse::Event;
 
 use super::error::A2aClientError;
 
@@ -43,75 +42,13 @@ pub(crate) fn result_of(body: &[u8]) -> Result<Value, A2aClientError> {
     result.ok_or_else(|| protocol("the response has neither result nor error".to_owned()))
 }
 
-/// Why a body cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum FrameError {
-    /// The connection.
-    #[error(transparent)]
-    Http(#[from] HttpError),
-    /// The events.
-    #[error(transparent)]
-    Events(#[from] SseError),
-    /// The body is too large.
-    #[error("the response is larger than {limit} bytes")]
-    TooLarge {
-        /// The limit.
-        limit: usize,
-    },
-}
-
-/// Decodes a body of either kind.
-#[derive(Debug, Default)]
-pub(crate) struct Frames {
-    kind: Kind,
-}
-
-#[derive(Debug, Default)]
-enum Kind {
-    /// Nothing was read.
-    #[default]
-    Unknown,
-    Events(Decoder),
-    Json(Vec<u8>),
-}
-
-impl BodyDecoder for Frames {
-    type Item = Frame;
-    type Error = FrameError;
-
-    fn decode(&mut self, bytes: &Bytes, out: &mut Vec<Frame>) -> Result<Flow, FrameError> {
-        if let Kind::Unknown = self.kind
-            && let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())
-        {
-            self.kind =
-                if *first == b'{' { Kind::Json(Vec::new()) } else { Kind::Events(Decoder::default()) };
-        }
-        match &mut self.kind {
-            Kind::Unknown => {}
-            Kind::Json(body) => {
-                let limit = Limits::PAYLOAD.bytes;
-                if body.len().saturating_add(bytes.len()) > limit {
-                    return Err(FrameError::TooLarge { limit });
-                }
-                body.extend_from_slice(bytes);
-            }
-            Kind::Events(decoder) => decoder.push(bytes, |event| {
-                out.extend(frame(&event));
-                Ok::<_, FrameError>(())
-            })?,
-        }
-        Ok(Flow::Continue)
+impl EventOrDocument for Frame {
+    fn from_event(event: &Event<'_>) -> Option<Self> {
+        let id = event.id.as_deref().filter(|id| !id.is_empty()).map(str::to_owned);
+        (!event.data.is_empty()).then(|| Self { id, body: Bytes::copy_from_slice(event.data.as_bytes()) })
     }
 
-    fn finish(&mut self, out: &mut Vec<Frame>) -> Result<(), FrameError> {
-        if let Kind::Json(body) = &mut self.kind {
-            out.push(Frame { id: None, body: std::mem::take(body).into() });
-        }
-        Ok(())
+    fn from_document(document: Bytes) -> Self {
+        Self { id: None, body: document }
     }
-}
-
-fn frame(event: &Event<'_>) -> Option<Frame> {
-    let id = event.id.as_deref().filter(|id| !id.is_empty()).map(str::to_owned);
-    (!event.data.is_empty()).then(|| Frame { id, body: Bytes::copy_from_slice(event.data.as_bytes()) })
 }

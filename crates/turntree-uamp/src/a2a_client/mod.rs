@@ -29,7 +29,8 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use turntree_core::http::{
-    BodyStream, ExponentialBackoff, HttpClient, HttpConfig, HttpError, HttpRequest, RetryPolicy,
+    BodyStream, EventsOrDocument, EventsOrDocumentError, ExponentialBackoff, HttpClient, HttpConfig,
+    HttpError, HttpRequest, RetryPolicy,
 };
 use turntree_core::ids::IdSource;
 use turntree_core::secret::Secret;
@@ -38,7 +39,7 @@ use url::Url;
 pub use self::call::{Answer, CallEvent, MessageInput, RemoteCall};
 pub use self::card::{AgentCard, Interface, ProtocolVersion};
 pub use self::error::A2aClientError;
-use self::frames::{Frame, FrameError, Frames};
+use self::frames::Frame;
 
 /// The longest silence on a stream. Agents send nothing while they wait for a tool.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -224,14 +225,15 @@ impl A2aClient {
         operation: Operation,
         params: Value,
         last_event_id: Option<&str>,
-    ) -> Result<BodyStream<Frame, FrameError>, A2aClientError> {
+    ) -> Result<BodyStream<Frame, EventsOrDocumentError>, A2aClientError> {
         let mut request = self.request(interface, operation, params)?;
         request = request.header("accept", "text/event-stream, application/json");
         if let Some(id) = last_event_id {
             request = request.header("last-event-id", id);
         }
         let policy = retries(operation.is_safe());
-        let opened = self.http.stream(request, &policy, &CancellationToken::new(), Frames::default());
+        let opened =
+            self.http.stream(request, &policy, &CancellationToken::new(), EventsOrDocument::default());
         Ok(opened.await?)
     }
 }
