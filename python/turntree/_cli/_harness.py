@@ -403,9 +403,7 @@ def run_status(options: argparse.Namespace) -> int:
 def run_claim(options: argparse.Namespace) -> int:
     """Claim a resource and print the lease."""
     lease = _coordination(options).acquire(options.resource, ttl=options.ttl)
-    print(
-        json.dumps({"id": lease.id, "resource": lease.resource, "token": lease.token, "expires_at": lease.expires_at})
-    )
+    print(json.dumps(lease.model_dump(mode="json")))
     return 0
 
 

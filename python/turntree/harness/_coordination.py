@@ -91,7 +91,7 @@ class Coordination:
             raise ValueError(f'mode must be "exclusive" or "shared", not {mode!r}')
         found = self._core.claim(self.agent, resource, mode == "exclusive", ttl)
         found.pop("mode")
-        return Lease(**found, _project=self.project)
+        return Lease(**found, project=self.project.root, _project=self.project)
 
     @property
     def claims(self) -> list[dict[str, Any]]:
