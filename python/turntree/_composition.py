@@ -193,6 +193,8 @@ def _checked(agents: tuple[Any, ...], what: str) -> tuple[Agent[Any, Any], ...]:
     for agent in agents:
         if not isinstance(agent, Agent):
             message = f"{what} must be an Agent, not {type(agent).__name__}"
+            if isinstance(agent, (list, tuple)) and "argument" in what:
+                message += f"; write {what.split()[-1]}(*agents)"
             raise TypeError(message)
     return agents
 

@@ -308,9 +308,11 @@ def run_policy_test(options: argparse.Namespace) -> int:
 
 def run_replay(options: argparse.Namespace) -> int:
     """Print the decisions that would end in another way; 1 if there are some."""
-    entries = None
-    if options.entries is not None:
-        entries = _read_entries(options.entries)
+    for given, exists in ((options.config, os.path.isfile), (options.policies, os.path.isdir)):
+        if given is not None and not exists(given):
+            kind = "file" if exists is os.path.isfile else "folder"
+            raise CliError(f"{given}: there is no such {kind}; check the path", 2)
+    entries = None if options.entries is None else _read_entries(options.entries)
     found = _gate(options).replay(entries, limit=options.limit, config=options.config, policies=options.policies)
     for change in found.changes:
         print(f"{change.number} {change.before} -> {change.after} {change.subject} {', '.join(change.rules)}".rstrip())

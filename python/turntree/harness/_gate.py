@@ -6,10 +6,11 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from turntree.harness._data import DataModel
-from turntree.harness._errors import PolicyViolation
+from turntree.harness._errors import HarnessError, PolicyViolation
 from turntree.harness._project import Project
 
 Outcome = Literal["allow", "warn", "ask", "deny"]
@@ -241,10 +242,14 @@ class Gate:
             policies: Another folder of ``*.policy.toml`` and ``*.cedar``.
 
         Raises:
-            HarnessError: A file is not valid.
+            HarnessError: A file is not valid, or ``config`` or ``policies`` does not exist.
             ValueError: ``limit`` is negative.
         """
         limit = _checked_limit(limit)
+        if config is not None and not Path(config).is_file():
+            raise HarnessError(f"config: there is no file {os.fspath(config)}; check the path")
+        if policies is not None and not Path(policies).is_dir():
+            raise HarnessError(f"policies: there is no folder {os.fspath(policies)}; check the path")
         given = None if entries is None else [dict(entry) for entry in entries]
         file, folder = (None if path is None else os.fspath(path) for path in (config, policies))
         core = self.project._core

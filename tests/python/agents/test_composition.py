@@ -487,3 +487,9 @@ async def test_a_chosen_strategy_waits_for_an_approval_of_the_agents_own_tool(st
     assert turn.text == "paid both"
     assert [record.is_error for record in turn.tool_executions] == [False, True]
     assert len(model.requests) == 3
+
+
+@pytest.mark.parametrize("make", [sequence, parallel])
+def test_a_list_of_agents_says_how_to_pass_them(make):
+    with pytest.raises(TypeError, match=rf"must be an Agent, not list; write {make.__name__}\(\*agents\)"):
+        make([says("a"), says("b")])

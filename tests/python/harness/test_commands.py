@@ -213,3 +213,13 @@ def test_a_coordination_ends_its_agent_at_the_end_of_a_block(project):
 
     assert not lease.is_valid()
     assert Coordination(project, "ben").acquire("file:a").token > lease.token
+
+
+@pytest.mark.parametrize(("option", "argument"), [("--config", "config"), ("--policies", "policies")])
+def test_a_replay_with_what_does_not_exist_is_wrong_use(project, capsys, tmp_path, option, argument):
+    missing = tmp_path / "missing"
+
+    assert main(["policy", "replay", option, str(missing), "--project", str(project.root)]) == 2
+    assert f"{missing}: there is no such f" in capsys.readouterr().err
+    with pytest.raises(HarnessError, match=f"{argument}: there is no f.* {missing}; check the path"):
+        Gate.load(project).replay(**{argument: missing})
