@@ -102,6 +102,9 @@ RUN: dict[str, str] = {
     **dict.fromkeys(("toolsets", "functions"), "the tools are those of the agent: agent.with_(tools=[…]) is a copy"),
     "stream": _STREAM,
     "session_id": "run a session instead: turntree.session(agent, id=…)",
+    **dict.fromkeys(
+        ("on_error", "raise_exceptions", "ignore_errors"), "map(inputs, return_exceptions=True) returns errors"
+    ),
     "max_concurrency": "write concurrency=",
     "max_workers": "write concurrency=",
     "limit": "write limits=turntree.Limits(…)",
