@@ -3,14 +3,16 @@
     python benches/python/hooks.py [--program turntree-hook] [--samples 200]
 
 The program runs in a linked worktree of a new repository: without rules of the user, with 20 in TOML, and with 20 in
-Cedar. The first line is the start and end of a program that does nothing (`true`), which every hook costs. The rows
-"rules" are what the rules alone need, from the audit. Requires git.
+Cedar. The first line is the start and end of a program that does nothing (`true`), which every hook costs. "CPU" is the
+mean of user and system time of the program, which a busy machine changes less. The rows "rules" are what the rules
+alone need, from the audit. Requires git, on a system with `resource`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import shutil
 import sqlite3
 import statistics
@@ -60,20 +62,30 @@ def event(name: str, tree: Path, **more: object) -> bytes:
     return json.dumps({"hook_event_name": name, "session_id": "bench", "cwd": str(tree), **more}).encode()
 
 
-def measure(command: list[str], stdin: bytes, samples: int) -> list[float]:
-    """Return the times of a program in milliseconds."""
+def used() -> float:
+    """Return the CPU time of the programs that have ended, in milliseconds."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (usage.ru_utime + usage.ru_stime) * 1000
+
+
+def measure(command: list[str], stdin: bytes, samples: int) -> tuple[list[float], float]:
+    """Return the times of a program in milliseconds, and its CPU time."""
+    for _ in range(5):
+        subprocess.run(command, input=stdin, capture_output=True, check=False)
+    before = used()
     times: list[float] = []
-    for _ in range(samples + 5):
+    for _ in range(samples):
         begun = time.perf_counter()
         subprocess.run(command, input=stdin, capture_output=True, check=False)
         times.append((time.perf_counter() - begun) * 1000)
-    return times[5:]
+    return times, (used() - before) / samples
 
 
-def show(name: str, times: list[float]) -> None:
-    """Print p50, p95 and the largest time."""
+def show(name: str, times: list[float], cpu: float | None = None) -> None:
+    """Print p50, p95, the largest time and the CPU time."""
     p95 = statistics.quantiles(times, n=20)[-1]
-    print(f"{name:40} p50 {statistics.median(times):7.2f} ms   p95 {p95:7.2f} ms   max {max(times):7.2f} ms")
+    text = f"{name:40} p50 {statistics.median(times):7.2f} ms   p95 {p95:7.2f} ms   max {max(times):7.2f} ms"
+    print(text if cpu is None else f"{text}   CPU {cpu:6.2f} ms", flush=True)
 
 
 def main() -> None:
@@ -84,7 +96,7 @@ def main() -> None:
     options = parser.parse_args()
     hook = [options.program, "--harness", "claude"]
     print(f"{options.program}: {Path(options.program).stat().st_size / 1e6:.1f} MB")
-    show("true", measure(["true"], b"", options.samples))
+    show("true", *measure(["true"], b"", options.samples))
     with tempfile.TemporaryDirectory() as folder:
         tree = repository(Path(folder))
         policies = tree.parent / "main/policies"
@@ -100,7 +112,7 @@ def main() -> None:
                 (policies / name).write_text("".join(text.format(at=at) for at in range(20)))
             for what, command in COMMANDS.items():
                 stdin = event("PreToolUse", tree, tool_name="Bash", tool_input={"command": command})
-                show(f"{kind}, {what}", measure(hook, stdin, options.samples))
+                show(f"{kind}, {what}", *measure(hook, stdin, options.samples))
                 with sqlite3.connect(database) as connection:
                     query = "SELECT latency_us / 1000.0 FROM policy_event ORDER BY rowid DESC LIMIT ?"
                     rules = [row[0] for row in connection.execute(query, (options.samples,))]
@@ -108,12 +120,12 @@ def main() -> None:
         edit = event(
             "PreToolUse", tree, tool_name="Write", tool_input={"file_path": str(tree / "a.rs"), "content": "x"}
         )
-        show("20 Cedar, edit", measure(hook, edit, options.samples))
+        show("20 Cedar, edit", *measure(hook, edit, options.samples))
         show(
             "20 Cedar, after a tool",
-            measure(hook, event("PostToolUse", tree, tool_name="Bash", tool_input={"command": "ls"}), options.samples),
+            *measure(hook, event("PostToolUse", tree, tool_name="Bash", tool_input={"command": "ls"}), options.samples),
         )
-        show("20 Cedar, session start", measure(hook, event("SessionStart", tree, source="startup"), options.samples))
+        show("20 Cedar, session start", *measure(hook, event("SessionStart", tree, source="startup"), options.samples))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,20 @@ AGENT: dict[str, str] = {
     "retries": "the retries of output are output_retries=, those of a tool @tool(retries=…)",
     "output_validator": "the validators are output_validators=, a list of functions",
     "memory": "the conversation of a run is a session: turntree.session(agent)",
-    "checkpointer": "the store belongs to a session: turntree.session(agent, persistence=…)",
+    **dict.fromkeys(
+        ("checkpointer", "persistence", "store", "storage", "db", "checkpoints"),
+        "the store belongs to a session: turntree.session(agent, persistence=…)",
+    ),
+    **dict.fromkeys(
+        ("message_history", "history", "messages", "chat_history"),
+        "the history belongs to a run: run(history, input); a session keeps it by itself",
+    ),
+    **dict.fromkeys(("input", "user_prompt"), "the input goes to run(input)"),
+    "description": "the description is that of the tool: tools=[agent.to_tool(description=…)], or handoff(agent, …)",
+    "dependencies": "the dependencies belong to a run: run(input, deps=…); deps_type= is their type",
+    "context_schema": "the dependencies belong to a run: run(input, deps=…); deps_type= is their type",
+    "timeout": "the time belongs to a run: run(input, timeout=…)",
+    "stream": "write `async for event in agent.stream(input)`, or `for event in agent.stream_sync(input)`",
     "api_key": 'the key belongs to the model: openai("…", api_key=…), or config=',
     "base_url": 'the URL belongs to the model: openai("…", base_url=…), or config=',
     "max_steps": "the limit belongs to the strategy: execution=loop(max_iterations=…)",
@@ -89,6 +102,9 @@ RUN: dict[str, str] = {
     **dict.fromkeys(("toolsets", "functions"), "the tools are those of the agent: agent.with_(tools=[…]) is a copy"),
     "stream": _STREAM,
     "session_id": "run a session instead: turntree.session(agent, id=…)",
+    **dict.fromkeys(
+        ("on_error", "raise_exceptions", "ignore_errors"), "map(inputs, return_exceptions=True) returns errors"
+    ),
     "max_concurrency": "write concurrency=",
     "max_workers": "write concurrency=",
     "limit": "write limits=turntree.Limits(…)",

@@ -132,7 +132,7 @@ def sequence(first: Agent[Any, Any], *more: Agent[Any, Any]) -> SequenceStrategy
 
     The first agent answers the input. Each of the others receives the conversation so far, with the text of the agent
     before it as its input. The turn has the input and the responses of all of them; ``turn.data`` is that of the last
-    one.
+    one, as plain data, or as ``structure=`` of the agent with this strategy says.
 
     Args:
         first: An agent.
@@ -182,17 +182,25 @@ def route(choose: Callable[[ExecutionContext], Any], agents: Sequence[Agent[Any,
 
     Raises:
         TypeError: `choose` is not a function, or an item of `agents` is not an agent.
+        ValueError: Two of `agents` have one name.
     """
     if not callable(choose):
         message = f"choose must be a function, not {type(choose).__name__}"
         raise TypeError(message)
-    return RouteStrategy(choose, _checked(tuple(agents), "each item of agents"))
+    named = [agent.name for agent in _checked(tuple(agents), "each item of agents") if agent.name is not None]
+    double = next((name for name in named if named.count(name) > 1), None)
+    if double is not None:
+        message = f"two agents are named {double!r}, and choose could not name one of them; rename one"
+        raise ValueError(message)
+    return RouteStrategy(choose, tuple(agents))
 
 
 def _checked(agents: tuple[Any, ...], what: str) -> tuple[Agent[Any, Any], ...]:
     for agent in agents:
         if not isinstance(agent, Agent):
             message = f"{what} must be an Agent, not {type(agent).__name__}"
+            if isinstance(agent, (list, tuple)) and "argument" in what:
+                message += f"; write {what.split()[-1]}(*agents)"
             raise TypeError(message)
     return agents
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from turntree._typing import Self
@@ -259,6 +259,10 @@ async def _in_order(
 def _each(inputs: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
     if hasattr(inputs, "__aiter__"):
         return cast("AsyncIterable[T]", inputs).__aiter__()
+    if isinstance(cast("object", inputs), (bytes, Mapping)):
+        # Numbers and keys are no inputs.
+        message = f"inputs must be a list of inputs, not {type(cast('object', inputs)).__name__}; write [input]"
+        raise TypeError(message)
     try:
         given = iter(cast("Iterable[T]", inputs))
     except TypeError:

@@ -81,10 +81,14 @@ def handoff(
 
     Raises:
         ValueError: The agent has no name, or another one than `name`; or `agent` is a function and `name` is missing.
-        TypeError: `agent` is neither an agent nor a function, or `input_filter` is not a function.
+        TypeError: `agent` is neither an agent nor a function, `input_filter` is not a function, or a text is no str.
     """
-    for argument, text in (("description", description), ("name", name), ("tool_name", tool_name)):
-        if isinstance(text, str):
+    given: list[tuple[str, object]] = [("description", description), ("name", name), ("tool_name", tool_name)]
+    for argument, text in given:
+        if text is not None and not isinstance(text, str):
+            message = f"{argument} must be a str, not {type(text).__name__}"
+            raise TypeError(message)
+        if text is not None:
             encoded(text, argument)
     if isinstance(agent, Agent):
         target = agent.name

@@ -135,7 +135,9 @@ def options_from(kind: type[Any], value: Any, what: str) -> Any:
     if not hasattr(value, "items"):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         message = f"{what} must be {article} {kind.__name__} or a dict, not {type(value).__name__}"
-        if kind.__name__ == "AgentStrategy" and (isinstance(value, str) or hasattr(value, "execute")):
+        if kind.__name__ == "AgentStrategy" and (
+            isinstance(value, str) or callable(value) or hasattr(value, "execute")
+        ):
             message += "; how an agent works is execution=, such as execution=turntree.execution.react()"
         raise TypeError(message)
     names: Any = kind.__slots__

@@ -160,12 +160,13 @@ class ModelRetry(Exception):
     the budget is used up: ``retries`` of the tool, ``output_retries`` of the agent.
 
     Args:
-        message: What is wrong and what to change, for the model.
+        message: What is wrong and what to change, for the model. Default: that it was refused.
     """
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+        # A model must not get an empty message.
+        self.message: str = message or "It was refused. Try again."
+        super().__init__(self.message)
 
 
 class GuardrailError(TurntreeError):

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turntree._cli._stores import limit_of
 from turntree._cli._terminal import CliError, print_error, print_json
 
 if TYPE_CHECKING:
@@ -83,12 +84,12 @@ def _add_policy(group: Any) -> None:
     check.add_argument("command", help="the command")
     _listing(group, "list", "List the rules", run_list)
     audit = _listing(group, "audit", "Show the newest decisions", run_audit)
-    audit.add_argument("--limit", type=int, default=20, help="the number of decisions (default: 20)")
+    audit.add_argument("--limit", type=limit_of, default=20, help="the number of decisions (default: 20)")
     audit.add_argument("--verify", action="store_true", help="check that no decision was changed or removed")
     override = _command(group, "override", "Let a rule warn for a time; needs a terminal", run_override)
     override.add_argument("rule", help="the id of the rule")
     override.add_argument("--reason", required=True, help="why the rule does not apply")
-    override.add_argument("--minutes", type=int, default=15, help="the time (default: 15)")
+    override.add_argument("--minutes", type=limit_of, default=15, help="the time (default: 15)")
 
     test = _command(group, "test", "Run the examples of the user's rules", run_policy_test)
     test.add_argument("folder", nargs="?", help="the folder of policies (default: that of the project)")
@@ -96,14 +97,14 @@ def _add_policy(group: Any) -> None:
     replay.add_argument("--from", dest="entries", metavar="FILE", help="JSON lines of audit --json (default: all)")
     replay.add_argument("--config", metavar="FILE", help="another turntree.toml")
     replay.add_argument("--policies", "--with", metavar="FOLDER", help="another folder of *.policy.toml and *.cedar")
-    replay.add_argument("--limit", type=int, default=1000, help="the number of decisions (default: 1000)")
+    replay.add_argument("--limit", type=limit_of, default=1000, help="the number of decisions (default: 1000)")
     git_hook = _command(group, "git-hook", "Decide about a commit or a push, as a hook of git", run_git_hook)
     git_hook.add_argument("hook", choices=("pre-commit", "pre-push"), help="the hook")
     git_hook.add_argument("arguments", nargs="*", help="what git passes")
 
 
 def _add_config(group: Any) -> None:
-    explain = _command(group, "explain", "Show values, where they come from and what they mean", run_explain)
+    explain = _listing(group, "explain", "Show values, where they come from and what they mean", run_explain)
     explain.add_argument("key", nargs="?", default="", help="the beginning of a key (default: all)")
     schema = _command(group, "schema", "Print the JSON Schema of turntree.toml", run_schema)
     schema.add_argument("--policy", action="store_true", help="that of *.policy.toml instead")
@@ -213,24 +214,22 @@ def run_uninstall(options: argparse.Namespace) -> int:
 
 
 def run_harness_status(options: argparse.Namespace) -> int:
-    """Print which harnesses have hooks."""
-    from turntree.harness import _install
+    """Print which harnesses have hooks, and whether git has them."""
+    from turntree.harness import _git_hooks, _install
 
     project = _project(options)
-    for name, target in _install.TARGETS.items():
-        installed = _install.is_installed(project, name)
+    rows = [
+        (name, _install.is_installed(project, name), str(target.file), target.note)
+        for name, target in _install.TARGETS.items()
+    ]
+    files = f"the hooks {' and '.join(_git_hooks.NAMES)}"
+    rows.append(("git", _git_hooks.is_installed(project), files, "for people as well; --no-verify skips them"))
+    for name, installed, file, note in rows:
         if options.json:
-            values = {
-                "harness": name,
-                "tier": "gateable",
-                "installed": installed,
-                "file": str(target.file),
-                "note": target.note,
-            }
-            print_json(values)
+            print_json({"harness": name, "tier": "gateable", "installed": installed, "file": file, "note": note})
             continue
         state = "installed" if installed else "not installed"
-        print(f"{name:10} {state:14} {target.file}: {target.note}")
+        print(f"{name:10} {state:14} {file}: {note}")
     return 0
 
 
@@ -309,9 +308,11 @@ def run_policy_test(options: argparse.Namespace) -> int:
 
 def run_replay(options: argparse.Namespace) -> int:
     """Print the decisions that would end in another way; 1 if there are some."""
-    entries = None
-    if options.entries is not None:
-        entries = _read_entries(options.entries)
+    for given, exists in ((options.config, os.path.isfile), (options.policies, os.path.isdir)):
+        if given is not None and not exists(given):
+            kind = "file" if exists is os.path.isfile else "folder"
+            raise CliError(f"{given}: there is no such {kind}; check the path", 2)
+    entries = None if options.entries is None else _read_entries(options.entries)
     found = _gate(options).replay(entries, limit=options.limit, config=options.config, policies=options.policies)
     for change in found.changes:
         print(f"{change.number} {change.before} -> {change.after} {change.subject} {', '.join(change.rules)}".rstrip())
@@ -345,9 +346,12 @@ def run_git_hook(options: argparse.Namespace) -> int:
 def run_explain(options: argparse.Namespace) -> int:
     """Print the keys of the configuration."""
     for key in _project(options)._core.explain(options.key):
+        if options.json:
+            print_json(key)
+            continue
         default = "" if key["origin"] == "default" else f", default {json.dumps(key['default'])}"
         print(f"{key['key']} = {json.dumps(key['value'])} ({key['origin']}{default})\n    {key['description']}")
-    if os.environ.get("TURNTREE_STRICT", "0") != "0":
+    if os.environ.get("TURNTREE_STRICT", "0") != "0" and not options.json:
         print("TURNTREE_STRICT is set: every rule has its own level, whatever policy.levels says")
     return 0
 
@@ -403,9 +407,7 @@ def run_status(options: argparse.Namespace) -> int:
 def run_claim(options: argparse.Namespace) -> int:
     """Claim a resource and print the lease."""
     lease = _coordination(options).acquire(options.resource, ttl=options.ttl)
-    print(
-        json.dumps({"id": lease.id, "resource": lease.resource, "token": lease.token, "expires_at": lease.expires_at})
-    )
+    print(json.dumps(lease.model_dump(mode="json")))
     return 0
 
 

@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar, cast, final
 
 from turntree._core import HarnessCore
 from turntree.harness._data import DataModel
@@ -24,7 +25,7 @@ _PAUSE = 0.05
 class Lease(DataModel):
     """A resource that an agent has for a time.
 
-    A lease that was pickled opens its project again when it is used. One that was read from JSON has no project.
+    A lease that was pickled or read from JSON opens its project again when it is used.
 
     Attributes:
         id: The id of the lease.
@@ -32,6 +33,7 @@ class Lease(DataModel):
         owner: The agent.
         token: The fencing token: greater than that of every earlier lease of the resource.
         expires_at: When the lease ends, in milliseconds since 1970.
+        project: The folder of the project: its main working tree. None if the lease was made without one.
     """
 
     id: str
@@ -39,8 +41,8 @@ class Lease(DataModel):
     owner: str
     token: int
     expires_at: int
+    project: Path | None = None
     _project: Project | None = field(default=None, repr=False, compare=False)
-    _folder: str | None = field(default=None, repr=False, compare=False)
 
     def renew(self, ttl: float = 300) -> bool:
         """Extend the lease; return False if it has ended.
@@ -59,16 +61,22 @@ class Lease(DataModel):
         return self._core().release(self.id, self.resource, self.owner)
 
     def _core(self) -> HarnessCore:
-        if self._project is not None:
-            return self._project._core
-        if self._folder is None:
-            place = f'the lease of "{self.resource}" was read from data and has no project'
-            raise HarnessError(f"{place}; use the one of Coordination.acquire, or pickle that")
-        return Project.find(self._folder)._core
+        if self._project is None:
+            object.__setattr__(self, "_project", self._found())
+        return cast("Project", self._project)._core
+
+    def _found(self) -> Project:
+        place = f'the lease of "{self.resource}"'
+        if self.project is None:
+            raise HarnessError(f"{place} has no project; use that of Coordination.acquire, or give project=FOLDER")
+        try:
+            return Project.find(self.project)
+        except HarnessError as error:
+            remedy = "use the lease where its project is, or give project=FOLDER with dataclasses.replace"
+            raise HarnessError(f"{place}: its project cannot be opened: {error}; {remedy}") from error
 
     def __reduce__(self) -> tuple[type[Lease], tuple[Any, ...]]:
-        folder = self._folder if self._project is None else str(self._project.worktree)
-        return type(self), (self.id, self.resource, self.owner, self.token, self.expires_at, None, folder)
+        return type(self), (self.id, self.resource, self.owner, self.token, self.expires_at, self.project)
 
 
 async def _in_thread(call: Callable[[], _T], undo: Callable[[_T], object]) -> _T:

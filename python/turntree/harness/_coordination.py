@@ -8,11 +8,14 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from turntree.harness._contexts import Claim, Lease, ModelSlot
 from turntree.harness._data import DataModel
 from turntree.harness._project import Project
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Overlaps(list[dict[str, Any]]):
@@ -49,6 +52,8 @@ class Overlaps(list[dict[str, Any]]):
 
 class Coordination:
     """What one agent tells the others of its project, and hears from them. All processes share it.
+
+    As a context manager, it ends the agent at the end of the block, as `close` does.
 
     Args:
         project: The project.
@@ -91,7 +96,7 @@ class Coordination:
             raise ValueError(f'mode must be "exclusive" or "shared", not {mode!r}')
         found = self._core.claim(self.agent, resource, mode == "exclusive", ttl)
         found.pop("mode")
-        return Lease(**found, _project=self.project)
+        return Lease(**found, project=self.project.root, _project=self.project)
 
     @property
     def claims(self) -> list[dict[str, Any]]:
@@ -172,6 +177,12 @@ class Coordination:
     def close(self) -> None:
         """End this agent: its announcements are done, its claims are released."""
         self._core.leave(self.agent)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"Coordination({self.project!r}, agent={self.agent!r})"

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
 
 from turntree.harness._data import DataModel
-from turntree.harness._errors import PolicyViolation
+from turntree.harness._errors import HarnessError, PolicyViolation
 from turntree.harness._project import Project
 
 Outcome = Literal["allow", "warn", "ask", "deny"]
+
+_OUTCOMES = ("warn", "ask", "deny")
+_LEVELS = ("required", "recommended", "optional")
+
+# The largest number of decisions that are read at once.
+_MOST = 2**32 - 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,9 +182,10 @@ class Gate:
     ) -> Callable[[Rule], Rule]:
         """Add a rule in Python to this gate: a decorator.
 
-        The function gets the action as given to `check`, and returns what is wrong with it, or None. If it raises, the
-        action is denied at the level "required", and warned about below it. For hooks, which have no Python, write
-        an enforcer.
+        The function gets the action as given to `check`, and returns what is wrong with it, or None; an empty text and
+        False mean None. If it raises or returns something else, the action is denied at the level "required", and
+        warned about below it. A function that is defined again, as in a notebook, replaces its first definition. For
+        hooks, which have no Python, write an enforcer.
 
         Args:
             id: ``"user."`` and a name.
@@ -185,16 +194,33 @@ class Gate:
             level: How binding it is.
 
         Raises:
-            ValueError: The id does not begin with ``"user."``.
+            ValueError: The id does not begin with ``"user."`` or is that of another rule, or a word is unknown.
+            TypeError: The rule is not a function, or it is an ``async`` one.
         """
         if not id.startswith("user.") or id == "user.":
             raise ValueError(f'id must be "user." and a name, not {id!r}')
+        for name, value, words in (("outcome", outcome, _OUTCOMES), ("level", level, _LEVELS)):
+            if value not in words:
+                raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
 
         def add(check: Rule) -> Rule:
-            self._rules.append(_PythonRule(id, level, outcome, remedy, check))
+            self._add(_PythonRule(id, level, outcome, remedy, check))
             return check
 
         return add
+
+    def _add(self, rule: _PythonRule) -> None:
+        if not callable(rule.check):
+            raise TypeError(f'the rule "{rule.id}" must be a function of the action, not {type(rule.check).__name__}')
+        if inspect.iscoroutinefunction(rule.check):
+            raise TypeError(f'the rule "{rule.id}" is async, and check does not wait: write `def`, without `async`')
+        at = next((at for at, other in enumerate(self._rules) if other.id == rule.id), None)
+        if at is None:
+            self._rules.append(rule)
+        elif _place(rule.check) is not None and _place(rule.check) == _place(self._rules[at].check):
+            self._rules[at] = rule
+        else:
+            raise ValueError(f'id: another rule of this gate is called "{rule.id}"; choose another id')
 
     def replay(
         self,
@@ -216,8 +242,14 @@ class Gate:
             policies: Another folder of ``*.policy.toml`` and ``*.cedar``.
 
         Raises:
-            HarnessError: A file is not valid.
+            HarnessError: A file is not valid, or ``config`` or ``policies`` does not exist.
+            ValueError: ``limit`` is negative.
         """
+        limit = _checked_limit(limit)
+        if config is not None and not Path(config).is_file():
+            raise HarnessError(f"config: there is no file {os.fspath(config)}; check the path")
+        if policies is not None and not Path(policies).is_dir():
+            raise HarnessError(f"policies: there is no folder {os.fspath(policies)}; check the path")
         given = None if entries is None else [dict(entry) for entry in entries]
         file, folder = (None if path is None else os.fspath(path) for path in (config, policies))
         core = self.project._core
@@ -237,7 +269,7 @@ class Gate:
         found: list[dict[str, str]] = []
         for rule in self._rules if action is not None else ():
             try:
-                reason = rule.check(dict(action or {}))
+                reason = _reason(rule, dict(action or {}))
             except Exception:
                 # It may need what is not recorded.
                 failed.add(rule.id)
@@ -301,8 +333,11 @@ class Gate:
 
         Args:
             limit: The largest number of decisions.
+
+        Raises:
+            ValueError: The number is negative.
         """
-        return self.project._core.audit(limit)
+        return self.project._core.audit(_checked_limit(limit))
 
     def verify_audit(self) -> int:
         """Check that the recorded decisions form an unbroken chain; return their number.
@@ -316,16 +351,38 @@ class Gate:
         return f"Gate({self.project!r})"
 
 
+def _checked_limit(limit: int) -> int:
+    if limit < 0:
+        raise ValueError(f"limit must be at least 0, not {limit}")
+    return min(limit, _MOST)
+
+
 def _ask(rule: _PythonRule, action: Mapping[str, Any]) -> dict[str, str] | None:
     outcome: Outcome = rule.outcome
     try:
-        reason = rule.check(action)
+        reason = _reason(rule, action)
     except Exception as error:
         reason = f"the rule failed: {error!r}"
         outcome = "deny" if rule.level == "required" else "warn"
     if reason is None:
         return None
     return _finding(rule, outcome, reason)
+
+
+def _reason(rule: _PythonRule, action: Mapping[str, Any]) -> str | None:
+    """What a rule says about an action."""
+    found = cast("object", rule.check(action))
+    if found is None or found is False or found == "":
+        return None
+    if not isinstance(found, str):
+        raise TypeError(f"it must return what is wrong as a text, or None, not {type(found).__name__} {found!r:.100}")
+    return found
+
+
+def _place(check: Rule) -> tuple[str, str] | None:
+    """Where a function is defined: the same for each of its definitions. None for one without a name."""
+    name: str = getattr(check, "__qualname__", "<lambda>")
+    return None if name.endswith("<lambda>") else (getattr(check, "__module__", ""), name)
 
 
 def _finding(rule: _PythonRule, outcome: Outcome, reason: str) -> dict[str, str]:

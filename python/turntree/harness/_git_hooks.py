@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -16,9 +17,14 @@ _MARK = "# Written by turntree: `turntree harness uninstall git` removes it."
 
 def _folder(project: Project) -> Path:
     command = ["git", "-C", str(project.root), "rev-parse", "--path-format=absolute", "--git-path", "hooks"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # Variables such as `GIT_DIR` would name another repository.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+    except OSError as error:
+        raise HarnessError(f"git cannot be started: {error.strerror}; install git") from error
     if done.returncode != 0:
-        raise HarnessError(f"{project.root}: not a git repository")
+        raise HarnessError(f"{project.root}: not a git repository; run `git init` there, or give a folder of one")
     return Path(done.stdout.strip())
 
 
@@ -48,6 +54,15 @@ def uninstall(project: Project) -> bool:
     for file in ours:
         file.unlink()
     return bool(ours)
+
+
+def is_installed(project: Project) -> bool:
+    """Whether both hooks are ours; False outside of a repository."""
+    try:
+        folder = _folder(project)
+    except HarnessError:
+        return False
+    return all(is_ours(folder / name) for name in NAMES)
 
 
 def is_ours(file: Path) -> bool:

@@ -414,8 +414,9 @@ def stdio(
             no limit.
         on_elicitation: Answers questions of the server to the user: a function, sync or async, of an `Elicitation`. It
             returns a dict with the answer, True to agree, False to decline, or None to cancel. ``"approval"``: the
-            ``on_approval`` of the run whose call asks, which takes the `Elicitation`. Default: the server learns that
-            there is nobody to ask.
+            ``on_approval`` of the run whose call asks, which takes the `Elicitation`. Where the connection does not
+            tell, that is the only call that is open; if calls of several runs are open, the question is refused.
+            Default: the server learns that there is nobody to ask.
         on_sampling: A model that answers the server's requests for messages; or a function, sync or async, of the
             parameters of ``sampling/createMessage`` that returns text or the members of its result. Default: the server
             learns that there is no model.

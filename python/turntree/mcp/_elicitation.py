@@ -31,7 +31,9 @@ class Elicitation:
         schema: JSON Schema of the answer: an object of plain values. Empty if the server sends the user to `url`.
         url: The page to open, or None.
         tool_name: The tool whose call asks, with its prefix. Empty if no run of an agent calls it, or if several calls
-            are open and the connection does not say which of them asks.
+            are open and the connection does not say which of them asks. On standard streams and `sse`, the only open
+            call counts as the one that asks: a question that a server sends after the result of its tool cannot be told
+            from one of that call.
         tool_call_id: Id of that call, or empty.
         arguments: Arguments of that call.
     """

@@ -197,3 +197,14 @@ async def test_map_reports_progress_after_every_run():
 def test_progress_of_map_must_be_a_function():
     with pytest.raises(TypeError, match="progress must be a function, not int"):
         agent(model=scripted([])).map(["a"], progress=3)
+
+
+@pytest.mark.parametrize("inputs", [b"abc", {"type": "text", "text": "hi"}])
+def test_one_input_in_the_place_of_a_list_is_refused(inputs):
+    with pytest.raises(TypeError, match=r"inputs must be a list of inputs, not .*; write \[input\]"):
+        agent(model=scripted(["ok"])).map(inputs)
+
+
+def test_the_argument_for_errors_is_explained():
+    with pytest.raises(TypeError, match=r"no argument 'on_error': .*return_exceptions=True"):
+        agent(model=scripted(["ok"])).map(["a"], on_error="return")

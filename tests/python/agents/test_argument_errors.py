@@ -28,6 +28,13 @@ def model():
         ("handoffs", "tools="),
         ("max_turns", "loop(max_iterations=…)"),
         ("checkpointer", "turntree.session(agent, persistence=…)"),
+        ("persistence", "turntree.session(agent, persistence=…)"),
+        ("message_history", "run(history, input)"),
+        ("user_prompt", "run(input)"),
+        ("description", "agent.to_tool(description=…)"),
+        ("dependencies", "run(input, deps=…)"),
+        ("timeout", "run(input, timeout=…)"),
+        ("stream", "agent.stream(input)"),
     ],
 )
 def test_options_of_other_libraries_are_explained(name, remedy):
@@ -46,6 +53,12 @@ def test_unknown_options_list_the_known_ones():
         llm(model=model(), instructions="x")
     with pytest.raises(TypeError, match="session\\(\\) has no argument 'checkpointer': .*persistence="):
         session(agent(model=model()), checkpointer="x")
+
+
+@pytest.mark.parametrize("strategy", [execution.loop, execution.sequence(agent(model=model())), "loop"])
+def test_a_way_to_work_that_is_given_as_strategy_is_explained(strategy):
+    with pytest.raises(TypeError, match="how an agent works is execution="):
+        agent(model=model(), strategy=strategy)
 
 
 def test_arguments_by_position_are_explained():

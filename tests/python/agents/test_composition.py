@@ -487,3 +487,14 @@ async def test_a_chosen_strategy_waits_for_an_approval_of_the_agents_own_tool(st
     assert turn.text == "paid both"
     assert [record.is_error for record in turn.tool_executions] == [False, True]
     assert len(model.requests) == 3
+
+
+@pytest.mark.parametrize("make", [sequence, parallel])
+def test_a_list_of_agents_says_how_to_pass_them(make):
+    with pytest.raises(TypeError, match=rf"must be an Agent, not list; write {make.__name__}\(\*agents\)"):
+        make([says("a"), says("b")])
+
+
+def test_two_agents_of_a_route_cannot_have_one_name():
+    with pytest.raises(ValueError, match="two agents are named 'a'.*rename one"):
+        route(lambda context: "a", [agent(model=scripted(["1"]), name="a"), agent(model=scripted(["2"]), name="a")])

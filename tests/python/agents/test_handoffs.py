@@ -391,3 +391,9 @@ async def test_a_run_of_a_killed_process_resumes_with_the_agent_that_had_taken_o
     assert (turn.text, turn.agent) == ("Refunded.", "billing")
     assert agents_of(turn.messages) == [None, "triage", None, "billing"]
     assert len(billing.model.requests) == 1
+
+
+@pytest.mark.parametrize("argument", ["description", "name", "tool_name"])
+def test_a_text_of_a_handoff_is_a_str(argument):
+    with pytest.raises(TypeError, match=f"{argument} must be a str, not int"):
+        handoff(agent(model=scripted(["x"]), name="billing"), **{argument: 3})

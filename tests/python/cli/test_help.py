@@ -31,7 +31,7 @@ ALL = dict(commands(_parser()))
 # What prints data, and how it prints JSON.
 DATA_COMMANDS = [
     *("validate", "show", "tree", "sessions", "import", "enqueue", "runs", "doctor"),
-    *("harness status", "harness doctor", "policy check", "policy list", "policy audit"),
+    *("harness status", "harness doctor", "policy check", "policy list", "policy audit", "config explain"),
     *("coord status", "coord inbox", "worktree list"),
     *("convert", "serve", "worker", "chat", "acp", "mcp", "uaip graph"),
 ]

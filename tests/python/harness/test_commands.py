@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import subprocess
 import sys
 
 import pytest
@@ -167,3 +168,58 @@ def test_cursor_has_the_hook_before_a_summary(project, capsys):
     run(capsys, "harness", "install", "cursor", "--project", project.root)
 
     assert "preCompact" in json.loads((project.root / ".cursor" / "hooks.json").read_text())["hooks"]
+
+
+@pytest.mark.parametrize("command", [["policy", "audit"], ["policy", "replay"]])
+@pytest.mark.parametrize("limit", ["-1", "0", "many"])
+def test_a_number_of_decisions_that_is_not_positive_is_wrong_use(project, capsys, command, limit):
+    with pytest.raises(SystemExit) as ended:
+        main([*command, f"--limit={limit}", "--project", str(project.root)])
+
+    assert ended.value.code == 2
+    assert f"must be a number from 1, not '{limit}'" in capsys.readouterr().err
+
+
+def test_the_configuration_is_explained_as_json(project, capsys):
+    _, text = run(capsys, "config", "explain", "policy.behind", "--json", "--project", project.root)
+
+    keys = [json.loads(line) for line in text.splitlines()]
+    assert [key["key"] for key in keys] == ["policy.behind_warn", "policy.behind_deny"]
+    assert keys[0].keys() == {"key", "value", "default", "origin", "description"}
+
+
+def test_status_shows_the_hooks_of_git(project, capsys, monkeypatch, tmp_path):
+    other = tmp_path / "other"
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    # Variables of git do not lead to another repository.
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+
+    def installed():
+        _, text = run(capsys, "harness", "status", "--json", "--project", project.root)
+        return {row["harness"]: row["installed"] for row in map(json.loads, text.splitlines())}["git"]
+
+    assert not installed()
+    run(capsys, "harness", "install", "git", "--project", project.root)
+    assert installed()
+    assert (project.root / ".git" / "hooks" / "pre-push").exists()
+    run(capsys, "harness", "uninstall", "git", "--project", project.root)
+    assert not installed()
+
+
+def test_a_coordination_ends_its_agent_at_the_end_of_a_block(project):
+    with Coordination(project, "anna") as anna:
+        lease = anna.acquire("file:a")
+        assert lease.is_valid()
+
+    assert not lease.is_valid()
+    assert Coordination(project, "ben").acquire("file:a").token > lease.token
+
+
+@pytest.mark.parametrize(("option", "argument"), [("--config", "config"), ("--policies", "policies")])
+def test_a_replay_with_what_does_not_exist_is_wrong_use(project, capsys, tmp_path, option, argument):
+    missing = tmp_path / "missing"
+
+    assert main(["policy", "replay", option, str(missing), "--project", str(project.root)]) == 2
+    assert f"{missing}: there is no such f" in capsys.readouterr().err
+    with pytest.raises(HarnessError, match=f"{argument}: there is no f.* {missing}; check the path"):
+        Gate.load(project).replay(**{argument: missing})

@@ -4,12 +4,15 @@ import copy
 import dataclasses
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pydantic
 import pytest
 
 import turntree
+from turntree._cli import main
 from turntree.harness import (
     Action,
     Change,
@@ -36,6 +39,7 @@ VALUES = [
     Change(1, "ls", "allow", "deny", ["user.x"]),
     Replay(2, 1, [Change(1, "ls", "allow", "deny", ["user.x"])], ["user.y"]),
     Lease("1", "file:a", "anna", 3, 4),
+    Lease("1", "file:a", "anna", 3, 4, Path("/tmp/x")),
     Worktree("001-x", "feature/001-x", Path("/tmp/x")),
     Conflict("a", "b", ["c"]),
     Forecast([Conflict("a", "b", ["c"])], ["a", "b"]),
@@ -81,7 +85,7 @@ def test_the_schema_describes_what_is_written(value):
 
 
 def test_a_dump_has_python_values_or_those_of_json_and_is_a_copy():
-    tree = VALUES[7]
+    tree = VALUES[8]
     assert tree.model_dump()["path"] == Path("/tmp/x")
     assert tree.model_dump(mode="json")["path"] == "/tmp/x"
     action = VALUES[0]
@@ -156,16 +160,56 @@ def test_what_the_gate_returns_is_written_and_read(empty_repository):
     assert gate.check(Action(kind="edit", paths=["a", "b"])).outcome == "deny"
 
 
-def test_a_pickled_lease_still_works_and_one_from_json_says_what_it_needs(empty_repository):
+COPIES = {
+    "pickle": lambda lease: pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(lease)))),
+    "json": lambda lease: Lease.from_json(lease.to_json()),
+    "bytes": lambda lease: Lease.model_validate_json(lease.model_dump_json().encode()),
+    "dict": lambda lease: Lease.model_validate(lease.model_dump()),
+    "pydantic": lambda lease: pydantic.TypeAdapter(Lease).validate_python(lease.to_dict()),
+    "replace": lambda lease: dataclasses.replace(lease),
+}
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_a_lease_that_was_written_and_read_still_protects_its_resource(empty_repository, copied):
     anna = Coordination(Project.find(empty_repository), "anna")
     lease = anna.acquire("file:a")
 
-    copied = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(lease))))
-    read = Lease.model_validate_json(lease.model_dump_json())
+    read = copied(lease)
 
-    assert copied == read == lease
-    assert copied.is_valid()
-    with pytest.raises(HarnessError, match="read from data"):
-        read.renew()
-    assert copied.release()
+    assert read == lease
+    assert read.project == Path(empty_repository).resolve()
+    assert read.is_valid()
+    assert read.renew(60)
+    assert read.release()
     assert not lease.is_valid()
+
+
+def test_a_lease_is_released_by_another_process_from_its_json(empty_repository, tmp_path):
+    lease = Coordination(Project.find(empty_repository), "anna").acquire("file:a")
+    program = "import sys; from turntree.harness import Lease; print(Lease.from_json(sys.stdin.read()).release())"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=lease.to_json(), cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+
+    assert done.stdout == "True\n"
+    assert not lease.is_valid()
+
+
+def test_the_output_of_coord_claim_is_a_lease(empty_repository, capsys):
+    assert main(["coord", "claim", "file:a", "--agent", "anna", "--project", str(empty_repository)]) == 0
+
+    lease = Lease.from_json(capsys.readouterr().out)
+    assert lease.owner == "anna"
+    assert lease.release()
+
+
+def test_a_lease_whose_project_is_not_here_says_what_to_do(tmp_path):
+    lease = Lease("1", "file:a", "anna", 3, 4)
+
+    with pytest.raises(HarnessError, match=r'"file:a" has no project; .*Coordination\.acquire.*project='):
+        lease.renew()
+    with pytest.raises(HarnessError, match=r'"file:a".*missing.*dataclasses\.replace'):
+        dataclasses.replace(lease, project=tmp_path / "missing").release()

@@ -180,3 +180,73 @@ async def test_a_question_of_a_cancelled_call_does_not_reach_another_run():
 
     assert decider.asked == []
     assert "calls of several runs are open" in str(turn.tool_executions[0].result)
+
+
+# A server without an SDK: the tool `early` answers and asks then, and the tool `wait` answers after the question.
+AFTER = """
+import json, sys, time
+def send(message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def ask(): send({"id": 900, "method": "elicitation/create",
+                 "params": {"message": "Delete all?", "requestedSchema": {"type": "object", "properties": {}}}})
+def say(id, text): send({"id": id, "result": {"content": [{"type": "text", "text": text}]}})
+waiting = asked = None
+for line in sys.stdin:
+    message = json.loads(line)
+    method, params = message.get("method"), message.get("params", {})
+    if method == "initialize":
+        send({"id": message["id"], "result": {"protocolVersion": sys.argv[1],
+              "capabilities": {"tools": {}}, "serverInfo": {"name": "raw", "version": "1"}}})
+    elif method == "tools/list":
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("early", "wait", "answer")]
+        send({"id": message["id"], "result": {"tools": tools}})
+    elif method == "tools/call" and params["name"] == "early":
+        say(message["id"], "done")
+        time.sleep(0.2)
+        ask()
+    elif method == "tools/call" and params["name"] == "wait":
+        waiting = message["id"]
+    elif method == "tools/call":
+        say(message["id"], asked)
+    elif message.get("id") == 900:
+        asked = message.get("result", {}).get("action") or message["error"]["message"]
+        if waiting is not None:
+            say(waiting, asked)
+        send({"method": "notifications/tools/list_changed"})
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "answer"),
+    [("2025-11-25", "cancel"), ("2026-07-28", "must be associated with an in-flight client request")],
+)
+async def test_a_question_after_the_result_of_the_only_call_reaches_nobody(version: str, answer: str):
+    decider = Decider()
+
+    async with mcp.stdio(sys.executable, "-c", AFTER, version, on_elicitation="approval") as server:
+        asking = agent(model=scripted([ToolCall("c1", "early", {}), "Done."]), tools=[server])
+        await asking.run("Go.", on_approval=decider.of("ann"))
+        while not server._changes:
+            await asyncio.sleep(0.01)
+        answered = await server.call("answer")
+
+    assert decider.asked == []
+    assert answer in answered["content"][0]["text"]
+
+
+async def test_a_question_after_the_result_of_a_call_is_taken_for_one_of_the_only_open_call():
+    decider = Decider()
+
+    async with mcp.stdio(sys.executable, "-c", AFTER, "2025-11-25", on_elicitation="approval") as server:
+        early, wait = (
+            agent(model=scripted([ToolCall(name, name, {}), "Done."]), tools=[server]) for name in ("early", "wait")
+        )
+        waiting = asyncio.create_task(wait.run("Go.", on_approval=decider.of("ben")))
+        while not server._calls:
+            await asyncio.sleep(0.01)
+        # This server cannot be told from one whose open call asks. The run that has its result is never asked.
+        await server.call("early")
+        turn = await waiting
+        await early.run("Go.", on_approval=decider.of("ann"))
+
+    assert decider.asked == [("ben", "wait", "nobody")]
+    assert turn.tool_executions[0].result == "accept"
