@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Values = dict[str, Any]
 
-_Module: type = type(sys)
+_Module: Any = type(sys)
 _GenericAlias: Any = type(list[int])
 _MISSING = object()
 # By private module: the public modules that import names of it late, and these names.
