@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     Values = dict[str, Any]
 
-_Module: Any = type(sys)
 _GenericAlias: Any = type(list[int])
 _MISSING = object()
 # By private module: the public modules that import names of it late, and these names.
@@ -113,7 +112,7 @@ def _complete(module: str, namespace: Values, values: Iterable[tuple[str, Any]])
 
 def _dir_of(module: str, namespace: Values) -> Callable[[], list[str]]:
     def shown() -> list[str]:
-        modules = (name for name, value in namespace.items() if isinstance(value, _Module) and name[0] != "_")
+        modules = (name for name, value in namespace.items() if isinstance(value, type(sys)) and name[0] != "_")
         own = [name for name in modules if f"{module}.{name}" in sys.modules]
         if module == "turntree":
             own += ["exceptions", "store", "upp"]
