@@ -9,11 +9,7 @@ import sys as _sys
 
 import turntree._loading as _loading  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from turntree import _core as _native
-from turntree import _peer_names as _peers
-from turntree._agent import Agent, agent
-from turntree._agent_hooks import AgentHooks, AgentStrategy, StepResult
-from turntree._agent_stream import AgentStream
-from turntree._ask import QueryResult, ask, query
+from turntree import _public_names as _names
 from turntree._core import (
     AgentStreamEvent,
     Checkpoint,
@@ -28,27 +24,31 @@ from turntree._core import (
     __version__,
 )
 from turntree._dataclass import complete as _complete
-from turntree._handoff import handoff
-from turntree._public_names import add_late_names as _add_late_names
-from turntree._public_names import make_generic as _make_generic
-from turntree._public_names import set_public_module as _set_public_module
-from turntree._run_options import Limits
-from turntree._session import Session, session
-from turntree._toolsets import Toolset, ToolsetContext
-from turntree.exceptions import (
-    ApprovalRequired,
-    BudgetExceeded,
-    ConflictError,
-    CorruptDataError,
-    GuardrailError,
-    LimitExceeded,
-    ModelRetry,
-    SerializationError,
-    SessionError,
-    StoreError,
-    TurntreeError,
-    ValidationError,
-)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from turntree._agent import Agent, agent
+    from turntree._agent_hooks import AgentHooks, AgentStrategy, StepResult
+    from turntree._agent_stream import AgentStream
+    from turntree._ask import QueryResult, ask, query
+    from turntree._handoff import handoff
+    from turntree._run_options import Limits
+    from turntree._session import Session, session
+    from turntree._toolsets import Toolset, ToolsetContext
+    from turntree.exceptions import (
+        ApprovalRequired,
+        BudgetExceeded,
+        ConflictError,
+        CorruptDataError,
+        GuardrailError,
+        LimitExceeded,
+        ModelRetry,
+        SerializationError,
+        SessionError,
+        StoreError,
+        TurntreeError,
+        ValidationError,
+    )
 
 __all__ = [
     "Agent",
@@ -91,16 +91,38 @@ __all__ = [
     "session",
 ]
 
-_set_public_module(__name__, globals())
-_peers.explain_names(__name__, globals(), _peers.ROOT)
-_add_late_names()
+# The other names by the modules that define them, which are imported when a name is asked for.
+_LATE = {
+    "turntree._agent": ("Agent", "agent"),
+    "turntree._agent_hooks": ("AgentHooks", "AgentStrategy", "StepResult"),
+    "turntree._agent_stream": ("AgentStream",),
+    "turntree._ask": ("QueryResult", "ask", "query"),
+    "turntree._handoff": ("handoff",),
+    "turntree._run_options": ("Limits",),
+    "turntree._session": ("Session", "session"),
+    "turntree._toolsets": ("Toolset", "ToolsetContext"),
+    "turntree.exceptions": (
+        "ApprovalRequired",
+        "BudgetExceeded",
+        "ConflictError",
+        "CorruptDataError",
+        "GuardrailError",
+        "LimitExceeded",
+        "ModelRetry",
+        "SerializationError",
+        "SessionError",
+        "StoreError",
+        "TurntreeError",
+        "ValidationError",
+    ),
+}
+
+_names.import_late(__name__, globals(), _LATE, "ROOT")
 _complete(_native.Data)
-_make_generic(_native.AgentStreamCore, _native.ResultStreamCore)
-_peers.explain_attributes(Agent, "Agent", _peers.AGENT)
-_peers.explain_attributes(Session, "Session", _peers.SESSION)
-_peers.explain_attributes(_native.Turn, "Turn", _peers.TURN)
-_peers.explain_attributes(_native.TokenUsage, "TokenUsage", _peers.USAGE)
-_peers.explain_attributes(_native.ThreadTree, "ThreadTree", _peers.TREE)
+_names.make_generic(_native.AgentStreamCore, _native.ResultStreamCore)
+_names.explain_attributes(_native.Turn, "Turn", "TURN")
+_names.explain_attributes(_native.TokenUsage, "TokenUsage", "USAGE")
+_names.explain_attributes(_native.ThreadTree, "ThreadTree", "TREE")
 
 
 def load_ipython_extension(shell: object) -> None:

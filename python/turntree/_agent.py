@@ -25,6 +25,7 @@ from turntree._argument_errors import AGENT, explain_arguments
 from turntree._generics import DataT, DepsT
 from turntree._options import check_model, check_name, check_system, cleanup_seconds, repairs_of, retry_count
 from turntree._output_validators import check_of, validators_of
+from turntree._public_names import explain_attributes, publish
 from turntree._recipes import portable_config
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._strategies import (
@@ -579,3 +580,7 @@ class _Owner:
 
 def _restored(options: AgentOptions) -> Agent[Any, Any]:
     return Agent(**options)
+
+
+publish(__name__, globals())
+explain_attributes(Agent, "Agent", "AGENT")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from turntree._argument_errors import HOOKS, explain_arguments
 from turntree._core import ExecutionState, Turn
 from turntree._options import options_from
+from turntree._public_names import publish
 
 if TYPE_CHECKING:
     from turntree.upp._tool_use import ToolUseStrategy
@@ -143,3 +144,6 @@ def native_hooks(strategy: AgentStrategy, tools: ToolUseStrategy) -> dict[str, H
         "on_tool_error": tools.on_error,
         "on_max_iterations": tools.on_max_iterations,
     }
+
+
+publish(__name__, globals())

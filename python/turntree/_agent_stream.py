@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from turntree import _core
 from turntree._generics import DataT
+from turntree._public_names import LateClass, publish
 from turntree._session_state import SessionState
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree.exceptions import ApprovalRequired
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from turntree._session import Session
+else:
+    Session = LateClass("turntree._session", "Session")
 
 
 def _frame(name: str, data: str) -> bytes:
@@ -149,3 +152,6 @@ def _explain_stop(error: BaseException, session: SessionState | None) -> None:
         return
     if session.is_unfinished:
         add("The run was stopped. Continue it: await session.resume()")
+
+
+publish(__name__, globals())

@@ -11,6 +11,7 @@ from turntree import _core
 from turntree._agent import Agent
 from turntree._core import Thread
 from turntree._generics import DataT, DepsT
+from turntree._public_names import publish
 from turntree._run_options import RunOptions
 from turntree._running_sessions import running_session
 from turntree._session import Session
@@ -164,3 +165,6 @@ class QueryResult:
 
     def __repr__(self) -> str:
         return f"QueryResult(thread_id={self.thread_id!r}, messages={len(self._thread)})"
+
+
+publish(__name__, globals())

@@ -5,10 +5,13 @@ The native constructors answer by themselves, except of classes that only the co
 
 from __future__ import annotations
 
-import enum
-import functools
-from types import FunctionType
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FunctionType
+    from typing import Any
+else:
+    FunctionType = type(lambda: None)
 
 # What to write to get an object of a class that applications do not create themselves.
 _CREATED_BY: dict[str, dict[str, str]] = {
@@ -149,12 +152,17 @@ _CREATED_BY: dict[str, dict[str, str]] = {
 _EXPLAINED: set[Any] = set()
 
 
-def explain_missing_arguments(module: str, namespace: dict[str, Any]) -> None:
-    """Let the classes of a public module answer missing and unknown arguments with what to write instead."""
+def explain_missing_arguments(module: str, values: Iterable[tuple[str, Any]]) -> None:
+    """Let classes of a public module answer missing and unknown arguments with what to write instead.
+
+    Args:
+        module: The public module.
+        values: Public names and their values; what is no class is ignored.
+    """
     created_by = _CREATED_BY.get(module, {})
-    for name in namespace["__all__"]:
-        value: Any = namespace[name]
-        if not isinstance(value, type) or issubclass(value, enum.Enum) or value in _EXPLAINED:
+    for name, value in values:
+        # Enumerations have members.
+        if not isinstance(value, type) or value in _EXPLAINED or hasattr(value, "__members__"):
             continue
         if not value.__module__.startswith("turntree"):
             continue
@@ -194,6 +202,7 @@ def _required(function: Any) -> bool:
 
 def _explained(owner: type[Any], called: Any, created_by: str | None) -> Any:
     """Return the constructor with an error that names missing and unknown arguments."""
+    import functools  # `import turntree` does not load it
 
     @functools.wraps(called)
     def constructor(self: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -215,11 +224,12 @@ def _explained(owner: type[Any], called: Any, created_by: str | None) -> Any:
 def _protocol_constructor(owner: type[Any], created_by: str | None) -> Any:
     """Return the constructor of a protocol. Classes that extend it call that of their next base."""
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self: object, *args: object, **kwargs: object) -> None:
         if type(self) is owner:
             message = f"{owner.__name__} is a protocol, and has no objects of its own; {created_by}"
             raise TypeError(message)
-        super(owner, self).__init__(*args, **kwargs)
+        created: Any = self
+        super(owner, created).__init__(*args, **kwargs)
 
     return __init__
 
@@ -227,7 +237,7 @@ def _protocol_constructor(owner: type[Any], created_by: str | None) -> Any:
 def _refusing(created_by: str) -> Any:
     """Return the constructor of a class that only the core creates."""
 
-    def constructor(cls: type[Any], /, *args: Any, **kwargs: Any) -> Any:
+    def constructor(cls: type, /, *args: object, **kwargs: object) -> object:
         message = f"{cls.__name__}() is not called by applications; {created_by}"
         raise TypeError(message)
 

@@ -5,11 +5,12 @@ FastAPI accepts a class as a body only if it is a dataclass or a model.
 
 from __future__ import annotations
 
-import re
-from typing import Any, NamedTuple
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
-class Parameters(NamedTuple):
+class Parameters:
     """The ``__dataclass_params__`` of data classes. `pprint` prints objects by their own repr."""
 
     init: bool = True
@@ -35,6 +36,7 @@ class Fields:
         """
         import dataclasses
         import inspect
+        import typing
 
         names = [name for name in _aliases(owner) if hasattr(owner, name)]
         parameters = inspect.signature(owner).parameters
@@ -42,9 +44,9 @@ class Fields:
         fields: list[Any] = []
         for name in names:
             is_parameter = takes_all or name in parameters
-            fields.append((name, Any, dataclasses.field(init=is_parameter)))
+            fields.append((name, typing.Any, dataclasses.field(init=is_parameter)))
             if not is_parameter and name not in _DETERMINED:
-                fields.append((f"use_copy_replace_for_{name}", dataclasses.InitVar[Any]))
+                fields.append((f"use_copy_replace_for_{name}", dataclasses.InitVar[typing.Any]))
         dataclass: Any = dataclasses.make_dataclass(owner.__name__, fields)
         dataclass_fields: dict[str, Any] = dataclass.__dataclass_fields__
         return dataclass_fields
@@ -65,7 +67,7 @@ def complete(base: Any) -> None:
             data_class.__new__ = _new
 
 
-def _new(cls: Any, **fields: Any) -> Any:
+def _new(cls: type, **fields: object) -> object:
     """Create an object from its attributes. Missing ones have their defaults.
 
     Raises:
@@ -74,20 +76,21 @@ def _new(cls: Any, **fields: Any) -> Any:
     """
     from turntree.exceptions import ValidationError
 
+    data_class: Any = cls
     try:
-        return cls.model_validate(_renamed(cls, fields))
+        return data_class.model_validate(_renamed(data_class, fields))
     except ValidationError as error:
-        names = {key: name for name, key in _aliases(cls).items()}
-        schema: dict[str, Any] = cls.model_json_schema()
-        is_determined = isinstance(cls.__dict__.get("type"), str)
+        names = {key: name for name, key in _aliases(data_class).items()}
+        schema: dict[str, Any] = data_class.model_json_schema()
+        is_determined = isinstance(data_class.__dict__.get("type"), str)
         keys = [key for key in _required(schema, schema) if key != "type" or not is_determined]
         required = [names[key] for key in keys]
         missing = [name for name in required if name not in fields]
         if not missing:
             raise
         needs = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
-        call = f"{cls.__name__}({', '.join(f'{name}=…' for name in required)})"
-        message = f"{cls.__name__}() needs {needs}; write {call}"
+        call = f"{data_class.__name__}({', '.join(f'{name}=…' for name in required)})"
+        message = f"{data_class.__name__}() needs {needs}; write {call}"
         raise ValidationError(message, error.errors()) from None
 
 
@@ -102,18 +105,19 @@ def _required(shape: dict[str, Any], schema: dict[str, Any]) -> list[str]:
     return [key for key in first if all(key in other for other in others)]
 
 
-def _replaced(self: Any, /, **changes: Any) -> Any:
+def _replaced(self: object, /, **changes: object) -> object:
     """Return a copy with other values of some attributes, as `copy.replace` does.
 
     Raises:
         TypeError: The class has no such attribute.
         ValidationError: A value is invalid.
     """
-    cls: Any = self.__class__
-    return cls.model_validate({**self.to_dict(), **_renamed(cls, changes)})
+    data: Any = self
+    cls: Any = data.__class__
+    return cls.model_validate({**data.to_dict(), **_renamed(cls, changes)})
 
 
-def _renamed(cls: type[Any], fields: dict[str, Any]) -> dict[str, Any]:
+def _renamed(cls: Any, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields under the names of the JSON."""
     aliases = _aliases(cls)
     for name in fields:
@@ -128,13 +132,15 @@ def _renamed(cls: type[Any], fields: dict[str, Any]) -> dict[str, Any]:
     return {aliases[name]: value for name, value in fields.items() if value is not None or not optional}
 
 
-def _aliases(cls: type[Any]) -> dict[str, str]:
+def _aliases(cls: Any) -> dict[str, str]:
     """Return the names in JSON by the names of the attributes."""
     try:
         schema: dict[str, Any] = cls.model_json_schema()
     except TypeError as error:
         # The base class of all data classes has no fields. `inspect` and `pydoc` ask it for them.
         raise AttributeError("__dataclass_fields__") from error
+    import re  # `import turntree` does not load it
+
     keys: dict[str, None] = {}
     shapes: list[dict[str, Any]] = [schema]
     for shape in shapes:  # It grows: a union of shapes can be nested.

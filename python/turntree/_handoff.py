@@ -9,6 +9,7 @@ from typing import Any, cast
 from turntree._agent import Agent
 from turntree._argument_errors import explain_arguments
 from turntree._core import Message
+from turntree._public_names import publish
 from turntree._texts import encoded
 from turntree.upp._tools import Tool
 
@@ -126,3 +127,6 @@ def handoff(
     if isinstance(agent, Agent):
         tool._sub_agent = agent._native
     return tool
+
+
+publish(__name__, globals())

@@ -7,7 +7,6 @@ belongs to it when that thread ends; other threads then crash. Streamlit and som
 import os
 import sys
 from _thread import allocate_lock, get_native_id, start_new_thread
-from typing import Any
 
 
 def _load_for_good() -> None:
@@ -27,7 +26,7 @@ def _load_for_good() -> None:
             _open(library)
         finally:
             loaded.release()
-        forever: Any = allocate_lock()
+        forever = allocate_lock()
         forever.acquire()
         forever.acquire()
 

@@ -1,13 +1,9 @@
-"""Errors for attributes and names that other libraries have and turntree names differently."""
+"""What to write instead of attributes and names that other libraries have and turntree names differently.
 
-from __future__ import annotations
+Loaded when such a name is asked for; see `turntree._public_names`.
+"""
 
-import importlib
-import sys
-from collections.abc import Mapping
-from typing import Any, NoReturn
-
-__all__ = ["explain_attributes", "explain_names"]
+from turntree._public_names import MODULES
 
 _TEXT = "the text of the answer is turn.text, and structured output turn.data"
 _MESSAGES = "the new messages are turn.messages; a session keeps the whole conversation by itself"
@@ -148,32 +144,13 @@ _IN_EXECUTION = [
     "route",
     "ExecutionStrategy",
 ]
-_MODULES = [
-    "arrow",
-    "durable",
-    "exceptions",
-    "execution",
-    "harness",
-    "mcp",
-    "middleware",
-    "models",
-    "notebook",
-    "store",
-    "testing",
-    "thread_protocol",
-    "tools",
-    "tracing",
-    "uaip",
-    "uamp",
-    "upp",
-]
 
 ROOT: dict[str, str] = {
     **{name: f"write `from turntree.models import {name}`" for name in _IN_MODELS},
     **{name: f"write `from turntree.tools import {name}`" for name in _IN_TOOLS},
     **{name: f"write `from turntree.upp import {name}`" for name in _IN_UPP},
     **{name: f"write `from turntree.execution import {name}`" for name in _IN_EXECUTION},
-    **{name: f"write `import turntree.{name}`" for name in _MODULES},
+    **{name: f"write `import turntree.{name}`" for name in MODULES},
     **dict.fromkeys(("function_tool", "ai_function"), "write `from turntree.tools import tool`"),
     **dict.fromkeys(
         ("create_agent", "create_react_agent", "ChatAgent", "LlmAgent", "AssistantAgent"),
@@ -203,46 +180,3 @@ UPP: dict[str, str] = {
 
 # The names of classes of models and tools in other libraries.
 MODELS: dict[str, str] = {**ROOT, **UPP}
-
-
-def explain_attributes(kind: Any, name: str, hints: Mapping[str, str]) -> None:
-    """Let a class answer with what to write instead of an attribute of another library.
-
-    Args:
-        kind: The class. It has no ``__getattr__``.
-        name: The name of the class in messages.
-        hints: The remedies by attribute.
-    """
-
-    def __getattr__(self: object, attribute: str, /) -> NoReturn:
-        hint = hints.get(attribute)
-        message = f"{name!r} object has no attribute {attribute!r}" + (f": {hint}" if hint else "")
-        raise AttributeError(message, name=attribute, obj=self)
-
-    kind.__getattr__ = __getattr__
-
-
-def explain_names(module: str, namespace: dict[str, Any], hints: Mapping[str, str]) -> None:
-    """Let a module answer with what to write instead of a name of another library, also in ``from … import``.
-
-    The public modules of the package are imported when they are asked for.
-    """
-
-    def __getattr__(name: str) -> Any:
-        if module == "turntree" and name in _MODULES:
-            return importlib.import_module(f"turntree.{name}")
-        hint = hints.get(name)
-        message = f"module {module!r} has no attribute {name!r}" + (f": {hint}" if hint else "")
-        # The import system asks with `hasattr` before `from … import` raises an error without the remedy.
-        if hint and f"{module}.{name}" not in sys.modules and _is_import():
-            message = f"cannot import name {name!r} from {module!r}: {hint}"
-            raise ImportError(message, name=module)
-        raise AttributeError(message, name=name, obj=sys.modules[module])
-
-    namespace["__getattr__"] = __getattr__
-
-
-def _is_import() -> bool:
-    """Whether ``from … import`` asks for the name."""
-    frame = sys._getframe(2)
-    return frame.f_code.co_name == "_handle_fromlist"

@@ -1,57 +1,135 @@
-"""Public names: their `__module__`, the list that `dir` shows, and the names in their annotations."""
+"""Public names: when they are imported, their `__module__`, the list that `dir` shows, and errors for unknown names.
+
+`import turntree` loads none of `typing`, `re` and `functools`: annotations of functions that others see name built-in
+classes only, so that `typing.get_type_hints` can evaluate them.
+"""
 
 from __future__ import annotations
 
-import re
 import sys
-from types import GenericAlias, ModuleType
-from typing import Any
 
 from turntree._constructors import explain_missing_arguments
 
-# Names in annotations that a module imports for type checkers only: an import would be a circle.
-_LATE_NAMES = {
-    "turntree._agent_hooks": {"ToolUseStrategy": "turntree.upp._tool_use"},
-    "turntree._agent_stream": {"Session": "turntree._session"},
-    "turntree._session": {"PersistenceAdapter": "turntree.store"},
-    "turntree._session_store": {"PersistenceAdapter": "turntree.store"},
-    "turntree._store_maintenance": {
-        "ImportFormat": "turntree._import.report",
-        "ImportReport": "turntree._import.report",
-        "Store": "turntree.store",
-    },
-    "turntree._strategies": {"Agent": "turntree._agent", "LLM": "turntree.upp._llm"},
-    "turntree.exceptions": {"Session": "turntree._session"},
-    "turntree.upp._llm": {"Batch": "turntree.upp._batch"},
-    "turntree.upp.files": {"LLM": "turntree.upp._llm"},
-}
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    Values = dict[str, Any]
+
+_GenericAlias: Any = type(list[int])
+_MISSING = object()
+# By private module: the public modules that import names of it late, and these names.
+_PUBLIC: dict[str, list[tuple[str, Iterable[str]]]] = {}
+
+# The public modules of the package. `turntree` imports them when they are asked for.
+MODULES = (
+    "arrow",
+    "durable",
+    "exceptions",
+    "execution",
+    "harness",
+    "mcp",
+    "middleware",
+    "models",
+    "notebook",
+    "store",
+    "testing",
+    "thread_protocol",
+    "tools",
+    "tracing",
+    "uaip",
+    "uamp",
+    "upp",
+)
 
 
-def set_public_module(module: str, namespace: dict[str, Any]) -> None:
+def set_public_module(module: str, namespace: Values) -> None:
     """Complete a public module: `__module__` of the names in ``__all__``, and a `dir` that shows public names only.
 
     A name that a private module defines gets the public module, for reprs, tracebacks and pickles.
     """
-    for name in namespace["__all__"]:
-        if "._" in getattr(namespace[name], "__module__", ""):
-            _add_names_of_annotations(namespace[name], namespace)
-            namespace[name].__module__ = module
+    values = [(name, namespace[name]) for name in namespace["__all__"]]
+    _complete(module, namespace, values)
+    namespace["__dir__"] = _dir_of(module, namespace)
 
+
+def import_late(module: str, namespace: Values, late: Mapping[str, Iterable[str]], table: str | None = None) -> None:
+    """Complete a public module that imports names when they are asked for.
+
+    Args:
+        module: The public module.
+        namespace: Its namespace.
+        late: Names by the module that defines them: a private one that calls `publish`, or for public modules in this
+            one the module itself.
+        table: The table in `turntree._peer_names` that says what to write instead of names of other libraries.
+    """
+    sources = {name: source for source, names in late.items() for name in names}
+    _complete(module, namespace, [(name, namespace[name]) for name in namespace["__all__"] if name not in sources])
+    for source, names in late.items():
+        _PUBLIC.setdefault(source, []).append((module, names))
+        if source in sys.modules:
+            _publish_in(module, vars(sys.modules[source]), names)
+
+    def find(name: str) -> Any:
+        source = sources.get(name)
+        if source is None and module == "turntree" and name in MODULES:
+            source = f"turntree.{name}"
+        if source is None:
+            return _MISSING
+        __import__(source)
+        is_module = source == f"{module}.{name}"
+        return namespace.setdefault(name, sys.modules[source] if is_module else getattr(sys.modules[source], name))
+
+    explain_names(module, namespace, table, find)
+    namespace["__dir__"] = _dir_of(module, namespace)
+
+
+def publish(private: str, namespace: Values) -> None:
+    """Complete the public names of a private module, and add them to the public modules that import them late.
+
+    The last statement of the private module, which may be loaded before its names are asked for.
+    """
+    for module, names in _PUBLIC.get(private, ()):
+        _publish_in(module, namespace, names)
+
+
+def _publish_in(module: str, private: Values, names: Iterable[str]) -> None:
+    values = [(name, private[name]) for name in names if name in private]  # A public module publishes itself.
+    public = vars(sys.modules[module])
+    _complete(module, public, values)
+    for name, value in values:
+        public.setdefault(name, value)
+
+
+def _complete(module: str, namespace: Values, values: Iterable[tuple[str, Any]]) -> None:
+    for _, value in values:
+        if "._" in getattr(value, "__module__", ""):
+            _add_names_of_annotations(value, namespace)
+            value.__module__ = module
+    explain_missing_arguments(module, values)
+
+
+def _dir_of(module: str, namespace: Values) -> Callable[[], list[str]]:
     def shown() -> list[str]:
-        modules = (name for name, value in namespace.items() if isinstance(value, ModuleType) and name[0] != "_")
-        own = (name for name in modules if f"{module}.{name}" in sys.modules)
+        modules = (name for name, value in namespace.items() if isinstance(value, type(sys)) and name[0] != "_")
+        own = [name for name in modules if f"{module}.{name}" in sys.modules]
+        if module == "turntree":
+            own += ["exceptions", "store", "upp"]
         return sorted({*namespace["__all__"], *own, *(name for name in namespace if name.startswith("__"))})
 
-    namespace["__dir__"] = shown
-    explain_missing_arguments(module, namespace)
+    return shown
 
 
-def _add_names_of_annotations(value: Any, namespace: dict[str, Any]) -> None:
+def _add_names_of_annotations(value: Any, namespace: Values) -> None:
     """Add the names in annotations of a class to its public module, where `typing.get_type_hints` looks for them."""
-    if not isinstance(value, type):
+    annotations = vars(value).get("__annotations__") if isinstance(value, type) else None
+    if not annotations:
         return
+    import re
+
     private = vars(sys.modules[value.__module__])
-    for annotation in vars(value).get("__annotations__", {}).values():
+    for annotation in annotations.values():
         # A NamedTuple has objects of `typing.ForwardRef`.
         text = getattr(annotation, "__forward_arg__", annotation)
         for name in re.findall(r"[A-Za-z_]\w*", text if isinstance(text, str) else ""):
@@ -59,19 +137,81 @@ def _add_names_of_annotations(value: Any, namespace: dict[str, Any]) -> None:
                 namespace.setdefault(name, private[name])
 
 
-def add_late_names() -> None:
-    """Add the names that annotations use to modules that cannot import them, for `typing.get_type_hints`."""
-    for module, names in _LATE_NAMES.items():
-        for name, source in names.items():
-            setattr(sys.modules[module], name, getattr(sys.modules[source], name))
+class LateClass:
+    """A generic class that a module cannot import and its annotations subscript. Their evaluation imports it."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def __getitem__(self, item: object) -> Any:
+        __import__(self._module)
+        return getattr(sys.modules[self._module], self._name)[item]
 
 
 def make_generic(*classes: Any) -> None:
     """Let native classes be subscripted in annotations, as their stubs can."""
 
-    def class_getitem(cls: type[Any], item: Any, /) -> Any:
+    def class_getitem(cls: type, item: object, /) -> object:
         """Return an annotation with the types of the events and the result, for type checkers."""
-        return GenericAlias(cls, item)
+        return _GenericAlias(cls, item)
 
     for native in classes:
         native.__class_getitem__ = classmethod(class_getitem)
+
+
+def explain_attributes(kind: Any, name: str, table: str) -> None:
+    """Let a class answer with what to write instead of an attribute of another library.
+
+    Args:
+        kind: The class. It has no ``__getattr__``.
+        name: The name of the class in messages.
+        table: The table of remedies in `turntree._peer_names`.
+    """
+
+    def __getattr__(self: object, attribute: str, /) -> object:
+        hint = _hint(table, attribute)
+        message = f"{name!r} object has no attribute {attribute!r}" + (f": {hint}" if hint else "")
+        raise AttributeError(message, name=attribute, obj=self)
+
+    kind.__getattr__ = __getattr__
+
+
+def explain_names(module: str, namespace: Values, table: str | None, find: Callable[[str], Any] | None = None) -> None:
+    """Let a module answer with what to write instead of a name of another library, also in ``from … import``.
+
+    Args:
+        module: The public module.
+        namespace: Its namespace.
+        table: The table of remedies in `turntree._peer_names`.
+        find: Returns the value of a name that the module has and its namespace does not; `_MISSING` if it has none.
+    """
+
+    def __getattr__(name: str) -> object:
+        value = _MISSING if find is None else find(name)
+        if value is not _MISSING:
+            return value
+        hint = _hint(table, name)
+        message = f"module {module!r} has no attribute {name!r}" + (f": {hint}" if hint else "")
+        # The import system asks with `hasattr` before `from … import` raises an error without the remedy.
+        if hint and f"{module}.{name}" not in sys.modules and _is_import():
+            message = f"cannot import name {name!r} from {module!r}: {hint}"
+            raise ImportError(message, name=module)
+        raise AttributeError(message, name=name, obj=sys.modules[module])
+
+    namespace["__getattr__"] = __getattr__
+
+
+def _hint(table: str | None, name: str) -> str | None:
+    if table is None or name.startswith("_"):
+        return None  # Python itself asks for them.
+    from turntree import _peer_names
+
+    hints: dict[str, str] = getattr(_peer_names, table)
+    return hints.get(name)
+
+
+def _is_import() -> bool:
+    """Whether ``from … import`` asks for the name."""
+    frame = sys._getframe(2)
+    return frame.f_code.co_name == "_handle_fromlist"

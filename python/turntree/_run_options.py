@@ -10,6 +10,7 @@ from turntree import _core
 from turntree._argument_errors import LIMITS, RUN, SESSION_RUN, explain_arguments, unknown_argument
 from turntree._generics import DepsT
 from turntree._options import check_model
+from turntree._public_names import publish
 from turntree.upp._settings import ModelSettings, params_with
 
 _Decision: TypeAlias = bool | Literal["ask"] | dict[str, Any]
@@ -247,3 +248,6 @@ def _meter_of(limits: Any) -> _core.UsageMeter:
     remedy = "write limits=Limits(requests=…)"
     message = f"limits must be turntree.Limits, not {type(limits).__name__}; {remedy}"
     raise TypeError(message)
+
+
+publish(__name__, globals())

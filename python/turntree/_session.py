@@ -6,7 +6,7 @@ Spec: UAP-1.0 §6 and §13.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import Any, Generic, Literal
 
 from turntree import _core
 from turntree._agent import Agent
@@ -17,6 +17,7 @@ from turntree._generics import DataT, DepsT
 from turntree._inputs import checked_input
 from turntree._inspector import Inspector, inspect
 from turntree._options import check_name
+from turntree._public_names import explain_attributes, publish
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
 from turntree._running_sessions import enter_run, is_running
 from turntree._session_id import check_id
@@ -25,10 +26,7 @@ from turntree._session_store import SaveInterval, call_store, given_store, load_
 from turntree._types import Input
 from turntree._typing import Self, Unpack
 from turntree.exceptions import CorruptDataError, SessionError, ValidationError
-from turntree.store import Store, key_of
-
-if TYPE_CHECKING:
-    from turntree.store import PersistenceAdapter
+from turntree.store import PersistenceAdapter, Store, key_of
 
 
 @explain_arguments(SESSION)
@@ -595,3 +593,7 @@ def _check_order(adapter: object, id: object) -> None:
     if isinstance(adapter, str) and hasattr(id, "load"):
         message = "the store comes before the id: write (store, id, agent)"
         raise TypeError(message)
+
+
+publish(__name__, globals())
+explain_attributes(Session, "Session", "SESSION")

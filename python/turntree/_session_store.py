@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from turntree import _core
 from turntree._options import check_progress
 from turntree.exceptions import CorruptDataError
-from turntree.store import Store, from_url, memory
-
-if TYPE_CHECKING:
-    from turntree.store import PersistenceAdapter
+from turntree.store import PersistenceAdapter, Store, from_url, memory
 
 SaveInterval = Literal["turn", "step", "tool"]
 T = TypeVar("T")

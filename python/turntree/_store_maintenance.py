@@ -9,10 +9,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from turntree import _core
+from turntree._import.report import ImportFormat, ImportReport
 from turntree._options import check_progress
 
 if TYPE_CHECKING:
-    from turntree._import.report import ImportFormat, ImportReport
     from turntree.store import Store
 
 __all__ = ["Maintenance", "PruneResult", "StoreIssue"]

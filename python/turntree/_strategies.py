@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkabl
 from turntree import _core
 from turntree._agent_hooks import AgentStrategy
 from turntree._argument_errors import PLAN, REACT, STRATEGY, explain_arguments
+from turntree._public_names import LateClass
 from turntree._types import History, Input
 from turntree.upp._tools import Tool
 
 if TYPE_CHECKING:
     from turntree._agent import Agent
     from turntree.upp._llm import LLM
+else:
+    Agent = LateClass("turntree._agent", "Agent")
+    LLM = LateClass("turntree.upp._llm", "LLM")
 
 ObservationFormat = Literal["markdown", "json", "text"]
 
@@ -401,7 +405,9 @@ class ExecutionContext:
 
     __slots__ = ("_native", "agent", "history", "input", "llm", "signal", "state", "strategy", "tools")
 
-    def __init__(self, native: _core.StrategyContext, agent: Agent, hooks: AgentStrategy, llm: LLM) -> None:
+    def __init__(
+        self, native: _core.StrategyContext, agent: Agent[Any, Any], hooks: AgentStrategy, llm: LLM[Any]
+    ) -> None:
         self._native = native
         self.agent: Agent = agent
         """The agent that runs."""
@@ -483,7 +489,9 @@ class StrategyRunner:
 
     __slots__ = ("_agent", "_hooks", "_strategy")
 
-    def __init__(self, agent: Agent, hooks: AgentStrategy, strategy: CustomStrategy | ExecutionStrategy) -> None:
+    def __init__(
+        self, agent: Agent[Any, Any], hooks: AgentStrategy, strategy: CustomStrategy | ExecutionStrategy
+    ) -> None:
         self._agent = agent
         self._hooks = hooks
         self._strategy = strategy

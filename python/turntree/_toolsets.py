@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from turntree import _core
+from turntree._public_names import publish
 from turntree.upp._tools import Tool, as_tool
 from turntree.upp.native._tool import NativeTool
 
@@ -176,3 +177,6 @@ def _check(made: object, middleware: Any) -> None:
         name = getattr(middleware, "name", type(middleware).__name__)
         message = f"wrap_tool of middleware {name!r} must return a Tool, not {type(made).__name__}"
         raise TypeError(message)
+
+
+publish(__name__, globals())

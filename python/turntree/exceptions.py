@@ -28,7 +28,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from turntree import _core
+from turntree._constructors import explain_missing_arguments
 from turntree._core import ToolCall, Turn
+from turntree._public_names import publish
 
 if TYPE_CHECKING:
     from turntree._session import Session
@@ -374,3 +376,7 @@ for _class in (
     _class.__module__ = "turntree"
 UPPError.__module__ = ErrorCode.__module__ = "turntree.upp"
 del _class
+
+publish(__name__, globals())
+# `turntree.upp` may be loaded later, or not at all.
+explain_missing_arguments("turntree.upp", [("UPPError", UPPError)])

@@ -9,8 +9,7 @@ Every name is the one of `turntree.upp`, which has the whole provider layer: mes
 
 from __future__ import annotations
 
-from turntree import _peer_names as _peers
-from turntree._public_names import set_public_module as _set_public_module
+from turntree import _public_names as _names
 from turntree.upp import (
     ModelReference,
     ModelSettings,
@@ -83,5 +82,5 @@ __all__ = [
     "zai",
 ]
 
-_set_public_module(__name__, globals())
-_peers.explain_names(__name__, globals(), _peers.MODELS)
+_names.set_public_module(__name__, globals())
+_names.explain_names(__name__, globals(), "MODELS")

@@ -14,8 +14,7 @@
 from __future__ import annotations
 
 from turntree import ModelRetry, RunContext, ToolContext, Toolset, ToolsetContext, handoff
-from turntree import _peer_names as _peers
-from turntree._public_names import set_public_module as _set_public_module
+from turntree import _public_names as _names
 from turntree.upp import Tool, ToolCall, ToolExecution, ToolResult, tool
 
 __all__ = [
@@ -32,5 +31,5 @@ __all__ = [
     "tool",
 ]
 
-_set_public_module(__name__, globals())
-_peers.explain_names(__name__, globals(), _peers.MODELS)
+_names.set_public_module(__name__, globals())
+_names.explain_names(__name__, globals(), "MODELS")

@@ -10,6 +10,7 @@ from turntree._cli._chat_output import JsonOutput, TextOutput
 from turntree._cli._environment import add_env, load_env
 from turntree._cli._events import add_json, event_output
 from turntree._cli._objects import load_object
+from turntree._cli._parts import nodes_called
 from turntree._cli._stores import add_store, open_store
 from turntree._cli._terminal import CliError, wants_colours
 from turntree.exceptions import ApprovalRequired, TurntreeError
@@ -138,9 +139,7 @@ class _Chat:
 
     def _checkout(self, name: str) -> None:
         tree = self._session.tree
-        found = [
-            id for id, node in tree.nodes.items() if name in (id, node.name) or (name == "main" and id == tree.root.id)
-        ]
+        found = nodes_called(tree, name)
         if len(found) != 1:
             self._output.error(f"{len(found)} branches are called {name!r}; /branches lists them")
             return

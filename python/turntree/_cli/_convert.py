@@ -21,12 +21,14 @@ from turntree._cli._files import (
     InputFile,
     input_files,
     open_input,
+    read_errors,
     standard_input,
 )
-from turntree._cli._parts import HEAD, branch_note, may_have_branches
+from turntree._cli._parts import HEAD, branch_note, may_have_branches, with_branch
 from turntree._cli._stores import add_session, stored_session
 from turntree._cli._terminal import CliError, Progress, document_count, print_error, print_note, standard_output
 from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats
+from turntree.exceptions import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,6 +75,9 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--on-error", choices=("stop", "skip"), default="stop", help="what to do after an error (default: stop)"
     )
+    parser.add_argument(
+        "--branch", metavar="NAME", help="the branch of a session or tree, by name or id (default: the current one)"
+    )
     add_jobs(parser)
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
     parser.add_argument("--no-sync", action="store_true", help="do not sync to disk: faster for many small files")
@@ -100,11 +105,15 @@ def run(options: argparse.Namespace) -> int:
     """Convert the files and return the exit status."""
     stored = _stored_thread(options)
     files = [stored] if stored else input_files(options.files, options.output)
+    if options.branch is not None:
+        _check_branch(options, files)
     pairs = _targets(files, options)
     conversion = _Conversion(options, files)
     with conversion.progress:
         single = [(file, target) for file, target in pairs if not is_small(file, options)]
         small = [(file, target) for file, target in pairs if is_small(file, options)]
+        if options.branch is not None:
+            single, small = pairs, []
         if len(small) == 1 or (small and STANDARD_STREAM in [target for _, target in small]):
             single, small = pairs, []
         if small:
@@ -112,6 +121,20 @@ def run(options: argparse.Namespace) -> int:
         for file, target in single:
             conversion.convert_file(file, target)
     return conversion.summarize()
+
+
+def _check_branch(options: argparse.Namespace, files: list[InputFile]) -> None:
+    """Refuse ``--branch`` for what has no branches, before anything is written.
+
+    Raises:
+        CliError: The format has no branches, or a file has several documents.
+    """
+    if options.session is None and options.from_ not in (None, "session", "tree"):
+        raise CliError(f"--branch is for sessions and trees; {options.from_} has no branches", 2)
+    for file in files:
+        if (options.documents or file.kind) in ("lines", "table"):
+            name = file.display_name
+            raise CliError(f"{name}: --branch is for files with one session or tree; leave it out for several", 2)
 
 
 def is_small(file: InputFile, options: argparse.Namespace) -> bool:
@@ -177,9 +200,11 @@ def _stored_thread(options: argparse.Namespace) -> InputFile | None:
     from turntree import ThreadTree
     from turntree.thread_protocol import from_upp
 
+    if options.branch is not None:
+        stored = with_branch(stored, options.branch, f"session {options.session}")
     options.from_ = "thread-protocol"
     tree = ThreadTree.model_validate(json.loads(stored)["threadTree"])
-    if not options.quiet and (note := branch_note(stored, f"session {options.session}")) is not None:
+    if not options.quiet and options.branch is None and (note := branch_note(stored, f"session {options.session}")):
         print_note(note)
     thread = from_upp(tree, thread_id=options.session, profile=options.profile)
     return InputFile(f"session {options.session}", "", data=thread.model_dump_json().encode())
@@ -189,26 +214,36 @@ def _source(file: InputFile, options: argparse.Namespace, stack: ExitStack) -> A
     """Open a file, and say which branches of a session or tree the conversion leaves out."""
     if file.data is not None:
         return io.BytesIO(file.data)
+    if options.branch is not None:
+        with ExitStack() as opened, read_errors(file):
+            document = open_input(file, opened).read()
+        return io.BytesIO(with_branch(document, options.branch, file.display_name))
     source: Any = standard_input(options.documents) if file.is_standard_input else open_source(file.path, stack)[0]
     if options.quiet or options.from_ not in (None, "session", "tree") or (options.documents or file.kind) == "lines":
         return source
     if isinstance(source, str):
-        with ExitStack() as opened, suppress(OSError, EOFError):  # the conversion names the place
-            reader = open_input(file, opened)
-            _note_branches(reader, file.display_name)
+        if (note := _note_of_file(file)) is not None:
+            print_note(note)
         return source
-    document = _note_branches(source, file.display_name)
-    return source if document is None else io.BytesIO(document)
-
-
-def _note_branches(source: Any, name: str) -> bytes | None:
-    """Read a session or tree and print what the conversion leaves out. Return None for other documents."""
-    if not may_have_branches(source.getvalue() if isinstance(source, io.BytesIO) else source.peek(HEAD)):
-        return None
-    document: bytes = source.read()
-    if (note := branch_note(document, name)) is not None:
+    read, note = _note_of(source, file.display_name)
+    if note is not None:
         print_note(note)
-    return document
+    return source if read is None else io.BytesIO(read)
+
+
+def _note_of_file(file: InputFile) -> str | None:
+    """Return what the conversion of a file leaves out; None if it leaves out nothing, or cannot be read."""
+    with ExitStack() as opened, suppress(OSError, EOFError):  # the conversion names the place
+        return _note_of(open_input(file, opened), file.display_name)[1]
+    return None
+
+
+def _note_of(source: Any, name: str) -> tuple[bytes | None, str | None]:
+    """Return the document if it may be a session or a tree, and what its conversion leaves out."""
+    if not may_have_branches(source.getvalue() if isinstance(source, io.BytesIO) else source.peek(HEAD)):
+        return None, None
+    document: bytes = source.read()
+    return document, branch_note(document, name)
 
 
 class _Conversion:
@@ -235,6 +270,8 @@ class _Conversion:
     def convert_small_files(self, pairs: Sequence[tuple[InputFile, str]]) -> None:
         """Convert files of one document each, in parallel."""
         options = self.options
+        if not options.quiet and options.from_ in (None, "session", "tree"):
+            self._note_branches([file for file, _ in pairs])
         jobs = [(file.path, target, bool(options.force), target.endswith(".gz")) for file, target in pairs]
         self._count(
             _convert_files(
@@ -249,6 +286,15 @@ class _Conversion:
             )
         )
 
+    def _note_branches(self, files: Sequence[InputFile]) -> None:
+        """Say which branches of sessions and trees the conversion leaves out, for the first files that have several."""
+        notes = [note for file in files if (note := _note_of_file(file)) is not None]
+        self.progress.clear()
+        for note in notes[:MAX_PRINTED_FAILURES]:
+            print_note(note)
+        if (more := len(notes) - MAX_PRINTED_FAILURES) > 0:
+            print_note(f"… and {more} more {'file' if more == 1 else 'files'} with branches that are left out")
+
     def convert_file(self, file: InputFile, target: str) -> None:
         """Convert one file of any kind."""
         options = self.options
@@ -259,10 +305,16 @@ class _Conversion:
             return
         if options.column is not None:
             raise CliError(f"{file.path}: --column is for .parquet files", 2)
-        if target != STANDARD_STREAM:
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            source = _source(file, options, stack)
+            try:
+                source = _source(file, options, stack)
+            except (CliError, ValidationError) as error:
+                if options.on_error == "stop":
+                    raise
+                self._skip(file, error)
+                return
+            if target != STANDARD_STREAM:
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
             output = standard_output() if target == STANDARD_STREAM else target
             durable = not options.no_sync
             destination, finish = open_target(output, stack, overwrite=bool(options.force), durable=durable)
@@ -284,6 +336,13 @@ class _Conversion:
             )
             finish()
         self._count(report)
+
+    def _skip(self, file: InputFile, error: Exception) -> None:
+        """Report a file that does not have the branch."""
+        message = str(error).removeprefix(f"{file.display_name}: ")
+        issue = {"path": file.display_name, "pointer": "", "rule": "branch", "message": message, "severity": "error"}
+        self.report_failure(DocumentIssue.model_validate(issue))
+        self.failed += 1
 
     def _on_error(self) -> Any:
         return "raise" if self.options.on_error == "stop" else self.report_failure

@@ -16,6 +16,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "turntree convert history.json",
         "turntree convert histories.jsonl.zst -o threads.jsonl.gz",
         "turntree convert threads.jsonl --to pydantic-ai -o back.jsonl",
+        'turntree convert session.json --branch "try 2"',
         "turntree convert exported/ -o threads/ --on-error skip --json",
     ),
     "validate": ("turntree validate threads/", "turntree validate --json threads.jsonl"),

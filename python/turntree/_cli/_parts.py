@@ -6,6 +6,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from turntree._cli._terminal import CliError
 from turntree._core import ThreadTree, _convert_lines
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def may_have_branches(head: bytes) -> bool:
 
 def branch_note(document: bytes, name: str) -> str | None:
     """Return what a conversion of a session or tree leaves out; None if the document has one branch."""
+    if document.count(b'"parentId"') < 2:
+        return None  # one node
     try:
         tree = _tree(document)
     except ValueError:
@@ -67,8 +70,41 @@ def branch_note(document: bytes, name: str) -> str | None:
     return f'{name}: the thread is the current branch, "{label}"; {others} left out; turntree tree draws all'
 
 
+def nodes_called(tree: ThreadTree, name: str) -> list[str]:
+    """Return the ids of the nodes with a name or id. The root is also called "main"."""
+    found = [id for id, node in tree.nodes.items() if name in (id, node.name)]
+    return found or ([tree.root.id] if name == "main" else [])
+
+
+def with_branch(document: bytes, branch: str, name: str) -> bytes:
+    """Return a session or tree whose current branch is the one with a name or id.
+
+    Raises:
+        CliError: The document is no session or tree, or not exactly one of its branches is called so.
+        ValidationError: The session or tree is invalid.
+    """
+    value = _json_with_tree(document)
+    if value is None:
+        raise CliError(f"{name}: is no session or tree, and has no branches; leave out --branch", 1)
+    found = value.get("threadTree", value)
+    ids = nodes_called(ThreadTree.model_validate(found), branch)
+    if not ids:
+        raise CliError(f'{name}: no branch is called "{branch}"; turntree tree draws the branches', 1)
+    if len(ids) > 1:
+        remedy = "pass the id of one of them, which turntree tree --json prints"
+        raise CliError(f'{name}: {len(ids)} branches are called "{branch}"; {remedy}', 1)
+    found["currentId"] = ids[0]
+    return json.dumps(value).encode()
+
+
 def _tree(document: bytes) -> ThreadTree | None:
     """Return the tree of a session or tree; None for other documents and for text that is not JSON."""
+    value = _json_with_tree(document)
+    return None if value is None else ThreadTree.model_validate(value.get("threadTree", value))
+
+
+def _json_with_tree(document: bytes) -> dict[str, Any] | None:
+    """Return the JSON of a session or tree; None for other documents and for text that is not JSON."""
     if b'"rootId"' not in document:
         return None
     try:
@@ -76,9 +112,7 @@ def _tree(document: bytes) -> ThreadTree | None:
     except (ValueError, RecursionError):
         return None  # the conversion names the place
     found: Any = cast("dict[str, Any]", value).get("threadTree", value) if isinstance(value, dict) else None
-    if not isinstance(found, dict) or "rootId" not in found:
-        return None
-    return ThreadTree.model_validate(cast("dict[str, Any]", found))
+    return cast("dict[str, Any]", value) if isinstance(found, dict) and "rootId" in found else None
 
 
 def _actions(document: bytes, from_: str | None, name: str) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The provider layer (UPP-1.2): messages, threads, tools, models and providers."""
 
-from turntree import _peer_names as _peers
+from turntree import _public_names as _names
 from turntree._core import (
     AssistantMessage,
     Audio,
@@ -63,64 +63,66 @@ from turntree._core import (
     replay,
     scripted,
 )
-from turntree._public_names import set_public_module as _set_public_module
-from turntree.exceptions import ErrorCode, UPPError
-from turntree.upp import files, native, prices
-from turntree.upp._auth import AccessToken
-from turntree.upp._batch import Batch
-from turntree.upp._batch_vendors import BatchStatus
-from turntree.upp._bedrock import bedrock
-from turntree.upp._cloud import azure, vertex
-from turntree.upp._cloud_tokens import ApplicationDefaultCredentials, EntraCredentials, ManagedIdentity
-from turntree.upp._custom_provider import (
-    Capabilities,
-    EmbeddingRequest,
-    ImageRequest,
-    ModelResponse,
-    Provider,
-    create_provider,
-)
-from turntree.upp._embedding import EmbeddingModel, EmbeddingStream, SyncEmbeddingStream, embedding
-from turntree.upp._hosts import (
-    cohere,
-    fireworks,
-    github,
-    huggingface,
-    litellm,
-    nebius,
-    perplexity,
-    together,
-    vercel,
-    zai,
-)
-from turntree.upp._image import ImageCapabilities, ImageModel, ImageStream, SyncImageStream, image
-from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
-from turntree.upp._providers import (
-    CustomRetry,
-    anthropic,
-    cerebras,
-    deepseek,
-    google,
-    groq,
-    mistral,
-    moonshot,
-    ollama,
-    openai,
-    openai_compatible,
-    openrouter,
-    responses,
-    xai,
-)
-from turntree.upp._pydantic_ai import from_pydantic_ai, to_pydantic_ai
-from turntree.upp._registry import model
-from turntree.upp._routing import fallback, router
-from turntree.upp._settings import ModelSettings
-from turntree.upp._token_count import TokenCount
-from turntree.upp._tool_use import ToolUseStrategy
-from turntree.upp._tools import Tool, tool
-from turntree.upp._transport import HttpRequest, HttpResponse, Signer, Transport
-from turntree.upp._unions import AnyMessage, AnyStreamEvent, ContentBlock
-from turntree.upp.native import NativeTool
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from turntree.exceptions import ErrorCode, UPPError
+    from turntree.upp import files, native, prices
+    from turntree.upp._auth import AccessToken
+    from turntree.upp._batch import Batch
+    from turntree.upp._batch_vendors import BatchStatus
+    from turntree.upp._bedrock import bedrock
+    from turntree.upp._cloud import azure, vertex
+    from turntree.upp._cloud_tokens import ApplicationDefaultCredentials, EntraCredentials, ManagedIdentity
+    from turntree.upp._custom_provider import (
+        Capabilities,
+        EmbeddingRequest,
+        ImageRequest,
+        ModelResponse,
+        Provider,
+        create_provider,
+    )
+    from turntree.upp._embedding import EmbeddingModel, EmbeddingStream, SyncEmbeddingStream, embedding
+    from turntree.upp._hosts import (
+        cohere,
+        fireworks,
+        github,
+        huggingface,
+        litellm,
+        nebius,
+        perplexity,
+        together,
+        vercel,
+        zai,
+    )
+    from turntree.upp._image import ImageCapabilities, ImageModel, ImageStream, SyncImageStream, image
+    from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
+    from turntree.upp._providers import (
+        CustomRetry,
+        anthropic,
+        cerebras,
+        deepseek,
+        google,
+        groq,
+        mistral,
+        moonshot,
+        ollama,
+        openai,
+        openai_compatible,
+        openrouter,
+        responses,
+        xai,
+    )
+    from turntree.upp._pydantic_ai import from_pydantic_ai, to_pydantic_ai
+    from turntree.upp._registry import model
+    from turntree.upp._routing import fallback, router
+    from turntree.upp._settings import ModelSettings
+    from turntree.upp._token_count import TokenCount
+    from turntree.upp._tool_use import ToolUseStrategy
+    from turntree.upp._tools import Tool, tool
+    from turntree.upp._transport import HttpRequest, HttpResponse, Signer, Transport
+    from turntree.upp._unions import AnyMessage, AnyStreamEvent, ContentBlock
+    from turntree.upp.native import NativeTool
 
 __all__ = [
     "LLM",
@@ -260,6 +262,67 @@ __all__ = [
     "zai",
 ]
 
-_set_public_module(__name__, globals())
-_peers.explain_names(__name__, globals(), _peers.UPP)
-_peers.explain_attributes(LLM, "LLM", _peers.LLM)
+# The other names by the modules that define them, which are imported when a name is asked for.
+_LATE = {
+    "turntree.exceptions": ("ErrorCode", "UPPError"),
+    "turntree.upp.files": ("files",),
+    "turntree.upp.native": ("native",),
+    "turntree.upp.prices": ("prices",),
+    "turntree.upp._auth": ("AccessToken",),
+    "turntree.upp._batch": ("Batch",),
+    "turntree.upp._batch_vendors": ("BatchStatus",),
+    "turntree.upp._bedrock": ("bedrock",),
+    "turntree.upp._cloud": ("azure", "vertex"),
+    "turntree.upp._cloud_tokens": ("ApplicationDefaultCredentials", "EntraCredentials", "ManagedIdentity"),
+    "turntree.upp._custom_provider": (
+        "Capabilities",
+        "EmbeddingRequest",
+        "ImageRequest",
+        "ModelResponse",
+        "Provider",
+        "create_provider",
+    ),
+    "turntree.upp._embedding": ("EmbeddingModel", "EmbeddingStream", "SyncEmbeddingStream", "embedding"),
+    "turntree.upp._hosts": (
+        "cohere",
+        "fireworks",
+        "github",
+        "huggingface",
+        "litellm",
+        "nebius",
+        "perplexity",
+        "together",
+        "vercel",
+        "zai",
+    ),
+    "turntree.upp._image": ("ImageCapabilities", "ImageModel", "ImageStream", "SyncImageStream", "image"),
+    "turntree.upp._llm": ("LLM", "StreamResult", "SyncStreamResult", "llm"),
+    "turntree.upp._providers": (
+        "CustomRetry",
+        "anthropic",
+        "cerebras",
+        "deepseek",
+        "google",
+        "groq",
+        "mistral",
+        "moonshot",
+        "ollama",
+        "openai",
+        "openai_compatible",
+        "openrouter",
+        "responses",
+        "xai",
+    ),
+    "turntree.upp._pydantic_ai": ("from_pydantic_ai", "to_pydantic_ai"),
+    "turntree.upp._registry": ("model",),
+    "turntree.upp._routing": ("fallback", "router"),
+    "turntree.upp._settings": ("ModelSettings",),
+    "turntree.upp._token_count": ("TokenCount",),
+    "turntree.upp._tool_use": ("ToolUseStrategy",),
+    "turntree.upp._tools": ("Tool", "tool"),
+    "turntree.upp._transport": ("HttpRequest", "HttpResponse", "Signer", "Transport"),
+    "turntree.upp._unions": ("AnyMessage", "AnyStreamEvent", "ContentBlock"),
+    "turntree.upp.native._tool": ("NativeTool",),
+}
+
+_names.import_late(__name__, globals(), _LATE, "UPP")

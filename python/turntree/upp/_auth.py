@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from turntree._core import KeyStrategy
+from turntree._public_names import publish
 from turntree.upp._transport import Signer
 
 if TYPE_CHECKING:
@@ -155,3 +156,6 @@ def _retrieve(call: asyncio.Task[str]) -> None:
 
 def _name(value: object) -> str:
     return type(value).__name__
+
+
+publish(__name__, globals())

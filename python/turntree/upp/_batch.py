@@ -9,6 +9,7 @@ from typing import Any, Generic, cast
 
 from turntree._core import ModelCall, ModelReference, Turn, UserMessage, VendorApi, recorded_model
 from turntree._generics import DataT
+from turntree._public_names import publish
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._batch_vendors import VENDORS, BatchStatus, Outcome, State, Vendor
 from turntree.upp._llm import LLM, options_of
@@ -291,3 +292,6 @@ def _check_seconds(name: str, value: object) -> None:
     if not value >= 0:
         message = f"{name} must be 0 or more, not {value}"
         raise ValueError(message)
+
+
+publish(__name__, globals())

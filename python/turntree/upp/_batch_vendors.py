@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from turntree._core import VendorApi
+from turntree._public_names import publish
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._vendor_calls import form, read_object, write_json
 
@@ -292,3 +293,5 @@ class Google(Vendor):
 
 
 VENDORS: Mapping[str, type[Vendor]] = {"anthropic": Anthropic, "google": Google, "openai": OpenAI}
+
+publish(__name__, globals())

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from turntree._core import ModelReference
+from turntree._public_names import publish
 from turntree._typing import Unpack
 from turntree.upp._auth import sign_in_settings
 from turntree.upp._providers import ProviderOptions, reference
@@ -82,3 +83,6 @@ def _profile(name: str | None) -> dict[str, str]:
         return {}
     section = name if name == "default" else f"profile {name}"
     return dict(parser[section]) if parser.has_section(section) else {}
+
+
+publish(__name__, globals())

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from turntree._core import ModelReference
+from turntree._public_names import publish
 from turntree._texts import encoded
 from turntree._typing import Unpack
 from turntree.upp._auth import sign_in_settings
@@ -102,3 +103,6 @@ def _quoted(text: str, argument: str) -> str:
     from urllib.parse import quote  # `import turntree` does not load it
 
     return quote(encoded(text, argument), safe="")
+
+
+publish(__name__, globals())

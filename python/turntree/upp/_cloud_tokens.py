@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
 from turntree._core import sign_rs256
+from turntree._public_names import publish
 
 # A token is renewed this long before it expires.
 _MARGIN_SECONDS = 120.0
@@ -269,3 +270,6 @@ def _token_of(
     except (OSError, ValueError, KeyError) as error:
         message = f"{place} at {host} gave no token: {type(error).__name__}"
     raise RuntimeError(message) from None
+
+
+publish(__name__, globals())

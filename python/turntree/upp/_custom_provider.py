@@ -19,6 +19,7 @@ from turntree._core import (
     TokenUsage,
     custom_model,
 )
+from turntree._public_names import publish
 from turntree.upp import _registry
 
 if TYPE_CHECKING:
@@ -381,3 +382,6 @@ def _push_events_in_thread(provider: str, events: Any, sink: EventSink) -> Any:
         if close is not None:
             close()
     return _response_parts(provider, response)
+
+
+publish(__name__, globals())

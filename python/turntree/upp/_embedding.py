@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Literal, TypeAlias, TypedDict, overload
 
 from turntree import _core
+from turntree._public_names import publish
 from turntree._typing import Unpack
 from turntree.upp._bound_model import BoundModel, ResultStream, SyncResultStream
 
@@ -168,3 +169,6 @@ class EmbeddingModel(BoundModel[_core.EmbeddingModelCore]):
         if chunked:
             return SyncEmbeddingStream(self._native.stream(inputs, batch_size, concurrency, input_type))
         return self._native.embed_sync(inputs, batch_size, concurrency, input_type)
+
+
+publish(__name__, globals())

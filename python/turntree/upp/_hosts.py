@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from turntree._core import ModelReference
+from turntree._public_names import publish
 from turntree._typing import Unpack
 from turntree.upp._providers import ProviderOptions, reference
 
@@ -113,3 +114,6 @@ def litellm(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
         **options: Connection settings.
     """
     return reference("litellm", model, {}, options)
+
+
+publish(__name__, globals())

@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from turntree import _core
+from turntree._public_names import publish
 from turntree.upp._bound_model import BoundModel, ResultStream, SyncResultStream
 
 Prompt: TypeAlias = str | Mapping[str, Any]
@@ -172,3 +173,6 @@ class ImageModel(BoundModel[_core.ImageModelCore]):
             UPPError: As `stream`.
         """
         return SyncImageStream(self._native.stream(prompt))
+
+
+publish(__name__, globals())

@@ -13,6 +13,7 @@ from turntree._agent_hooks import AgentStrategy, native_hooks
 from turntree._argument_errors import AGENT, explain_arguments
 from turntree._generics import DataT
 from turntree._options import check_model, cleanup_seconds, repairs_of
+from turntree._public_names import LateClass, explain_attributes, publish
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree._types import ModelHistory, ModelInput
 from turntree._typing import Self, Unpack
@@ -24,6 +25,8 @@ from turntree.upp._tools import Tool, as_tool
 
 if TYPE_CHECKING:
     from turntree.upp._batch import Batch
+else:
+    Batch = LateClass("turntree.upp._batch", "Batch")
 
 
 class LlmOptions(TypedDict, total=False):
@@ -415,3 +418,7 @@ class SyncStreamResult(SyncTurnStream["_core.StreamEvent"], Generic[DataT]):
     def abort(self) -> None:
         """Stop the call: the next event and the turn raise `UPPError` CANCELLED. No effect if the call is over."""
         self._native.abort()
+
+
+publish(__name__, globals())
+explain_attributes(LLM, "LLM", "LLM")

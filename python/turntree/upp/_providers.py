@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypedDict, cast
 
 from turntree._argument_errors import MODEL, unknown_argument
 from turntree._core import KeyStrategy, ModelReference, ProviderConfig, Replay, RetryStrategy
+from turntree._public_names import publish
 from turntree._recipes import without_key
 from turntree._typing import Unpack
 from turntree.exceptions import UPPError
@@ -345,3 +346,6 @@ def openai_compatible(model: str, base_url: str, **options: Unpack[HostOptions])
         **options: Connection settings. A key is sent only if `api_key` is given.
     """
     return reference("openai_compatible", model, {"base_url": base_url}, options)
+
+
+publish(__name__, globals())

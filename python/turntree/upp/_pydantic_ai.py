@@ -7,6 +7,7 @@ from typing import Any
 
 from turntree._core import Message, thread_from_upp
 from turntree._core import from_pydantic_ai as _thread_of
+from turntree._public_names import publish
 
 
 def from_pydantic_ai(messages: Sequence[Any] | str | bytes | bytearray) -> list[Message]:
@@ -36,3 +37,6 @@ def to_pydantic_ai(messages: Any) -> list[Any]:
         TypeError: An item is not a message; the message names its index.
     """
     return thread_from_upp(messages, profile="portable").to_pydantic_ai()
+
+
+publish(__name__, globals())

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from turntree._core import ModelReference
+from turntree._public_names import publish
 from turntree.upp import _bedrock, _cloud, _hosts, _providers
 
 _FACTORIES: dict[str, Callable[..., ModelReference]] = {
@@ -133,3 +134,6 @@ def model(reference: str, **options: Any) -> ModelReference:
         message = f"unknown provider {provider!r}; {remedy}"
         raise ValueError(message)
     return factory(model_id, **options)
+
+
+publish(__name__, globals())

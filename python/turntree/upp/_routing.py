@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, cast
 
 from turntree._core import ModelReference, ModelRequest, fallback_model, router_model
+from turntree._public_names import publish
 from turntree._recipes import recipe
 from turntree.exceptions import ErrorCode, UPPError
 
@@ -113,3 +114,6 @@ def _model_of(model: object, place: str) -> ModelReference:
         return named(model)
     message = f'{place} must be a model such as openai("…") or its name, not {type(model).__name__}'
     raise TypeError(message)
+
+
+publish(__name__, globals())

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from turntree._argument_errors import SETTINGS, explain_arguments
+from turntree._public_names import publish
 
 # An effort, or a budget of tokens.
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -205,3 +206,6 @@ def params_with(params: Any, settings: Any, on_refusal: Any = None) -> Any:
         return params
     own = {} if params is None else dict(cast("Mapping[str, Any]", params))
     return {**{f"{_PREFIX}{name}": value for name, value in given.items()}, **own}
+
+
+publish(__name__, globals())

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from turntree._core import ModelCall, ModelReference, ProviderConfig, VendorApi, recorded_model
+from turntree._public_names import publish
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._paths import is_vertex
 from turntree.upp._vendor_calls import read_object
@@ -165,3 +166,6 @@ def _estimate(call: ModelCall) -> TokenCount:
 
 def _of_text(text: str) -> float:
     return len(text.encode()) / _BYTES_OF_TOKEN
+
+
+publish(__name__, globals())

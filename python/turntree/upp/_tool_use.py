@@ -10,6 +10,7 @@ from typing import Any
 
 from turntree._argument_errors import TOOL_STRATEGY, explain_arguments
 from turntree._options import options_from
+from turntree._public_names import publish
 from turntree.upp._tools import Tool
 
 CallHook = Callable[[Tool[..., Any], dict[str, Any]], object]
@@ -64,3 +65,6 @@ def tool_strategy_of(value: ToolUseStrategy | Mapping[str, Any] | None) -> ToolU
     """Return a `ToolUseStrategy` from one, or from a dict with keys in snake_case or camelCase."""
     strategy: ToolUseStrategy = options_from(ToolUseStrategy, value, "tool_strategy")
     return strategy
+
+
+publish(__name__, globals())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from turntree._argument_errors import TOOL, explain_arguments
+from turntree._public_names import publish
 from turntree._texts import encoded
 from turntree.upp._foreign_tools import tool_of_other_library
 from turntree.upp.native._tool import NativeTool
@@ -339,3 +340,6 @@ def _handoff_tool(agent: Any, tool_name: str, description: str, name: str, input
     from turntree._handoff import handoff
 
     return handoff(agent, description, name=name, tool_name=tool_name, input_filter=input_filter)
+
+
+publish(__name__, globals())

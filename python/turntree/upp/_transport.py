@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, I
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from turntree._core import NetworkResponse, TransportCall
+from turntree._public_names import publish
 from turntree._texts import encoded
 
 Body: TypeAlias = bytes | str | Mapping[str, object] | list[object] | Iterable[bytes | str] | AsyncIterable[bytes | str]
@@ -254,3 +255,6 @@ async def _deliver(call: TransportCall, response: object) -> None:
         # A body of the application may never wait by itself.
         await asyncio.sleep(0)
     call.end()
+
+
+publish(__name__, globals())

@@ -3,6 +3,7 @@
 from typing import TypeAlias
 
 from turntree import _core
+from turntree._public_names import publish
 
 AnyMessage: TypeAlias = _core.UserMessage | _core.AssistantMessage | _core.ToolResultMessage
 
@@ -35,3 +36,5 @@ AnyStreamEvent: TypeAlias = (
     | _core.ContentBlockStart
     | _core.ContentBlockStop
 )
+
+publish(__name__, globals())

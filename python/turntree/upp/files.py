@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from turntree._core import ModelReference, VendorApi
+from turntree._public_names import LateClass
 from turntree._public_names import set_public_module as _set_public_module
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._vendor_calls import check_id, connect, form, multipart, read_object, run_sync, write_json
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from turntree.upp._llm import LLM
+else:
+    LLM = LateClass("turntree.upp._llm", "LLM")
 
 __all__ = ["File", "delete", "delete_sync", "get", "get_sync", "upload", "upload_sync"]
 

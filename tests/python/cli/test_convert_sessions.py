@@ -114,3 +114,121 @@ def test_the_full_profile_restores_the_messages_of_a_tree():
     tp.convert_jsonl(io.BytesIO(tree.to_json().encode()), written, "tree")
 
     assert tp.Thread.from_json(written.getvalue()).to_upp() == tree.history()
+
+
+def test_branch_chooses_the_branch_that_is_converted_by_its_name_or_id(tmp_path):
+    made = talk(branches=3)
+    path, tree = tmp_path / "session.json", tmp_path / "tree.json.gz"
+    path.write_text(made.to_json(), "utf-8")
+    tree.write_bytes(gzip.compress(made.tree.to_json().encode()))
+    id = next(id for id, node in made.tree.nodes.items() if node.name == "try 1")
+
+    calls = [
+        turntree("convert", path, "--branch", "try 1"),
+        turntree("convert", path, "--branch", id, "--from", "session"),
+        turntree("convert", tree, "--branch", "try 1"),
+        turntree("convert", "--branch", "try 1", stdin=made.to_json().encode()),
+    ]
+
+    for done in calls:
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert texts(done.stdout)[-1] == "You said: Number 1?"
+    assert tp.Thread.from_json(calls[0].stdout).thread_id == "trip"
+    assert texts(turntree("convert", path, "--branch", "main").stdout) == ["Hello!", "You said: Hello!"]
+
+
+def test_branch_chooses_a_branch_of_a_stored_session(tmp_path):
+    url = f"sqlite:///{tmp_path / 'sessions.db'}"
+
+    async def save():
+        made = session(agent(model=scripted(["Hi", "Again"])), id="trip", persistence=url)
+        await made.run("Hello!")
+        made.tree.checkout(made.tree.branch(made.tree.root.id, "second"))
+        await made.run("Once more")
+
+    asyncio.run(save())
+
+    done = turntree("convert", "--store", url, "--session", "trip", "--branch", "main")
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert texts(done.stdout) == ["Hello!", "Hi"]
+    fails(
+        1,
+        'session trip: no branch is called "third"',
+        "convert",
+        "--store",
+        url,
+        "--session",
+        "trip",
+        "--branch",
+        "third",
+    )
+
+
+def test_branch_refuses_names_that_are_unknown_or_not_unique_and_documents_without_branches(tmp_path):
+    made = talk(branches=2)
+    made.tree.branch(made.tree.root.id, "try 1")
+    path, thread, lines = tmp_path / "session.json", tmp_path / "thread.json", tmp_path / "threads.jsonl"
+    path.write_text(made.to_json(), "utf-8")
+    thread.write_text('{"threadId": "t", "actions": []}', "utf-8")
+    lines.write_text("", "utf-8")
+
+    fails(
+        1,
+        f'{path}: no branch is called "try 9"; turntree tree draws the branches',
+        "convert",
+        path,
+        "--branch",
+        "try 9",
+    )
+    fails(1, f'{path}: 2 branches are called "try 1"; pass the id of one', "convert", path, "--branch", "try 1")
+    fails(1, f"{thread}: is no session or tree, and has no branches", "convert", thread, "--branch", "main")
+    fails(2, f"{lines}: --branch is for files with one session or tree", "convert", lines, "--branch", "main")
+    fails(2, "pydantic-ai has no branches", "convert", path, "--branch", "main", "--from", "pydantic-ai")
+
+
+def directory_of(tmp_path, branches):
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    for number, count in enumerate(branches):
+        (folder / f"{number:02}.json").write_text(talk(branches=count).to_json(), "utf-8")
+    return folder
+
+
+def test_branch_of_a_directory_skips_and_reports_sessions_without_it(tmp_path):
+    folder = directory_of(tmp_path, [2, 1, 2])
+
+    done = turntree("convert", folder, "-o", tmp_path / "out", "--branch", "try 1", "--on-error", "skip")
+    fails(1, 'no branch is called "try 1"', "convert", folder, "-o", tmp_path / "stopped", "--branch", "try 1")
+
+    assert done.returncode == 1
+    assert f"{folder / '01.json'}" in done.stderr.decode()
+    assert "1 of 3 documents were skipped" in done.stderr.decode()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["00.json", "02.json"]
+    assert texts((tmp_path / "out" / "02.json").read_bytes())[-1] == "You said: Number 1?"
+
+
+def test_the_conversion_of_a_directory_mentions_branches_that_are_left_out(tmp_path):
+    folder = directory_of(tmp_path, [3, 1, 4])
+
+    done = turntree("convert", folder, "-o", tmp_path / "out")
+    quiet = turntree("convert", folder, "-o", tmp_path / "quiet", "--quiet")
+
+    assert (done.returncode, quiet.stderr) == (0, b"")
+    assert [line.split(": the thread is")[0] for line in done.stderr.decode().splitlines()] == [
+        f"turntree: {folder / '00.json'}",
+        f"turntree: {folder / '02.json'}",
+    ]
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_the_notes_of_a_large_directory_are_limited(tmp_path):
+    folder = directory_of(tmp_path, [3])
+    document = (folder / "00.json").read_bytes()
+    for number in range(1, 23):
+        (folder / f"{number:02}.json").write_bytes(document)
+
+    notes = turntree("convert", folder, "-o", tmp_path / "out").stderr.decode().splitlines()
+
+    assert len(notes) == 21
+    assert notes[-1] == "turntree: … and 3 more files with branches that are left out"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from turntree._public_names import publish
+
 
 class NativeTool(dict[str, Any]):
     """A tool that a vendor defines: a dict in the vendor's format, which ``tools=[…]`` accepts like a function.
@@ -74,3 +76,6 @@ class NativeTool(dict[str, Any]):
 
 def _restore(provider: str, name: str, definition: dict[str, Any], run: Any) -> NativeTool:
     return NativeTool(provider, name, definition, run=run)
+
+
+publish(__name__, globals())
