@@ -87,7 +87,7 @@ def handoff(
     given: list[tuple[str, object]] = [("description", description), ("name", name), ("tool_name", tool_name)]
     for argument, text in given:
         if text is not None and not isinstance(text, str):
-            message = f"{argument} must be a str, not {type(text).__name__}"
+            message = f"handoff(): {argument} must be a str or None, not {type(text).__name__}"
             raise TypeError(message)
         if text is not None:
             encoded(text, argument)

@@ -66,7 +66,16 @@ fn is_model_retry(exception: &Bound<'_, PyBaseException>, type_name: &str) -> bo
 
 /// Converts the result of the function of the system prompt: a text, a list of blocks, or None.
 pub(super) fn system_prompt_from(value: &Bound<'_, PyAny>) -> PyResult<Option<Arc<System>>> {
-    if value.is_none() { Ok(None) } else { system_from(value).map(|system| Some(Arc::new(system))) }
+    if value.is_none() {
+        return Ok(None);
+    }
+    match system_from(value) {
+        Ok(system) => Ok(Some(Arc::new(system))),
+        Err(error) if error.is_instance_of::<PyTypeError>(value.py()) => {
+            Err(wrong_result(value, "the function of system=", "a str, a list of blocks or None"))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns true for `asyncio.CancelledError`.

@@ -17,7 +17,7 @@ mod statements;
 
 pub use error::CedarError;
 pub use policies::{Answer, Policies, Policy};
-pub use request::{Fact, Request, Resource};
+pub use request::{ACTIONS, Fact, Request, Resource};
 
 /// The schema of requests, in Cedar's syntax.
 pub const SCHEMA: &str = include_str!("turntree.cedarschema");

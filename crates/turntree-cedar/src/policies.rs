@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
 
 use cedar_policy::ffi::DetailedError;
-use cedar_policy::{Authorizer, Effect, PolicyId, PolicySet, Schema, ValidationMode, Validator};
+use cedar_policy::{ActionConstraint, Effect, PolicyId, PolicySet, Schema, ValidationMode, Validator};
 
 use crate::SCHEMA;
 use crate::error::CedarError;
-use crate::request::Request;
+use crate::request::{ACTIONS, Question, Request};
 use crate::statements::{Statement, split};
 
 /// The most policies.
@@ -48,13 +48,49 @@ pub enum Answer {
     Matches,
 }
 
+/// Policies by the actions that their scopes accept. Most policies are about one action, and most requests about another.
+#[derive(Debug, Clone, Default)]
+struct ByAction(BTreeMap<&'static str, PolicySet>);
+
+impl ByAction {
+    fn add(&mut self, policy: &cedar_policy::Policy) -> Result<(), Box<cedar_policy::PolicySetError>> {
+        let constraint = policy.action_constraint();
+        for action in ACTIONS.into_iter().filter(|action| accepts(&constraint, action)) {
+            self.0.entry(action).or_default().add(policy.clone()).map_err(Box::new)?;
+        }
+        Ok(())
+    }
+
+    fn of(&self, action: &str) -> Option<&PolicySet> {
+        self.0.get(action)
+    }
+}
+
+fn accepts(constraint: &ActionConstraint, action: &str) -> bool {
+    let is_named = |uid: &cedar_policy::EntityUid| AsRef::<str>::as_ref(uid.id()) == action;
+    match constraint {
+        ActionConstraint::Any => true,
+        ActionConstraint::In(uids) => uids.iter().any(is_named),
+        ActionConstraint::Eq(uid) => is_named(uid),
+    }
+}
+
+/// The permits of a file.
+#[derive(Debug, Clone, Default)]
+struct Permits {
+    /// The place of the first one in the list.
+    first: usize,
+    count: usize,
+    policies: ByAction,
+}
+
 /// Parsed policies.
 #[derive(Debug, Clone, Default)]
 pub struct Policies {
     listed: Vec<Policy>,
-    forbids: PolicySet,
-    /// For each file with permits: the place of the first one in the list, and all of them.
-    permits: Vec<(usize, PolicySet)>,
+    forbids: ByAction,
+    /// For each file that has some.
+    permits: Vec<Permits>,
 }
 
 impl Policies {
@@ -63,7 +99,24 @@ impl Policies {
     /// # Errors
     /// The first thing that is wrong, with its place.
     pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, CedarError> {
-        let mut loader = Loader::default();
+        Self::parse_with(Loader::default(), files)
+    }
+
+    /// As [`Self::parse`], without the check against the schema, which takes longer than all the rest: for files that have
+    /// passed it.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_checked<'a>(
+        files: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, CedarError> {
+        Self::parse_with(Loader { is_checked: true, ..Loader::default() }, files)
+    }
+
+    fn parse_with<'a>(
+        mut loader: Loader,
+        files: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, CedarError> {
         for (file, text) in files {
             let mut permits = None;
             for statement in &split(file, text)? {
@@ -93,46 +146,57 @@ impl Policies {
         answers
     }
 
+    /// The permits of each file that has some, with the place of the first one in the list.
+    fn permits_of<'a>(&'a self, action: &'a str) -> impl Iterator<Item = (usize, Option<&'a PolicySet>)> {
+        self.permits.iter().map(move |file| (file.first, file.policies.of(action)))
+    }
+
     fn ask_once(&self, request: &Request, takes_parts: bool, answers: &mut BTreeMap<usize, Answer>) {
         let mut add = |at: usize, answer: Answer| {
             let known = answers.entry(at).or_insert(answer);
             *known = answer.max(*known);
         };
+        let forbids = self.forbids.of(request.action);
+        let permits = || self.permits_of(request.action);
+        // What no permit is about, no permit allows.
+        permits().filter(|(_, set)| set.is_none()).for_each(|(first, _)| add(first, Answer::Matches));
+        if forbids.is_none() && permits().all(|(_, set)| set.is_none()) {
+            return;
+        }
         let Some(question) = request.question(takes_parts) else {
             (0..self.listed.len()).for_each(|at| add(at, Answer::Failed));
             return;
         };
-        let authorizer = Authorizer::new();
-        let asked = |set| authorizer.is_authorized_partial(&question.request, set, &question.entities);
-        let place = |id: &PolicyId| AsRef::<str>::as_ref(id).parse::<usize>().ok();
-        let response = asked(&self.forbids);
-        response
-            .definitely_satisfied()
-            .filter_map(|policy| place(policy.id()))
-            .for_each(|at| add(at, Answer::Matches));
-        response.definitely_errored().filter_map(place).for_each(|at| add(at, Answer::Failed));
-        response
-            .nontrivial_residuals()
-            .filter_map(|policy| place(policy.id()))
-            .for_each(|at| add(at, Answer::Perhaps));
-        for (first, permits) in &self.permits {
-            let response = asked(permits);
+        if let Some(forbids) = forbids {
+            ask_forbids(&question, forbids, &mut add);
+        }
+        for (first, permits) in permits().filter_map(|(first, set)| Some((first, set?))) {
+            let response = question.ask(permits);
             if response.definitely_satisfied().next().is_none() {
                 let is_open = response.nontrivial_residuals().next().is_some();
-                add(*first, if is_open { Answer::Perhaps } else { Answer::Matches });
+                add(first, if is_open { Answer::Perhaps } else { Answer::Matches });
             }
         }
     }
 }
 
-/// The permits of a file: the place of the first one in the list, and all of them.
-type Permits = Option<(usize, PolicySet)>;
+fn ask_forbids(question: &Question, forbids: &PolicySet, add: &mut impl FnMut(usize, Answer)) {
+    let place = |id: &PolicyId| AsRef::<str>::as_ref(id).parse::<usize>().ok();
+    let response = question.ask(forbids);
+    let satisfied = response.definitely_satisfied().filter_map(|policy| place(policy.id()));
+    satisfied.for_each(|at| add(at, Answer::Matches));
+    response.definitely_errored().filter_map(place).for_each(|at| add(at, Answer::Failed));
+    let open = response.nontrivial_residuals().filter_map(|policy| place(policy.id()));
+    open.for_each(|at| add(at, Answer::Perhaps));
+}
 
 /// Reads files.
 #[derive(Debug, Default)]
 struct Loader {
     policies: Policies,
     ids: BTreeSet<String>,
+    /// Whether the files have passed the check against the schema.
+    is_checked: bool,
     /// Made for the first policy: a project without policies does not need it.
     validator: Option<Validator>,
 }
@@ -142,7 +206,7 @@ impl Loader {
         &mut self,
         file: &str,
         statement: &Statement<'_>,
-        permits: &mut Permits,
+        permits: &mut Option<Permits>,
     ) -> Result<(), CedarError> {
         let at = self.policies.listed.len();
         let wrong =
@@ -156,24 +220,26 @@ impl Loader {
         if at >= MAX_POLICIES {
             return Err(policy.error(format!("more than {MAX_POLICIES} policies"), "remove some"));
         }
-        self.validate(&parsed, &wrong).map_err(|error| error.of(&policy.id))?;
-        if let (Effect::Permit, Some((_, others))) = (parsed.effect(), permits.as_mut()) {
+        if !self.is_checked {
+            self.validate(&parsed, &wrong).map_err(|error| error.of(&policy.id))?;
+        }
+        if let (Effect::Permit, Some(others)) = (parsed.effect(), permits.as_mut()) {
             if !policy.annotations.is_empty() {
                 let remedy = "give them to the first `permit` of the file, which stands for all";
                 return Err(policy.error("a further `permit` has annotations", remedy));
             }
-            let number = others.num_of_policies();
-            return insert(others, parsed.new_id(PolicyId::new(format!("more-{number}"))), &wrong);
+            others.count += 1;
+            let id = PolicyId::new(format!("more-{}", others.count));
+            return insert(&mut others.policies, &parsed.new_id(id), &wrong);
         }
         if !policy.id.is_empty() && !self.ids.insert(policy.id.clone()) {
             return Err(policy.error("another policy has this id", "rename one"));
         }
         if parsed.effect() == Effect::Permit {
-            let mut set = PolicySet::new();
-            insert(&mut set, parsed, &wrong)?;
-            *permits = Some((at, set));
+            let file = permits.insert(Permits { first: at, ..Permits::default() });
+            insert(&mut file.policies, &parsed, &wrong)?;
         } else {
-            insert(&mut self.policies.forbids, parsed, &wrong)?;
+            insert(&mut self.policies.forbids, &parsed, &wrong)?;
         }
         self.policies.listed.push(policy);
         Ok(())
@@ -187,7 +253,7 @@ impl Loader {
         wrong: &dyn Fn(&DetailedError) -> CedarError,
     ) -> Result<(), CedarError> {
         let mut set = PolicySet::new();
-        insert(&mut set, policy.clone(), wrong)?;
+        set.add(policy.clone()).map_err(|error| wrong(&DetailedError::from(&error)))?;
         let validator = match &mut self.validator {
             Some(validator) => validator,
             none => {
@@ -205,11 +271,11 @@ impl Loader {
 }
 
 fn insert(
-    set: &mut PolicySet,
-    policy: cedar_policy::Policy,
+    policies: &mut ByAction,
+    policy: &cedar_policy::Policy,
     wrong: &dyn Fn(&DetailedError) -> CedarError,
 ) -> Result<(), CedarError> {
-    set.add(policy).map_err(|error| wrong(&DetailedError::from(&error)))
+    policies.add(policy).map_err(|error| wrong(&DetailedError::from(&*error)))
 }
 
 /// The line of the first character that is no space and no comment.

@@ -3,10 +3,16 @@
 use std::collections::HashSet;
 use std::str::FromStr;
 
-use cedar_policy::{Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression};
+use cedar_policy::{
+    Authorizer, Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, PartialResponse, PolicySet,
+    RestrictedExpression,
+};
+
+/// The actions of the schema. None is a group of others.
+pub const ACTIONS: [&str; 5] = ["shell", "edit", "read", "mcp", "other"];
 
 /// A fact.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Fact {
     /// A text.
     Text(String),
@@ -42,7 +48,7 @@ impl From<&str> for Fact {
 }
 
 /// What an action is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Resource {
     /// `program`, `file` or `tool`.
     pub kind: &'static str,
@@ -53,7 +59,7 @@ pub struct Resource {
 }
 
 /// One question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Request {
     /// The agent.
     pub agent: String,
@@ -76,6 +82,13 @@ pub struct Request {
 pub(crate) struct Question {
     pub request: cedar_policy::Request,
     pub entities: Entities,
+}
+
+impl Question {
+    /// What policies say to it.
+    pub(crate) fn ask(&self, policies: &PolicySet) -> PartialResponse {
+        Authorizer::new().is_authorized_partial(&self.request, policies, &self.entities)
+    }
 }
 
 impl Request {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from turntree.harness._contexts import Claim, Lease, ModelSlot
 from turntree.harness._data import DataModel
-from turntree.harness._project import Project
+from turntree.harness._project import PROJECT, Project, checked_project
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -63,7 +63,7 @@ class Coordination:
     """
 
     def __init__(self, project: Project, agent: str | None = None, *, own: bool = True) -> None:
-        self.project = project
+        self.project: Project = checked_project(project, f"Coordination({PROJECT})")
         self.agent: str = agent or f"{socket.gethostname()}:{os.getpid()}"
         self._core = project._core
         self._core.register(self.agent, "python", own)
@@ -178,6 +178,10 @@ class Coordination:
         """End this agent: its announcements are done, its claims are released."""
         self._core.leave(self.agent)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        remedy = f"write Coordination(project, {self.agent!r}) in the other process"
+        raise TypeError(f"a Coordination cannot be pickled: it holds the lock of this process; {remedy}")
+
     def __enter__(self) -> Self:
         return self
 
@@ -211,7 +215,7 @@ class Worktrees:
     """
 
     def __init__(self, project: Project) -> None:
-        self.project = project
+        self.project: Project = checked_project(project, f"Worktrees({PROJECT})")
         self._core = project._core
 
     def create(self, name: str, base: str | None = None) -> Worktree:
@@ -278,6 +282,9 @@ class Worktrees:
         """Return which branches of the working trees would conflict, and an order in which to merge them."""
         found = self._core.forecast_all()
         return Forecast([Conflict(**pair) for pair in found["conflicts"]], found["order"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Worktrees, (self.project,)
 
     def __repr__(self) -> str:
         return f"Worktrees({self.project!r})"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from turntree.harness._data import DataModel
 from turntree.harness._errors import HarnessError, PolicyViolation
-from turntree.harness._project import Project
+from turntree.harness._project import PROJECT, Project, checked_project
 
 Outcome = Literal["allow", "warn", "ask", "deny"]
 
@@ -284,8 +284,11 @@ class Gate:
 
         Args:
             project: The project.
+
+        Raises:
+            TypeError: It is not a `Project`.
         """
-        return cls(project)
+        return cls(checked_project(project, f"Gate.load({PROJECT})"))
 
     def check(self, action: Action | Mapping[str, Any]) -> Decision:
         """Decide about an action.
@@ -317,7 +320,7 @@ class Gate:
         return _decision(found)
 
     def _check(self, action: Action | Mapping[str, Any], *, record: bool = True) -> dict[str, Any]:
-        facts = action.as_dict() if isinstance(action, Action) else dict(action)
+        facts = _facts(action)
         more = [found for rule in self._rules if (found := _ask(rule, facts)) is not None]
         return self.project._core.check(facts, str(self.project.worktree), more, record)
 
@@ -349,6 +352,20 @@ class Gate:
 
     def __repr__(self) -> str:
         return f"Gate({self.project!r})"
+
+
+def _facts(action: object) -> dict[str, Any]:
+    """The keys of an action. Bytes have no form in JSON: a command in bytes would be another text there."""
+    if not isinstance(action, (Action, Mapping)):
+        example = '{"kind": "shell", "command": "ls"}'
+        raise TypeError(f"action must be an Action or a dict such as {example}, not {type(action).__name__}")
+    facts = action.as_dict() if isinstance(action, Action) else dict(cast("Mapping[str, Any]", action))
+    for key, value in facts.items():
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            raise HarnessError(f"action.{key}: expected a text, got bytes; decode them")
+        if isinstance(value, os.PathLike):
+            facts[key] = os.fspath(cast("os.PathLike[str]", value))
+    return facts
 
 
 def _checked_limit(limit: int) -> int:

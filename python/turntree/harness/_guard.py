@@ -14,7 +14,7 @@ from typing import Any
 
 from turntree.harness._errors import PolicyViolation
 from turntree.harness._gate import Decision, Gate
-from turntree.harness._project import Project
+from turntree.harness._project import PROJECT, Project, checked_project
 from turntree.upp._tools import Tool
 
 # The most decisions that wait for their calls.
@@ -44,7 +44,17 @@ def guard(
         leases: Whether a call that edits a file has a lease of it while it runs. A file that another agent has leased
             is an error for the model; runs of sub-agents are agents of their own.
         ttl: The seconds after which such a lease ends by itself.
+
+    Raises:
+        TypeError: ``project`` is neither a project nor a gate, or ``action`` is not a function.
+        ValueError: ``ttl`` is not positive.
     """
+    if action is not None and not callable(action):
+        raise TypeError(f"action must be a function of a tool's name and arguments, not {type(action).__name__}")
+    if not ttl > 0:
+        raise ValueError(f"ttl must be a positive number of seconds, not {ttl}")
+    if project is not None and not isinstance(project, Gate):
+        project = checked_project(project, f"guard({PROJECT}), or guard(gate)")
     gate = project if isinstance(project, Gate) else Gate.load(project or Project.find())
     return Guard(gate, action or action_of, ttl if leases else None)
 

@@ -8,11 +8,14 @@ from typing import Any, cast
 
 from turntree._core import HarnessCore
 
+# How errors name a project.
+PROJECT = "Project.find(path)"
+
 
 class Project:
     """A project: the main working tree of a repository, whatever working tree a caller is in.
 
-    Create one with `find`.
+    Create one with `find`. One that was pickled is found again by its folder.
     """
 
     def __init__(self, core: HarnessCore) -> None:
@@ -67,5 +70,15 @@ class Project:
     def __hash__(self) -> int:
         return hash((self.root, self.worktree))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Project.find, (str(self.worktree),)
+
     def __repr__(self) -> str:
         return f"Project({str(self.root)!r})"
+
+
+def checked_project(project: object, instead: str) -> Project:
+    """Return the project, or say what to write instead of another object."""
+    if not isinstance(project, Project):
+        raise TypeError(f"project must be a Project, not {type(project).__name__}; write {instead}")
+    return project

@@ -395,5 +395,5 @@ async def test_a_run_of_a_killed_process_resumes_with_the_agent_that_had_taken_o
 
 @pytest.mark.parametrize("argument", ["description", "name", "tool_name"])
 def test_a_text_of_a_handoff_is_a_str(argument):
-    with pytest.raises(TypeError, match=f"{argument} must be a str, not int"):
+    with pytest.raises(TypeError, match=rf"handoff\(\): {argument} must be a str or None, not int"):
         handoff(agent(model=scripted(["x"]), name="billing"), **{argument: 3})

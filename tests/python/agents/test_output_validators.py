@@ -92,6 +92,8 @@ async def test_the_budget_of_output_ends_the_run_with_its_partial_turn():
     assert "asked again 2 times" in error.value.message
     assert "say please" in error.value.message
     assert error.value.partial.cycles == 3
+    with pytest.raises(UPPError, match="asked again once, which is the most: say please"):
+        await helper.with_(output_retries=1).run("hi")
     assert texts(error.value.partial) == ["hi", "no", "say please", "no", "say please", "no"]
 
 
@@ -332,3 +334,18 @@ async def test_tools_of_models_can_refuse():
 def test_wrong_retries_are_explained(retries, error):
     with pytest.raises(error, match="retries must be"):
         tool(retries=retries)(len)
+
+
+async def test_a_retry_without_a_reason_says_that_the_answer_was_refused():
+    refused = []
+
+    def first(output):
+        if not refused:
+            refused.append(output)
+            raise ModelRetry
+
+    model = scripted(["no", "yes"])
+    turn = await agent(model=model, output_validators=[first]).run("hi")
+
+    assert turn.text == "yes"
+    assert texts(turn)[2] == "It was refused. Try again."

@@ -386,6 +386,11 @@ async def test_the_function_of_the_system_prompt_may_be_async_and_is_called_for_
     assert [request.system for request in model.requests] == [None, [{"type": "text", "text": "step 2"}]]
 
 
+async def test_a_function_of_the_system_prompt_that_returns_something_else_is_named():
+    with pytest.raises(TypeError, match="the function of system= must return a str, a list of blocks or None, not int"):
+        await agent(model=scripted(["x"]), system=lambda context: 3).run("hi")
+
+
 async def test_an_error_in_the_function_of_the_system_prompt_ends_the_run():
     def prompt(context):
         raise LookupError("no tenant")

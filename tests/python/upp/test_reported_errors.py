@@ -13,6 +13,7 @@ from turntree.upp import (
     embedding,
     files,
     google,
+    image,
     llm,
     ollama,
     openai,
@@ -49,6 +50,16 @@ REPORTS = {
     "msg": ({"success": False, "msg": "Not today", "code": 401}, ErrorCode.AUTHENTICATION_FAILED),
     "a list": ([{"error": {"message": "Not today", "status": "RESOURCE_EXHAUSTED"}}], ErrorCode.RATE_LIMITED),
     "errors": ({"success": False, "errors": [{"message": "Not today"}]}, ErrorCode.PROVIDER_ERROR),
+    "errors by member": ({"errors": {"model": ["Not today", "not found"]}}, ErrorCode.PROVIDER_ERROR),
+    "an object in detail": ({"detail": {"message": "Not today", "request_id": "1"}}, ErrorCode.PROVIDER_ERROR),
+    "Databricks": ({"error_code": "RATE_LIMITED", "message": "Not today"}, ErrorCode.RATE_LIMITED),
+    "Baidu": ({"error_code": 429, "error_msg": "Not today"}, ErrorCode.RATE_LIMITED),
+    "AWS Lambda": ({"errorType": "ValueError", "errorMessage": "Not today"}, ErrorCode.PROVIDER_ERROR),
+    "MiniMax": ({"base_resp": {"status_code": 1004, "status_msg": "Not today"}}, ErrorCode.PROVIDER_ERROR),
+    "Apigee": (
+        {"fault": {"faultstring": "Not today", "detail": {"errorcode": "oauth.v2.InvalidApiKey"}}},
+        ErrorCode.PROVIDER_ERROR,
+    ),
 }
 
 
@@ -120,13 +131,63 @@ async def test_the_body_and_the_code_of_the_vendor_are_kept():
         ({"error": "Bad Gateway", "message": "Not today"}, "Bad Gateway: Not today"),
         ({"error": "Not today", "message": "Not today"}, "Not today"),
         ({"error": "unavailable", "message": "the host is unavailable"}, "the host is unavailable"),
+        ({"error": "Conflict", "reason": "Not today"}, "Conflict: Not today"),
+        ({"error": {"code": "busy", "description": "Not today"}}, "Not today"),
+        ({"error": ["Not today", "nor tomorrow"]}, "Not today"),
+        ({"title": "Too busy", "status": 503, "detail": "Not today"}, "Too busy: Not today"),
     ],
 )
-async def test_a_name_and_its_explanation_are_both_in_the_message(document, message):
-    for vendor in ("chat", "responses", "anthropic", "google"):
-        with pytest.raises(UPPError) as caught:
-            await model_of(vendor, "application/json", json.dumps(document)).generate("hi")
-        assert caught.value.message == message, vendor
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_a_name_and_its_explanation_are_both_in_the_message(vendor, document, message):
+    body = json.dumps(document)
+    with pytest.raises(UPPError) as caught:
+        await model_of(vendor, "application/json", body).generate("hi")
+    assert caught.value.message == message
+
+    class Refusing:
+        async def send(self, request):
+            return HttpResponse(409, {"content-type": "application/json"}, body)
+
+    make, _ = VENDORS[vendor]
+    with pytest.raises(UPPError) as caught:
+        await llm(model=make(transport=Refusing(), max_retries=0), params={"max_tokens": 9}).generate("hi")
+    assert caught.value.message == message
+
+
+async def test_ollama_explains_an_error_in_a_stream():
+    line = json.dumps({"error": "invalid_request", "error_description": "Not today"})
+
+    with pytest.raises(UPPError) as caught:
+        await model_of("ollama", "application/x-ndjson", f"{line}\n").stream("hi").turn
+
+    assert caught.value.message == "invalid_request: Not today"
+
+
+@pytest.mark.parametrize(
+    ("document", "vendor_code"),
+    [
+        ({"message": "Not today", "__type": "com.amazon.coral#ThrottlingException"}, "ThrottlingException"),
+        ({"message": "Not today", "status": "error"}, None),
+        ({"message": "Not today", "errorCode": "X1"}, "X1"),
+        ({"base_resp": {"status_code": 1004, "status_msg": "Not today"}}, "1004"),
+    ],
+)
+async def test_the_code_of_the_vendor_has_several_names(document, vendor_code):
+    with pytest.raises(UPPError, match="Not today") as caught:
+        await model_of("chat", "application/json", json.dumps(document)).generate("hi")
+
+    assert caught.value.vendor_code == vendor_code
+
+
+async def test_a_response_that_says_success_beside_it_is_no_error():
+    body = {**ANSWERS["chat"], "base_resp": {"status_code": 0, "status_msg": "success"}}
+
+    turn = await model_of("chat", "application/json", json.dumps(body)).generate("hi")
+
+    assert turn.response.text == "Hi."
+    with pytest.raises(UPPError) as caught:
+        await model_of("chat", "application/json", json.dumps({"base_resp": body["base_resp"]})).generate("hi")
+    assert caught.value.code == ErrorCode.INVALID_RESPONSE
 
 
 @pytest.mark.parametrize("body", ["{}", '{"id": "x", "error": null}', '{"message": ""}', '{"detail": null}', "[]"])
@@ -157,6 +218,21 @@ async def test_an_embedding_model_raises_it_too():
 
     with pytest.raises(UPPError, match="Not today"):
         await embedding(model=openai("text-embedding-3-small", transport=Fixed(), **KEY)).embed("hi")
+
+
+async def test_the_explanation_of_an_error_of_an_embedding_or_an_image_is_in_the_message():
+    class Fixed:
+        async def send(self, request):
+            body = '{"error": "invalid_request", "error_description": "Not today"}'
+            return HttpResponse(headers={"content-type": "application/json"}, body=body)
+
+    options = {"transport": Fixed(), **KEY}
+    for model in (openai("m", **options), google("m", **options), ollama("m", transport=Fixed())):
+        with pytest.raises(UPPError, match="invalid_request: Not today"):
+            await embedding(model=model).embed("hi")
+    for model in (openai("gpt-image-1", **options), google("imagen-4", **options)):
+        with pytest.raises(UPPError, match="invalid_request: Not today"):
+            await image(model=model).generate("a cat")
 
 
 ANSWERS = {

@@ -99,10 +99,13 @@ impl Machine {
             return Phase::Refused(reason);
         }
         self.resumable = Some(Box::new(self.state.without_invalid_response()));
+        let times = match self.state.used_retries() {
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        };
         let message = format!(
-            "an output validator refused the answer, and the model was asked again {} times, which is the most: {reason}; \
-             raise output_retries, or change the validator",
-            self.state.used_retries()
+            "an output validator refused the answer, and the model was asked again {times}, which is the most: {reason}; \
+             raise output_retries, or change the validator"
         );
         self.fail(UppError::invalid_response(&*self.setup.provider, message))
     }

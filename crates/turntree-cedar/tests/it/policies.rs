@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use turntree_cedar::{Answer, Fact, Policies, Request, Resource};
+use turntree_cedar::{ACTIONS, Answer, Fact, Policies, Request, Resource, SCHEMA};
 
 fn request(program: Option<&str>, arguments: Fact) -> Request {
     Request {
@@ -118,4 +118,46 @@ fn a_policy_that_cannot_be_evaluated_says_so() {
     request.facts.retain(|(name, _)| *name != "arguments");
 
     assert_eq!(policies.ask(&request), BTreeMap::from([(0, Answer::Failed)]));
+}
+
+#[test]
+fn the_actions_are_those_of_the_schema() {
+    let named: Vec<&str> = SCHEMA.lines().filter_map(|line| line.strip_prefix("action ")).collect();
+
+    assert_eq!(named, ACTIONS.map(|action| format!("{action} appliesTo {{")));
+}
+
+#[test]
+fn a_policy_is_about_the_actions_of_its_scope() {
+    let policies = parse(
+        r#"@id("user.one") forbid (principal, action == Action::"mcp", resource);
+           @id("user.some") forbid (principal, action in [Action::"edit", Action::"mcp"], resource);
+           @id("user.all") forbid (principal, action, resource) unless { action == Action::"read" };"#,
+    );
+    let about = |action| {
+        let mut asked = request(Some("x"), Fact::Texts(Vec::new()));
+        asked.action = action;
+        policies.ask(&asked).into_keys().collect::<Vec<_>>()
+    };
+
+    assert_eq!(ACTIONS.map(about), [vec![2], vec![1, 2], vec![], vec![0, 1, 2], vec![2]]);
+}
+
+#[test]
+fn what_no_permit_is_about_is_not_allowed() {
+    let policies = parse(r#"@id("user.only") permit (principal, action == Action::"edit", resource);"#);
+
+    let answers = policies.ask(&request(None, Fact::Unknown));
+
+    assert_eq!(answers, BTreeMap::from([(0, Answer::Matches)]));
+}
+
+#[test]
+fn files_that_have_passed_the_check_are_parsed_without_it() {
+    let wrong = r#"@id("user.a") forbid (principal, action, resource) when { context.nothing == "x" };"#;
+
+    assert!(Policies::parse([("a.cedar", wrong)]).is_err());
+    let parsed = Policies::parse_checked([("a.cedar", wrong)]).unwrap();
+    assert_eq!(parsed.ask(&request(Some("ls"), Fact::Unknown)), BTreeMap::from([(0, Answer::Failed)]));
+    assert!(Policies::parse_checked([("a.cedar", "forbid (")]).is_err());
 }

@@ -37,6 +37,16 @@ pub struct Forecast {
     pub order: Vec<String>,
 }
 
+/// The name of a branch or a commit. Git takes one that begins with `-` for an option.
+fn revision<'a>(argument: &str, name: &'a str) -> Result<&'a str, HarnessError> {
+    if name.is_empty() || name.starts_with('-') {
+        return Err(HarnessError::Invalid(format!(
+            "{argument}: expected the name of a branch or a commit, got \"{name}\""
+        )));
+    }
+    Ok(name)
+}
+
 impl Coordination {
     /// Creates a worktree `.worktrees/NNN-name` on the branch `feature/NNN-name`.
     ///
@@ -59,7 +69,7 @@ impl Coordination {
                 self.project.root.display()
             )));
         }
-        let base = base.unwrap_or("HEAD").to_owned();
+        let base = revision("base", base.unwrap_or("HEAD"))?.to_owned();
         let (now, root, slug_name, from) =
             (self.project.now(), self.project.root.clone(), name.to_owned(), base.clone());
         let worktree = self.state.write(move |connection| {
@@ -180,6 +190,7 @@ impl Coordination {
     /// # Errors
     /// The errors of git.
     pub fn forecast(&self, ours: &str, theirs: &str) -> Result<Vec<String>, HarnessError> {
+        let (ours, theirs) = (revision("ours", ours)?, revision("theirs", theirs)?);
         let arguments = ["merge-tree", "--write-tree", "--name-only", "--no-messages", ours, theirs];
         let (code, out, err) = run_any(&self.project.root, &arguments)?;
         match code {

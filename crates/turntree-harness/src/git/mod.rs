@@ -52,7 +52,8 @@ impl Layout {
         folder.ancestors().find_map(Self::at)
     }
 
-    fn at(folder: &Path) -> Option<Self> {
+    /// The working tree that begins in a folder.
+    pub(crate) fn at(folder: &Path) -> Option<Self> {
         let dot_git = folder.join(".git");
         let git_dir = if dot_git.is_dir() {
             dot_git

@@ -189,7 +189,7 @@ fn announce(
     gate: &Gate,
     work: &Coordination,
 ) -> Result<Announced, HarnessError> {
-    let context = Context { project: gate.project(), home: None, others: &crate::policy::context::Alone };
+    let context = Context::new(gate.project(), None, &crate::policy::context::Alone);
     let mut announced = Announced::default();
     for path in &action.paths {
         let Some(relative) = context.place(path).relative else { continue };

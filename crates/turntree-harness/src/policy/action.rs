@@ -117,8 +117,9 @@ impl Action {
     /// "tool": …, "arguments": …}`, each with an optional `cwd`, `agent`, `session` and `harness`.
     ///
     /// # Errors
-    /// [`HarnessError::Invalid`] with the key that is missing or wrong.
+    /// [`HarnessError::Invalid`] with the key that is missing or wrong: a value that is not read must not be allowed.
     pub fn from_json(value: &Value, cwd: &str, home: Option<String>) -> Result<Self, HarnessError> {
+        check_types(value)?;
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let needs = |key: &str| {
             text(key)
@@ -190,6 +191,25 @@ impl Action {
             object.insert(extra.0.to_owned(), extra.1);
         }
         facts
+    }
+}
+
+/// Checks the values of keys that need not be there.
+fn check_types(value: &Value) -> Result<(), HarnessError> {
+    let wrong = |key: &str, expected: &str, found: &Value| {
+        let found: String = found.to_string().chars().take(100).collect();
+        Err(HarnessError::Invalid(format!("action.{key}: expected {expected}, got {found}")))
+    };
+    for key in ["path", "content", "added", "cwd", "agent", "session", "harness"] {
+        match value.get(key) {
+            None | Some(Value::Null | Value::String(_)) => {}
+            Some(found) => return wrong(key, "a text", found),
+        }
+    }
+    match value.get("paths") {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Array(paths)) if paths.iter().all(Value::is_string) => Ok(()),
+        Some(found) => wrong("paths", "a list of texts", found),
     }
 }
 

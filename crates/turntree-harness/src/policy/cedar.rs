@@ -1,9 +1,12 @@
 //! The user's own rules in Cedar: files `*.cedar` in the folder of policies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use turntree_cedar::{Answer, CedarError, Policies, Policy};
 
 use super::action::Action;
@@ -58,9 +61,42 @@ impl CedarRules {
     /// # Errors
     /// [`HarnessError::Invalid`] with file, line, rule and remedy.
     pub fn parse(files: &[(String, String)]) -> Result<Self, HarnessError> {
+        Self::read(files, false)
+    }
+
+    /// As [`Self::parse`]. The marker is a file with the [`Self::digest`] of those that were valid last: the same files are
+    /// not checked against the schema again.
+    ///
+    /// # Errors
+    /// As [`Self::parse`]. A marker that cannot be read or written is not one: the next call checks again.
+    pub fn parse_marked(files: &[(String, String)], marker: &Path) -> Result<Self, HarnessError> {
+        if files.is_empty() {
+            return Ok(Self::default());
+        }
+        let digest = Self::digest(files);
+        let is_checked = fs::read_to_string(marker).is_ok_and(|text| text == digest);
+        let rules = Self::read(files, is_checked)?;
+        if !is_checked {
+            mark(marker, &digest);
+        }
+        Ok(rules)
+    }
+
+    /// Names files, the schema and the version that has checked them.
+    pub fn digest(files: &[(String, String)]) -> String {
+        let mut digest = Sha256::new();
+        digest.update(format!("{} {}", env!("CARGO_PKG_VERSION"), turntree_cedar::SCHEMA));
+        for (name, text) in files {
+            digest.update(format!("{} {} {name}\n{text}", name.len(), text.len()));
+        }
+        crate::state::hex(&digest.finalize())
+    }
+
+    fn read(files: &[(String, String)], is_checked: bool) -> Result<Self, HarnessError> {
         let invalid = |error: CedarError| HarnessError::Invalid(error.to_string());
         let files = files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-        let policies = Policies::parse(files).map_err(invalid)?;
+        let policies = if is_checked { Policies::parse_checked(files) } else { Policies::parse(files) };
+        let policies = policies.map_err(invalid)?;
         let rules = policies.list().iter().map(rule).collect::<Result<_, _>>().map_err(invalid)?;
         Ok(Self { rules, policies })
     }
@@ -68,6 +104,16 @@ impl CedarRules {
     /// The rules, in the order of the files.
     pub fn list(&self) -> &[CedarRule] {
         &self.rules
+    }
+}
+
+/// Writes a marker whole, or not at all: another process may read it at the same time.
+fn mark(marker: &Path, digest: &str) {
+    let new = marker.with_extension(format!("new-{}", std::process::id()));
+    let written = fs::write(&new, digest).and_then(|()| fs::rename(&new, marker));
+    if let Err(error) = written {
+        log::debug!("{}: {error}", marker.display());
+        let _ = fs::remove_file(&new);
     }
 }
 
@@ -163,7 +209,9 @@ impl Evaluator for CedarRules {
         if asked.is_cut {
             answers.extend(wanted.iter().map(|at| (*at, Answer::Failed)));
         }
-        for request in &asked.requests {
+        // A script may do the same many times.
+        let mut asked_before = HashSet::new();
+        for request in asked.requests.iter().filter(|request| asked_before.insert(*request)) {
             for (at, answer) in self.policies.ask(request) {
                 let known = answers.entry(at).or_insert(answer);
                 *known = answer.max(*known);

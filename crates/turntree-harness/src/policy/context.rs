@@ -1,6 +1,8 @@
 //! What is known around an action: places of files, branches, other agents.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use turntree_core::runtime::environment;
 
@@ -44,6 +46,27 @@ pub struct Context<'a> {
     pub home: Option<String>,
     /// Finds who else works on a path below the working tree.
     pub others: &'a dyn Others,
+    seen: Seen,
+}
+
+/// What was looked at on the disk. Rules ask about the same paths, and one decision is about one state of the disk.
+#[derive(Debug, Default)]
+struct Seen {
+    places: RefCell<HashMap<String, Place>>,
+    /// What [`Layout::at`] says about folders.
+    layouts: RefCell<HashMap<PathBuf, Option<Layout>>>,
+}
+
+impl Seen {
+    fn layout(&self, path: &Path) -> Option<Layout> {
+        let mut layouts = self.layouts.borrow_mut();
+        path.ancestors().find_map(|folder| {
+            if let Some(known) = layouts.get(folder) {
+                return known.clone();
+            }
+            layouts.entry(folder.to_owned()).or_insert_with(|| Layout::at(folder)).clone()
+        })
+    }
 }
 
 /// Knows who works on what.
@@ -72,7 +95,12 @@ impl Others for Alone {
     }
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// What is known around the actions of one decision.
+    pub fn new(project: &'a Project, home: Option<String>, others: &'a dyn Others) -> Self {
+        Self { project, home, others, seen: Seen::default() }
+    }
+
     /// The folder of the user.
     pub fn home_of_environment() -> Option<String> {
         environment("HOME").or_else(|| environment("USERPROFILE"))
@@ -80,8 +108,17 @@ impl Context<'_> {
 
     /// Where a file is, or would be.
     pub fn place(&self, path: &str) -> Place {
+        if let Some(known) = self.seen.places.borrow().get(path) {
+            return known.clone();
+        }
+        let place = self.look(path);
+        self.seen.places.borrow_mut().insert(path.to_owned(), place.clone());
+        place
+    }
+
+    fn look(&self, path: &str) -> Place {
         let real = crate::path::resolve(path);
-        let layout = Layout::find(Path::new(&real));
+        let layout = self.seen.layout(Path::new(&real));
         let own = self.project.layout.as_ref().map(|layout| &layout.common_dir);
         let is_same = layout.as_ref().is_some_and(|layout| Some(&layout.common_dir) == own);
         let root = self.project.root.to_string_lossy();
@@ -102,7 +139,7 @@ impl Context<'_> {
 
     /// The working tree of a folder.
     pub fn layout(&self, folder: &str) -> Option<Layout> {
-        Layout::find(Path::new(&crate::path::resolve(folder)))
+        self.seen.layout(Path::new(&crate::path::resolve(folder)))
     }
 
     /// The branch of a folder.

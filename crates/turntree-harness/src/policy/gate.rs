@@ -20,6 +20,9 @@ use crate::error::HarnessError;
 use crate::project::Project;
 use crate::state::State;
 
+/// The file beside the state that names the files in Cedar that were valid.
+const MARKER: &str = "policies.checked";
+
 /// Decides about actions in a project.
 #[derive(Debug, Clone)]
 pub struct Gate {
@@ -40,8 +43,9 @@ impl Gate {
         let is_strict = environment("TURNTREE_STRICT").is_some_and(|value| value != "0");
         let home = Context::home_of_environment();
         let folder = project.root.join(&project.config.policy.folder);
-        let policies = Arc::new(Policies::load(&folder)?);
-        Ok(Self { project: project.clone(), state: project.state()?, policies, is_strict, home })
+        let state = project.state()?;
+        let policies = Arc::new(Policies::load_marked(&folder, &project.state_folder().join(MARKER))?);
+        Ok(Self { project: project.clone(), state, policies, is_strict, home })
     }
 
     /// The project.
@@ -127,7 +131,7 @@ impl Gate {
         is_asked: &dyn Fn(&str, Stage) -> bool,
     ) -> Decision {
         let start = Instant::now();
-        let context = Context { project: &self.project, home: self.home.clone(), others };
+        let context = Context::new(&self.project, self.home.clone(), others);
         let mut decision = Decision::default();
         for evaluator in self.evaluators() {
             let rules = evaluator.rules();
@@ -189,7 +193,7 @@ impl Gate {
     /// What a rule of the user finds in an action, whatever its level.
     pub fn find(&self, id: &str, action: &Action) -> Vec<Finding> {
         let others = super::context::Alone;
-        let context = Context { project: &self.project, home: self.home.clone(), others: &others };
+        let context = Context::new(&self.project, self.home.clone(), &others);
         let of = |evaluator: &dyn Evaluator| {
             let place = evaluator.rules().iter().position(|rule| rule.id == id);
             place.map_or_else(Vec::new, |at| evaluator.evaluate(&[at], action, &context))

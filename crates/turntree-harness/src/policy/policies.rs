@@ -47,13 +47,28 @@ impl Policies {
     /// # Errors
     /// [`HarnessError::Invalid`] with the file and what is wrong, and [`HarnessError::System`] if it cannot be read.
     pub fn load(folder: &Path) -> Result<Self, HarnessError> {
+        Self::load_with(folder, CedarRules::parse)
+    }
+
+    /// As [`Self::load`], without a second check of files that were valid: see [`CedarRules::parse_marked`].
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_marked(folder: &Path, marker: &Path) -> Result<Self, HarnessError> {
+        Self::load_with(folder, |files| CedarRules::parse_marked(files, marker))
+    }
+
+    fn load_with(
+        folder: &Path,
+        cedar: impl FnOnce(&[(String, String)]) -> Result<CedarRules, HarnessError>,
+    ) -> Result<Self, HarnessError> {
         let (toml_files, cedar_files) = (files(folder, user::SUFFIX)?, files(folder, cedar::SUFFIX)?);
         let mut digest = Sha256::new();
         for (name, text) in toml_files.iter().chain(&cedar_files) {
             digest.update(format!("{} {name}\n{text}", text.len()));
         }
         let digest = crate::state::hex(&digest.finalize());
-        let (toml, cedar) = (UserRules::parse(&toml_files)?, CedarRules::parse(&cedar_files)?);
+        let (toml, cedar) = (UserRules::parse(&toml_files)?, cedar(&cedar_files)?);
         let double = cedar.list().iter().find(|rule| toml.list().iter().any(|other| other.id == rule.id));
         if let Some(rule) = double {
             return Err(HarnessError::Invalid(format!(

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
+use turntree_harness::policy::cedar::CedarRules;
 use turntree_harness::policy::policies::Policies;
 use turntree_harness::policy::{audit, commit, replay};
 use turntree_harness::{Action, Decision, Gate, HarnessError, Outcome, Project, config, explain, hooks};
@@ -183,6 +184,42 @@ fn a_file_that_is_not_valid_stops_tool_calls_and_says_where_and_what_to_do() {
 
     assert_eq!(reply.exit, 2);
     assert!(reply.stderr.contains("a.cedar:2"), "{}", reply.stderr);
+}
+
+#[test]
+fn files_that_were_valid_are_not_checked_again() {
+    let (repository, gate) = with(RULES);
+    let marker = repository.main().join(".turntree/policies.checked");
+    let file = gate.project().root.join("policies/team.cedar");
+    let digest = |text: &str| CedarRules::digest(&[(file.display().to_string(), text.to_owned())]);
+    assert_eq!(fs::read_to_string(&marker).unwrap(), digest(RULES));
+    assert_eq!(ids(&shell(&gate_of(&repository), "kubectl get prod")), ["user.no-production"]);
+
+    // The marker is about other files: a rule about what does not exist is refused, as before.
+    let wrong = RULES.replace("context.program", "context.programme");
+    fs::write(&file, &wrong).unwrap();
+    assert!(Gate::load(gate.project()).unwrap_err().to_string().contains("programme"));
+    assert_eq!(fs::read_to_string(&marker).unwrap(), digest(RULES));
+
+    // A forged one lets it pass, and the rule denies what it cannot decide about.
+    fs::write(&marker, digest(&wrong)).unwrap();
+    let denied = shell(&gate_of(&repository), "ls");
+    assert_eq!((denied.outcome, denied.reason()), (Outcome::Deny, Some("the rule could not be evaluated")));
+}
+
+#[test]
+fn a_marker_that_cannot_be_written_is_no_error() {
+    let (repository, gate) = with(RULES);
+    let marker = repository.main().join(".turntree/policies.checked");
+    fs::remove_file(&marker).unwrap();
+    fs::create_dir(&marker).unwrap();
+    fs::write(marker.join("full"), "").unwrap();
+
+    assert_eq!(shell(&gate_of(&repository), "kubectl get prod").outcome, Outcome::Deny);
+
+    let left = fs::read_dir(gate.project().state_folder()).unwrap();
+    let names = left.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    assert!(names.into_iter().all(|name| !name.contains("new-")));
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Serialize for Texts<'_> {
 /// The error of a successful response without embeddings.
 pub(crate) fn no_vectors(provider: &str, members: &Extra) -> UppError {
     match members.get("error") {
-        Some(error) => VendorError::of_json(error).into_error(provider),
+        Some(_) => VendorError::of_members(members).into_error(provider),
         None => UppError::invalid_response(provider, format!("the response of {provider} has no embeddings")),
     }
 }

@@ -216,8 +216,8 @@ impl DecodeContext {
     }
 
     fn no_images(&self, members: &Extra) -> UppError {
-        if let Some(error) = members.get("error") {
-            return VendorError::of_json(error).into_error(self.provider);
+        if members.get("error").is_some() {
+            return VendorError::of_members(members).into_error(self.provider);
         }
         let message = format!("the response of {} has no images", self.provider);
         UppError::invalid_response(self.provider, message)

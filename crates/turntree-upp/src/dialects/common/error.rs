@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::error::{ErrorCode, UppError, VendorReport};
-use turntree_core::json::RawJson;
+use turntree_core::json::{Extra, RawJson, RawObject};
 
 /// Bodies that are not JSON appear in the message if they are shorter than this.
 const SHOWN_BODY: usize = 200;
@@ -21,7 +21,7 @@ const DEEPEST_WRAPPER: u8 = 4;
 /// An error that a vendor reports in a body or inside a stream.
 ///
 /// Reads every shape in use: `{"error": {…}}`, `{"error": {"error": {…}}}`, `{"error": "text"}`, the members without a
-/// wrapper, `detail`, `errors`, and a list of one such object.
+/// wrapper, `detail`, `errors`, other names of these members, and a list of one such object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VendorError {
     /// The message.
@@ -34,35 +34,104 @@ pub struct VendorError {
     pub param: Option<String>,
 }
 
-#[derive(Deserialize, Default)]
-struct Members {
-    #[serde(default)]
-    error: Option<RawJson>,
-    #[serde(default, alias = "Message")]
-    message: Option<RawJson>,
-    #[serde(default)]
-    msg: Option<RawJson>,
-    #[serde(default)]
-    detail: Option<RawJson>,
-    /// The explanation of an error of OAuth.
-    #[serde(default)]
-    error_description: Option<RawJson>,
-    /// A list of errors, of gateways.
-    #[serde(default)]
-    errors: Option<RawJson>,
-    /// `error` in objects of vLLM.
-    #[serde(default)]
-    object: Option<RawJson>,
-    #[serde(default, rename = "type")]
-    kind: Option<RawJson>,
-    #[serde(default)]
-    code: Option<RawJson>,
-    #[serde(default)]
-    param: Option<RawJson>,
-    #[serde(default)]
-    status: Option<RawJson>,
-    #[serde(default)]
-    metadata: Option<RawJson>,
+/// The names of each part of an error, in the order in which they count. Vendors, gateways and frameworks use one each.
+mod names {
+    pub(super) const MESSAGE: &[&str] = &[
+        "message",
+        "Message",
+        "msg",
+        "error_message",
+        "errorMessage",
+        "error_msg",
+        "status_msg",
+        "faultstring",
+    ];
+    /// They explain an error of OAuth and of RFC 9457, and count if nothing else has a message.
+    pub(super) const DETAIL: &[&str] = &["detail", "error_description", "description", "reason", "title"];
+    /// Errors within: of Apigee and MiniMax the last two.
+    pub(super) const WRAPPER: &[&str] = &["error", "fault", "base_resp"];
+    /// A list of errors, of gateways; or lists by the member of the request.
+    pub(super) const LIST: &[&str] = &["errors"];
+    pub(super) const KIND: &[&str] = &["type", "__type", "error_type", "errorType"];
+    pub(super) const CODE: &[&str] =
+        &["code", "error_code", "errorCode", "errorcode", "status_code", "status"];
+    pub(super) const PARAM: &[&str] = &["param"];
+}
+
+/// The members of an object that may be an error.
+#[derive(Default)]
+struct Members(RawObject);
+
+impl Members {
+    fn of(raw: &RawJson) -> Self {
+        Self(raw.to().unwrap_or_default())
+    }
+
+    /// The values of the members with one of the names, in the order of the names.
+    fn all<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a RawJson> {
+        names.iter().filter_map(|name| self.0.get(name)).filter(|value| !value.is_null())
+    }
+
+    fn first(&self, names: &[&str]) -> Option<&RawJson> {
+        names.iter().filter_map(|name| self.0.get(name)).find(|value| !value.is_null())
+    }
+
+    /// The first text or number.
+    fn text(&self, names: &[&str]) -> Option<String> {
+        self.all(names).find_map(text)
+    }
+
+    /// The type: that of Amazon has a name space. `error` says nothing more.
+    fn kind(&self) -> Option<String> {
+        let kind = self.text(names::KIND)?;
+        let own = kind.rsplit_once('#').map_or(kind.as_str(), |(_, own)| own);
+        (own != "error").then(|| own.to_owned())
+    }
+
+    fn code(&self) -> Option<String> {
+        self.all(names::CODE).filter_map(text).find(|code| code != "error")
+    }
+
+    /// The message, with that of a vendor behind a gateway. Some vendors use a list of validation errors as the message.
+    fn message(&self, upstream: &Upstream, wrappers: u8) -> Option<String> {
+        let wrapped = || self.first(&["message"]).filter(|message| message.is_object());
+        let reported =
+            self.text(names::MESSAGE).or_else(|| VendorError::of_json_within(wrapped()?, wrappers).message);
+        match (reported, upstream.message(wrappers)) {
+            (Some(reported), Some(upstream)) if !reported.contains(&upstream) => {
+                Some(format!("{reported}: {upstream}"))
+            }
+            (reported, upstream) => reported.or(upstream),
+        }
+    }
+
+    /// What explains the error, after the title of RFC 9457.
+    fn detail(&self, wrappers: u8) -> Option<String> {
+        let detail = self.first(names::DETAIL)?;
+        let within = || VendorError::of_json_within(detail, wrappers).message;
+        let detail = detail.is_object().then(within).flatten().unwrap_or_else(|| detail_text(detail));
+        match self.text(&["title"]) {
+            Some(title) => Some(joined(title, Some(&detail))),
+            None => Some(detail).filter(|detail| !detail.trim().is_empty()),
+        }
+    }
+
+    /// Whether the object says that it is an error, although the status says success.
+    fn reports(&self) -> bool {
+        let is_word = |value: &RawJson| value.is_string() && text(value).is_some();
+        let is_present =
+            |value: &RawJson| !matches!(value.get(), "null" | "false" | "0" | "{}" | "[]" | "\"\"");
+        let is_marked = |name| self.0.get(name).and_then(text).is_some_and(|text| text == "error");
+        let is_failure = |raw: &RawJson| {
+            let code = Self::of(raw).text(&["status_code"]);
+            code.is_some_and(|code| code != "0")
+        };
+        self.all(&["error", "errors", "detail", "fault"]).any(is_present)
+            || self.all(names::MESSAGE).any(is_word)
+            || is_marked("object")
+            || is_marked("type")
+            || self.0.get("base_resp").is_some_and(is_failure)
+    }
 }
 
 /// What a gateway reports about the vendor behind it.
@@ -104,6 +173,12 @@ impl VendorError {
         Self::of_json_within(raw, DEEPEST_WRAPPER)
     }
 
+    /// Reads the members of a body that the response of the modality does not have.
+    pub fn of_members(members: &Extra) -> Self {
+        let members = members.iter().map(|(name, value)| (name, value.clone())).collect();
+        Self::of_object(&Members(members), DEEPEST_WRAPPER)
+    }
+
     /// Reads a body that is not the response of a model; `None` if it reports no error.
     ///
     /// Servers and gateways report errors in the forms of [`Self::of_body`] also with a status of success.
@@ -111,17 +186,7 @@ impl VendorError {
         let body = without_byte_order_mark(body).trim();
         let raw = serde_json::from_str::<RawJson>(body).ok()?;
         let first = if raw.is_array() { raw.to::<Vec<RawJson>>().ok()?.into_iter().next()? } else { raw };
-        let members: Members = first.to().ok()?;
-        let is_word = |value: &RawJson| value.is_string() && text(value).is_some();
-        let is_present =
-            |value: &RawJson| !matches!(value.get(), "null" | "false" | "0" | "{}" | "[]" | "\"\"");
-        let is_marked = |value: Option<&RawJson>| value.and_then(text).is_some_and(|text| text == "error");
-        let reports =
-            [&members.error, &members.errors, &members.detail].into_iter().flatten().any(is_present)
-                || [&members.message, &members.msg].into_iter().flatten().any(is_word)
-                || is_marked(members.object.as_ref())
-                || is_marked(members.kind.as_ref());
-        let error = reports.then(|| Self::of_json(&first))?;
+        let error = Members::of(&first).reports().then(|| Self::of_json(&first))?;
         (error.message.is_some() || error.vendor_code().is_some()).then_some(error)
     }
 
@@ -134,39 +199,30 @@ impl VendorError {
         if raw.is_string() {
             return Self { message: raw.as_string(), ..Self::default() };
         }
-        let members: Members = raw.to().unwrap_or_default();
-        let upstream: Upstream = members.metadata.and_then(|raw| raw.to().ok()).unwrap_or_default();
+        Self::of_object(&Members::of(raw), wrappers)
+    }
+
+    fn of_object(members: &Members, wrappers: u8) -> Self {
+        let upstream: Upstream =
+            members.first(&["metadata"]).and_then(|raw| raw.to().ok()).unwrap_or_default();
         let moderated = upstream.flagged_input.as_ref().map(|_| "moderation_error".to_owned());
-        let reported = [&members.message, &members.msg].into_iter().flatten().find_map(text);
-        // Some vendors use a list of validation errors as the message.
-        let wrapped = || members.message.as_ref().filter(|message| message.is_object());
-        let reported =
-            reported.or_else(|| wrapped().and_then(|raw| Self::of_json_within(raw, wrappers).message));
+        // Google's code is the number of the HTTP status, which proxies use for other failures too.
+        let late = || members.text(&["status"]).filter(|status| status == "DEADLINE_EXCEEDED");
         let outer = Self {
-            message: match (reported, upstream.message(wrappers)) {
-                (Some(reported), Some(upstream)) if !reported.contains(&upstream) => {
-                    Some(format!("{reported}: {upstream}"))
-                }
-                (reported, upstream) => reported.or(upstream),
-            },
-            kind: members.kind.as_ref().and_then(text).filter(|kind| kind != "error").or(moderated).or_else(
-                || {
-                    // Google's code is the number of the HTTP status, which proxies use for other failures too.
-                    members.status.as_ref().and_then(text).filter(|status| status == "DEADLINE_EXCEEDED")
-                },
-            ),
-            code: members.code.as_ref().and_then(text).or_else(|| members.status.as_ref().and_then(text)),
-            param: members.param.as_ref().and_then(text),
+            message: members.message(&upstream, wrappers),
+            kind: members.kind().or(moderated).or_else(late),
+            code: members.code(),
+            param: members.text(names::PARAM),
         };
-        let mut details = [members.detail, members.error_description].into_iter().flatten();
-        let detail = details.find(|detail| !detail.is_null()).map(|detail| detail_text(&detail));
-        let inner = match (members.error, members.errors) {
+        let detail = members.detail(wrappers);
+        let is_readable = |error: &&RawJson| error.is_string() || error.is_object() || error.is_array();
+        let inner = match (members.all(names::WRAPPER).find(is_readable), members.first(names::LIST)) {
             (Some(error), _) if error.is_string() => {
                 let explained = outer.message.as_ref().or(detail.as_ref());
                 Self { message: error.as_string().map(|error| joined(error, explained)), ..Self::default() }
             }
-            (Some(error), _) if error.is_object() => Self::of_json_within(&error, wrappers),
-            (_, Some(errors)) if outer.message.is_none() => Self::of_json_within(&errors, wrappers),
+            (Some(error), _) => Self::of_json_within(error, wrappers),
+            (_, Some(errors)) if outer.message.is_none() => Self::of_list(errors, wrappers),
             _ => Self::default(),
         };
         Self {
@@ -175,6 +231,20 @@ impl VendorError {
             code: inner.code.or(outer.code),
             param: inner.param.or(outer.param),
         }
+    }
+
+    /// The first of a list, or of lists by the member of the request.
+    fn of_list(errors: &RawJson, wrappers: u8) -> Self {
+        if !errors.is_object() {
+            return Self::of_json_within(errors, wrappers);
+        }
+        let members = Members::of(errors);
+        let Some((name, list)) = members.0.iter().find(|(_, list)| list.is_array() || list.is_string())
+        else {
+            return Self::of_json_within(errors, wrappers);
+        };
+        let error = Self::of_json_within(list, wrappers);
+        Self { message: error.message.map(|message| format!("{name}: {message}")), ..error }
     }
 
     /// The code of the error. The status decides; without one the vendor's type does, and an unknown type is

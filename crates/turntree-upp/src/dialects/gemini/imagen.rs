@@ -63,8 +63,8 @@ impl ImageDialect for Imagen {
 
     fn decode(&self, body: &str, _request: &ImageRequest) -> Result<ImageResult, UppError> {
         let answer: ResponseBody = read_body(self.provider, body)?;
-        if let Some(error) = answer.extra.get("error") {
-            return Err(VendorError::of_json(error).into_error(self.provider));
+        if answer.extra.get("error").is_some() {
+            return Err(VendorError::of_members(&answer.extra).into_error(self.provider));
         }
         let (mut images, mut reason) = (Vec::new(), None);
         for prediction in answer.predictions.unwrap_or_default() {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::PROVIDER;
-use super::stream::ResponseAccumulator;
+use super::stream::{ResponseAccumulator, reported};
 use crate::dialect::Sources;
 use crate::dialects::common::{BoundedVec, Count, LenientText, read_body};
 use crate::error::UppError;
@@ -91,7 +91,8 @@ pub(super) fn response(
 ) -> Result<ModelResponse, UppError> {
     let line: Line<'_> = read_body(PROVIDER, body)?;
     let mut run = ResponseAccumulator::new(request.structure.is_some());
-    run.line(line, sources.ids, &mut Vec::new())?;
+    reported(&line, body)?;
+    run.line(line, sources.ids, &mut Vec::new());
     if run.is_empty() {
         return Err(UppError::invalid_response(PROVIDER, "the response of ollama has no message"));
     }

@@ -12,7 +12,7 @@ use crate::dialects::common::{ResponseParts, VendorError, cut_short, data_of, ne
 use crate::error::UppError;
 use crate::request::{ModelResponse, StopReason};
 use turntree_core::ids::IdSource;
-use turntree_core::json::{Extra, RawJson};
+use turntree_core::json::Extra;
 use turntree_core::message::fold::{Fold, arguments_of};
 use turntree_core::message::{StreamEvent, TokenUsage, ToolCall};
 
@@ -39,7 +39,9 @@ impl StreamDecoder for OllamaStreamDecoder {
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
         let line: Line<'_> = read_line(PROVIDER, data)?;
-        self.run.line(line, &*self.ids, events)
+        reported(&line, data)?;
+        self.run.line(line, &*self.ids, events);
+        Ok(())
     }
 
     fn is_over(&self) -> bool {
@@ -56,6 +58,14 @@ impl StreamDecoder for OllamaStreamDecoder {
         }
         events.push(StreamEvent::message_stop());
         Ok(self.run.into_response(sources))
+    }
+}
+
+/// The error of a line or a body; its explanation may be beside the member `error`.
+pub(super) fn reported(line: &Line<'_>, text: &str) -> Result<(), UppError> {
+    match line.error.map(RawValue::get) {
+        None | Some("null") => Ok(()),
+        Some(_) => Err(VendorError::of_body(text).into_error(PROVIDER)),
     }
 }
 
@@ -97,16 +107,7 @@ impl ResponseAccumulator {
         self.fold.is_empty() && self.tool_calls.is_empty() && !self.is_done
     }
 
-    pub(super) fn line(
-        &mut self,
-        line: Line<'_>,
-        ids: &dyn IdSource,
-        events: &mut Vec<StreamEvent>,
-    ) -> Result<(), UppError> {
-        if let Some(error) = line.error.map(RawValue::get).filter(|error| *error != "null") {
-            let reported = RawJson::from_text(format!("{{\"error\":{error}}}")).unwrap_or_default();
-            return Err(VendorError::of_json(&reported).into_error(PROVIDER));
-        }
+    pub(super) fn line(&mut self, line: Line<'_>, ids: &dyn IdSource, events: &mut Vec<StreamEvent>) {
         if !std::mem::replace(&mut self.is_started, true) {
             events.push(StreamEvent::message_start());
         }
@@ -114,7 +115,6 @@ impl ResponseAccumulator {
             self.message(message, ids, events);
         }
         self.update(line);
-        Ok(())
     }
 
     fn message(&mut self, message: &LineMessage<'_>, ids: &dyn IdSource, events: &mut Vec<StreamEvent>) {
