@@ -105,6 +105,14 @@ pub(crate) fn wrong_type(value: &Bound<'_, PyAny>, what: &str, expected: &str) -
     PyTypeError::new_err(format!("{what} must be {expected}, not {found}"))
 }
 
+/// An argument that must be a function.
+///
+/// # Errors
+/// `TypeError` that names it.
+pub(crate) fn function<'a, 'py>(value: &'a Bound<'py, PyAny>, what: &str) -> PyResult<&'a Bound<'py, PyAny>> {
+    if value.is_callable() { Ok(value) } else { Err(wrong_type(value, what, "a function")) }
+}
+
 /// The argument of a constructor that must be given.
 ///
 /// # Errors

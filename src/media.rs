@@ -16,7 +16,7 @@ use super::content::{binary, block_from, source};
 use super::convert::json::read_argument;
 use super::data::{DataClass, levels};
 use super::to_python::{ToPython, data_class};
-use crate::error::{OrRaise as _, required};
+use crate::error::{OrRaise as _, required, wrong_type};
 use turntree_core::json::Extra;
 use turntree_core::message::content::{
     AudioBlock, ContentBlock, DocumentBlock, DocumentSource, ImageBlock, ImageSource, VideoBlock,
@@ -354,8 +354,12 @@ fn source_from<T: serde::de::DeserializeOwned>(value: &Bound<'_, PyAny>, kinds: 
     let kind = value.cast::<PyDict>().ok().and_then(|dict| dict.get_item("type").ok().flatten());
     let kind = kind.and_then(|kind| kind.extract::<String>().ok()).unwrap_or_default();
     if !kinds.contains(&kind.as_str()) {
-        let message = format!("source must be a dict whose \"type\" is one of {}", kinds.join(", "));
-        return Err(PyTypeError::new_err(message));
+        let rule = format!("a dict whose \"type\" is one of {}", kinds.join(", "));
+        return Err(if value.is_instance_of::<PyDict>() {
+            PyTypeError::new_err(format!("source must be {rule}"))
+        } else {
+            wrong_type(value, "source", &rule)
+        });
     }
     read_argument(value, "source", levels::SOURCE)
 }

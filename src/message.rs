@@ -298,7 +298,7 @@ where
     if values.is_instance_of::<PyString>() || values.is_instance_of::<PyDict>() {
         return Err(wrong_type(values, what, "a list"));
     }
-    let items = values.try_iter()?.enumerate();
+    let items = values.try_iter().map_err(|_| wrong_type(values, what, "a list"))?.enumerate();
     items.map(|(place, item)| Ok((*extract::<C>(&item?, &format!("{what}[{place}]"))?).clone())).collect()
 }
 

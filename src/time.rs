@@ -1,8 +1,8 @@
 //! Converts timestamps to Python's `datetime` and back.
 
 use crate::convert::text::text_of;
+use crate::error::wrong_type;
 use crate::prelude::*;
-use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
@@ -37,7 +37,7 @@ pub(crate) fn from_python(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Time
     } else if let Ok(isoformat) = value.getattr(intern!(py, "isoformat")) {
         isoformat.call0()?.extract()?
     } else {
-        return Err(PyTypeError::new_err(format!("{what} must be a datetime or ISO 8601 text")));
+        return Err(wrong_type(value, what, "a datetime or ISO 8601 text"));
     };
     text.parse().map_err(|error| pyo3::exceptions::PyValueError::new_err(format!("{what}: {error}")))
 }

@@ -383,7 +383,7 @@ class Agent(Generic[DepsT, DataT]):
                 - ``params``: parameters of the model, added to those of the agent; equal names replace the agent's.
                 - ``model``: a model or its name, instead of the agent's, without the agent's ``config``.
                 - ``metadata``: a dict that the ``metadata`` of hooks, tools and toolsets starts with.
-                - ``timeout``: the maximum duration in seconds.
+                - ``timeout``: the maximum duration in seconds. In a session it includes the wait for an earlier run.
                 - ``limits``: `Limits` of the run with everything that it starts.
                 - ``on_approval``: as in `agent`, for this run, instead of the agent's.
 

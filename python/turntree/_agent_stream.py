@@ -31,8 +31,9 @@ class AgentStream(TurnStream[_core.AgentStreamEvent], Generic[DataT]):
 
     Leaving a loop over it early (``break``, an exception, a timeout, a cancellation) stops the run: the request is
     closed, the tools are cancelled, and the turn raises CANCELLED. A session can then start its next run or `resume`
-    this one. ``await stream.aclose()`` and ``async with`` also wait until the cancelled tools have ended.
-    ``anext(stream)`` reads one event and does not stop the run.
+    this one. ``await stream.aclose()`` and ``async with`` also wait until the cancelled tools have ended, and so does
+    a loop whose task is cancelled (see `cleanup_timeout` of `agent`). ``anext(stream)`` reads one event and does not
+    stop the run, also if it is cancelled. ``anext(aiter(stream))`` is a step of a loop: its cancellation stops the run.
 
     Spec: UAP-1.0 §12.
     """

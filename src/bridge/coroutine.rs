@@ -92,7 +92,7 @@ impl Coroutine {
     }
 
     /// Polls once.
-    fn resume(&self, py: Python<'_>) -> PyResult<Resumed> {
+    pub(super) fn resume(&self, py: Python<'_>) -> PyResult<Resumed> {
         let mut polling = self.check_out()?;
         self.task_waker.start_poll();
         // What runs in a poll may start a function in another thread, and so may be what a person wants to stop.
@@ -144,9 +144,7 @@ impl Coroutine {
         let Some(scope) = self.cleanup.as_ref().filter(|scope| is_first && !scope.is_settled()) else {
             return Err(error);
         };
-        // A person who stops a run does not wait for functions that cannot be stopped.
-        let by_user = self.task_waker.loop_waker().is_some_and(|loop_waker| loop_waker.is_interrupted(py));
-        let settled = scope.settled(if by_user { Waits::Tasks } else { Waits::AllCalls });
+        let settled = scope.settled(waits_of(py, &self.task_waker));
         let wait = async move {
             settled.await;
             Err(error)
@@ -312,6 +310,13 @@ impl Drop for Coroutine {
             gil::in_destructor(|| self.end());
         }
     }
+}
+
+/// The calls that an interrupted task waits for. A person who stops a run does not wait for functions that cannot be
+/// stopped.
+pub(super) fn waits_of(py: Python<'_>, task_waker: &TaskWaker) -> Waits {
+    let by_user = task_waker.loop_waker().is_some_and(|loop_waker| loop_waker.is_interrupted(py));
+    if by_user { Waits::Tasks } else { Waits::AllCalls }
 }
 
 /// The exception of `throw(kind, value, traceback)`.

@@ -8,11 +8,12 @@
 //! the source too and leave its events to the reader.
 //!
 //! A loop over a stream holds an iteration of its own ([`super::iteration`]). Dropping it before the end calls
-//! [`PyEventStream::leave`], so `break`, an exception and a cancellation stop the source although the stream lives.
+//! [`PyEventStream::leave`], so `break` and an exception stop the source although the stream lives. A task that is
+//! cancelled while such a loop waits stops the source, and ends when the source and its cancelled calls have ended.
 
 use std::future::{Future, poll_fn};
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use crate::prelude::*;
@@ -23,9 +24,10 @@ use pyo3::types::PyTuple;
 use tokio_util::sync::CancellationToken;
 
 use super::cleanup::{CleanupScope, Waits};
-use super::coroutine::{Coroutine, Resumed, awaitable, no_stop_iteration};
+use super::coroutine::{Coroutine, Resumed, awaitable, no_stop_iteration, waits_of};
 use super::gc::{Collect as _, GcRoots, garbage_collected};
-use super::gil;
+use super::gil::{self, lock};
+use super::imports;
 use super::iteration::{EventIteration, SyncEventIteration};
 use super::source::{EventSource, Next};
 use super::sync::{block_on, run_in_background, run_sync};
@@ -83,6 +85,7 @@ impl PyEventStream {
             reader: Arc::clone(&reader),
             batch: None,
             left_by_drop: None,
+            ending: Mutex::default(),
         };
         Ok(Self {
             next: Py::new(py, next)?,
@@ -116,14 +119,24 @@ impl PyEventStream {
 
     /// As [`Self::finished`], and the cancelled calls of a closed stream have ended.
     pub(crate) fn settled(&self) -> impl Future<Output = PyResult<()>> + Send + use<> {
+        self.settled_of(Waits::AllCalls)
+    }
+
+    /// As [`Self::settled`], for these calls.
+    fn settled_of(&self, waits: Waits) -> impl Future<Output = PyResult<()>> + Send + use<> {
         let (finished, cleanup) = (self.finished(), self.cleanup.clone());
         async move {
             finished.await?;
             if let Some(cleanup) = cleanup {
-                cleanup.settled(Waits::AllCalls).await;
+                cleanup.settled(waits).await;
             }
             Ok(())
         }
+    }
+
+    /// Whether the source has ended, and its cancelled calls.
+    fn is_settled(&self) -> bool {
+        self.shared.is_over() && self.cleanup.as_ref().is_none_or(CleanupScope::is_settled)
     }
 
     /// A synchronous iterator: each `next` drives the source on the calling thread.
@@ -169,7 +182,7 @@ impl PyEventStream {
 
     /// Drives a source that ends, but has to wait for that, without a reader.
     fn finish_in_background(&self, py: Python<'_>) {
-        if self.shared.is_over() && self.cleanup.as_ref().is_none_or(CleanupScope::is_settled) {
+        if self.is_settled() {
             return;
         }
         let settled = self.settled();
@@ -197,7 +210,7 @@ impl PyEventStream {
     /// The awaitable of one loop. Dropping it leaves the stream.
     fn next_of_loop(slf: Py<Self>, py: Python<'_>, batch: Option<NonZeroUsize>) -> PyResult<Py<NextEvents>> {
         let (shared, reader) = (Arc::clone(&slf.get().shared), Arc::clone(&slf.get().reader));
-        Py::new(py, NextEvents { shared, reader, batch, left_by_drop: Some(slf) })
+        Py::new(py, NextEvents { shared, reader, batch, left_by_drop: Some(slf), ending: Mutex::default() })
     }
 
     /// The next event, waiting on this thread; `None` at the end.
@@ -300,6 +313,8 @@ pub(super) struct NextEvents {
     batch: Option<NonZeroUsize>,
     /// The stream, if this is the awaitable of one loop.
     left_by_drop: Option<Py<PyEventStream>>,
+    /// The wait of a cancelled loop for the end of the source.
+    ending: Mutex<Option<Arc<Coroutine>>>,
 }
 
 impl Drop for NextEvents {
@@ -328,6 +343,10 @@ impl NextEvents {
 
     /// Polls once.
     fn resume(&self, py: Python<'_>) -> PyResult<Resumed> {
+        let ending = lock(&self.ending).clone();
+        if let Some(ending) = ending {
+            return self.resume_ending(py, &ending);
+        }
         self.reader.check_free()?;
         self.reader.task_waker.start_poll();
         match self.shared.poll_events(py, self.batch, &self.reader.waker) {
@@ -339,9 +358,45 @@ impl NextEvents {
     }
 
     /// Ends the wait and raises `error`. No event is lost.
+    ///
+    /// A cancelled loop stops its source, and waits until the source and its cancelled calls have ended. A second
+    /// cancellation ends this wait.
     fn interrupt(&self, py: Python<'_>, error: PyErr) -> PyResult<Py<PyAny>> {
+        let waits = waits_of(py, &self.reader.task_waker);
+        let is_second = lock(&self.ending).is_some();
         self.close(py);
-        Err(error)
+        let Some(stream) = self.left_by_drop.as_ref().map(Py::get).filter(|_| !is_second) else {
+            return Err(error);
+        };
+        if matches!(stream.leaving, Leaving::Continues)
+            || !error.matches(py, imports::cancelled_error(py)?).unwrap_or(false)
+        {
+            return Err(error);
+        }
+        stream.stop_early(py);
+        if stream.is_settled() {
+            return Err(error);
+        }
+        let settled = stream.settled_of(waits);
+        let wait = async move {
+            // The reader does not see how the source ended: it is cancelled.
+            drop(settled.await);
+            Err(error)
+        };
+        let ending = Arc::new(Coroutine::from_boxed("__anext__", GcRoots::default(), Box::pin(wait)));
+        *lock(&self.ending) = Some(Arc::clone(&ending));
+        match self.resume_ending(py, &ending)? {
+            Resumed::Suspended(suspension) | Resumed::Done(suspension) => Ok(suspension),
+        }
+    }
+
+    fn resume_ending(&self, py: Python<'_>, ending: &Coroutine) -> PyResult<Resumed> {
+        let resumed = ending.resume(py);
+        if !matches!(resumed, Ok(Resumed::Suspended(_))) {
+            let ended = lock(&self.ending).take();
+            drop(ended);
+        }
+        resumed
     }
 }
 
@@ -351,6 +406,8 @@ awaitable!(NextEvents);
 impl NextEvents {
     /// Stops waiting.
     fn close(&self, py: Python<'_>) {
+        let ending = lock(&self.ending).take();
+        drop(ending);
         self.reader.task_waker.abandon(py);
     }
 }

@@ -5,23 +5,30 @@ use std::fmt;
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyValueError};
 use pyo3::types::{PyBool, PyBytes, PyDict, PySequence, PyString, PyTuple};
-use pyo3::{PyClass, intern};
+use pyo3::{PyClass, PyTypeCheck, intern};
 
 use crate::convert::text::refused_text;
-use crate::error::build;
+use crate::error::{Given, build};
 use crate::prelude::*;
+
+pub(crate) use pyo3::FromPyObject;
 
 /// An argument of a function, as errors describe it.
 pub(crate) struct Argument {
-    /// The class that has the function.
-    pub(crate) class: Option<&'static str>,
     pub(crate) call: Call,
     pub(crate) name: &'static str,
     pub(crate) expected: Expected,
 }
 
+/// A call, as errors describe it.
+pub(crate) struct Call {
+    /// The class that has the function.
+    pub(crate) class: Option<&'static str>,
+    pub(crate) called: Called,
+}
+
 /// What is called.
-pub(crate) enum Call {
+pub(crate) enum Called {
     /// The class: its constructor or one of its operators.
     Class,
     /// An attribute that is assigned.
@@ -34,7 +41,10 @@ pub(crate) enum Call {
 pub(crate) enum Expected {
     Text,
     Flag,
-    Integer { least: i128, most: i128 },
+    Integer {
+        least: i128,
+        most: i128,
+    },
     Number,
     Bytes,
     Path,
@@ -42,11 +52,86 @@ pub(crate) enum Expected {
     List(&'static Self),
     Tuple(&'static [Self]),
     Dict(&'static Self, &'static Self),
+    /// An object of a class of Python.
+    Builtin {
+        name: &'static str,
+        fits: fn(&Bound<'_, PyAny>) -> bool,
+    },
+    /// An object of a class of the package.
+    Instance {
+        name: fn() -> &'static str,
+        fits: fn(&Bound<'_, PyAny>) -> bool,
+    },
+    /// What only the reader of the value knows.
+    Any,
 }
 
 /// The name of a class in Python.
 pub(crate) const fn class_name<T: PyClass>() -> &'static str {
     <T as PyClass>::NAME
+}
+
+/// True for an object of the class.
+pub(crate) fn is_instance<T: PyTypeCheck>(value: &Bound<'_, PyAny>) -> bool {
+    value.cast::<T>().is_ok()
+}
+
+/// A parameter that is an object of one class.
+pub(crate) trait FromObject<'a, 'py>: Sized {
+    /// The object, if it is one of the class.
+    fn from_object(value: &'a Bound<'py, PyAny>) -> PyResult<Self>;
+}
+
+impl<'a, 'py, T: PyTypeCheck> FromObject<'a, 'py> for &'a Bound<'py, T> {
+    fn from_object(value: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(value.cast::<T>()?)
+    }
+}
+
+impl<'a, 'py, T: PyTypeCheck> FromObject<'a, 'py> for Option<&'a Bound<'py, T>> {
+    fn from_object(value: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        if value.is_none() { Ok(None) } else { Ok(Some(value.cast::<T>()?)) }
+    }
+}
+
+impl<'a, 'py, T: PyTypeCheck> FromObject<'a, 'py> for Given<Bound<'py, T>> {
+    fn from_object(value: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(Some(value.cast::<T>()?.clone())))
+    }
+}
+
+/// Reads an argument that is an object of one class.
+///
+/// # Errors
+/// `TypeError` for another object, which names the argument.
+#[inline]
+pub(crate) fn read_object<'a, 'py, T: FromObject<'a, 'py>>(
+    value: &'a Bound<'py, PyAny>,
+    argument: &'static Argument,
+) -> PyResult<T> {
+    T::from_object(value).map_err(|error| argument.refused(value, error))
+}
+
+/// Adds the call to an error about one of the arguments that a function reads itself. Exceptions of Python code are
+/// unchanged.
+#[cold]
+pub(crate) fn with_call(error: PyErr, call: &Call, names: &[&str]) -> PyErr {
+    Python::attach(|py| {
+        if !error.get_type(py).is(&py.get_type::<PyTypeError>()) || error.traceback(py).is_some() {
+            return error;
+        }
+        let text = error.value(py).to_string();
+        let is_about = |name: &&str| {
+            text.strip_prefix(*name)
+                .is_some_and(|rest| [" must be", ":", "[", "/"].iter().any(|next| rest.starts_with(*next)))
+        };
+        if !names.iter().any(is_about) {
+            return error;
+        }
+        let named = PyTypeError::new_err(format!("{call}: {text}"));
+        named.set_cause(py, error.cause(py));
+        named
+    })
 }
 
 /// Reads an argument.
@@ -97,18 +182,28 @@ impl Argument {
 /// "`Session.fork(): node_id`".
 impl fmt::Display for Argument {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `SessionCore` is what the class `Session` calls.
-        let class = self.class.map(|class| match class.strip_suffix("Core") {
-            Some("") | None => class,
-            Some(public) => public,
-        });
-        let class = class.unwrap_or_default();
-        match self.call {
-            Call::Class => write!(formatter, "{class}(): {}", self.name),
-            Call::Attribute => write!(formatter, "{class}: {}", self.name),
-            Call::Function(name) if class.is_empty() => write!(formatter, "{name}(): {}", self.name),
-            Call::Function(name) => write!(formatter, "{class}.{name}(): {}", self.name),
+        write!(formatter, "{}: {}", self.call, self.name)
+    }
+}
+
+/// "`Session.fork()`".
+impl fmt::Display for Call {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let class = self.class.map(public_name).unwrap_or_default();
+        match self.called {
+            Called::Class => write!(formatter, "{class}()"),
+            Called::Attribute => formatter.write_str(class),
+            Called::Function(name) if class.is_empty() => write!(formatter, "{name}()"),
+            Called::Function(name) => write!(formatter, "{class}.{name}()"),
         }
+    }
+}
+
+/// The name of the public class: `SessionCore` is what the class `Session` calls.
+fn public_name(class: &str) -> &str {
+    match class.strip_suffix("Core") {
+        Some("") | None => class,
+        Some(public) => public,
     }
 }
 
@@ -140,8 +235,16 @@ impl fmt::Display for Rule {
 impl Mismatch {
     /// What is wrong with a value that was refused; `None` if that is not its type or range.
     fn find(value: &Bound<'_, PyAny>, expected: &Expected) -> Option<Self> {
-        let wrong_kind =
-            || Some(Self::here(Rule::Kind { expected: expected.to_string(), found: kind_of(value) }));
+        let wrong_kind = || {
+            let found = match expected {
+                // Two classes of the same name.
+                Expected::Instance { name, .. } if kind_of(value) == public_name(name()) => {
+                    value.get_type().fully_qualified_name().ok()?.to_string()
+                }
+                _ => kind_of(value),
+            };
+            Some(Self::here(Rule::Kind { expected: expected.to_string(), found }))
+        };
         match expected {
             Expected::Optional(_) if value.is_none() => None,
             Expected::Optional(inner) => Self::find(value, inner).map(|found| found.or_none(inner)),
@@ -178,7 +281,15 @@ impl Mismatch {
                 }),
                 Err(_) => wrong_kind(),
             },
-            Expected::Text | Expected::Flag | Expected::Bytes | Expected::Number | Expected::Path => None,
+            Expected::Builtin { fits, .. } | Expected::Instance { fits, .. } if !fits(value) => wrong_kind(),
+            Expected::Text
+            | Expected::Flag
+            | Expected::Bytes
+            | Expected::Number
+            | Expected::Path
+            | Expected::Builtin { .. }
+            | Expected::Instance { .. }
+            | Expected::Any => None,
         }
     }
 
@@ -230,6 +341,14 @@ impl fmt::Display for Expected {
             Self::Bytes => "bytes",
             Self::Path => "a path (a str or an os.PathLike)",
             Self::Dict(..) => "a dict",
+            Self::Any => "another value",
+            Self::Builtin { name, .. } => return write!(formatter, "a {name}"),
+            Self::Instance { name, .. } => {
+                let name = public_name(name());
+                let article =
+                    if name.starts_with(['A', 'E', 'I', 'O', 'a', 'e', 'i', 'o']) { "an" } else { "a" };
+                return write!(formatter, "{article} {name}");
+            }
             Self::Optional(inner) => return write!(formatter, "{inner} or None"),
             Self::Tuple(items) => return write!(formatter, "a tuple of {} items", items.len()),
             Self::List(item) => match item {

@@ -16,6 +16,7 @@ use pyo3::types::{
 use serde::de::DeserializeOwned;
 
 use crate::bridge::gil;
+use crate::convert::budget::{Budget, Exceeded};
 use crate::convert::error::{argument, refused_argument};
 use crate::convert::text::{document_str, lossy_text, refused_text};
 use crate::data::Data;
@@ -30,14 +31,14 @@ use turntree_core::message::media::Binary;
 ///
 /// # Errors
 /// `TypeError` naming the location of a value that JSON cannot represent; `ValueError` for NaN, infinities and nesting
-/// deeper than [`Limits::PAYLOAD`] allows.
+/// deeper than [`Limits::PAYLOAD`] allows, and `turntree.ValidationError` for more data.
 pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, Limits::PAYLOAD.depth, Source::Argument)
+    write(value, what, Limits::PAYLOAD, Source::Argument)
 }
 
 /// As [`to_raw`], for an argument that is a document or a part of one, which may be as deep as [`limits`] allows.
 pub(crate) fn document_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, limits().depth, Source::Argument)
+    write(value, what, limits(), Source::Argument)
 }
 
 /// As [`document_raw`], for data that is read.
@@ -45,17 +46,25 @@ pub(crate) fn document_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Raw
 /// # Errors
 /// `turntree.ValidationError` naming the location of a value that JSON cannot represent, or that is nested too deeply.
 pub(crate) fn data_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, limits().depth, Source::Data)
+    write(value, what, limits(), Source::Data)
 }
 
 /// As [`data_raw`], for data from a browser: unpaired surrogates become U+FFFD.
 pub(crate) fn browser_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, limits().depth, Source::Browser)
+    write(value, what, limits(), Source::Browser)
 }
 
-fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, source: Source) -> PyResult<RawJson> {
+fn write(value: &Bound<'_, PyAny>, what: &str, limits: Limits, source: Source) -> PyResult<RawJson> {
     gil::protect_thread();
-    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth, source };
+    let mut writer = Writer {
+        text: String::new(),
+        path: Vec::new(),
+        what,
+        depth: limits.depth,
+        source,
+        budget: Budget::new(limits),
+        copy_level: 0,
+    };
     writer.value(value)?;
     RawJson::from_text(writer.text).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
 }
@@ -65,7 +74,7 @@ fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, source: Source) -> 
 /// # Errors
 /// As [`to_raw`]; `TypeError` when the value is not an object.
 pub(crate) fn to_raw_object(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawObject> {
-    let raw = to_raw(value, what)?;
+    let raw = write(value, what, Limits::PAYLOAD, Source::Object)?;
     RawObject::from_raw(&raw).ok_or_else(|| wrong_type(value, what, "a dict"))
 }
 
@@ -74,6 +83,8 @@ pub(crate) fn to_raw_object(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Ra
 enum Source {
     /// A call: what it cannot take is a `TypeError` or a `ValueError`, as Python's own functions raise it.
     Argument,
+    /// A call that takes a dict.
+    Object,
     /// Data that is read: whatever is wrong with it is a `turntree.ValidationError`.
     Data,
     /// Data from a browser.
@@ -86,6 +97,9 @@ struct Writer<'a> {
     what: &'a str,
     depth: usize,
     source: Source,
+    budget: Budget,
+    /// The level of the object that was written before, while one is written again.
+    copy_level: usize,
 }
 
 impl Writer<'_> {
@@ -104,26 +118,35 @@ impl Writer<'_> {
         py: Python<'py>,
         bracket: char,
         items: Items<'py>,
+        is_copy: bool,
     ) -> PyResult<Option<OpenContainer<'py>>> {
         if self.room() == 0 {
             return Err(self.too_deep(py));
         }
         self.text.push(bracket);
-        Ok(Some(OpenContainer { items, written: 0, has_items: false }))
+        Ok(Some(OpenContainer { items, written: 0, has_items: false, is_copy }))
     }
 
     fn too_deep(&self, py: Python<'_>) -> PyErr {
         let rule = format!("nested deeper than {} levels; flatten it", self.depth);
-        if self.source == Source::Argument {
+        if matches!(self.source, Source::Argument | Source::Object) {
             return PyValueError::new_err(format!("{} is {rule}", self.what));
         }
         let error = ParseError { kind: ParseErrorKind::Limit, ..ParseError::shape(Vec::new(), rule) };
         refused_argument(py, &error, self.what)
     }
 
+    /// The exception for data that are too large.
+    #[cold]
+    fn too_large(&self, py: Python<'_>, exceeded: Exceeded) -> PyErr {
+        // The place of the copy, or that of all data.
+        let levels = if exceeded == Exceeded::Copies { self.copy_level } else { 0 };
+        refused_argument(py, &exceeded.at(self.path.get(..levels).unwrap_or_default()), self.what)
+    }
+
     /// The exception for a value of a type that JSON does not have.
     fn wrong_type(&self, py: Python<'_>, rule: &str) -> PyErr {
-        if self.source == Source::Argument {
+        if matches!(self.source, Source::Argument | Source::Object) {
             return PyTypeError::new_err(format!("{}: {rule}", self.location()));
         }
         refused_argument(py, &ParseError::shape(self.path.clone(), rule), self.what)
@@ -132,6 +155,8 @@ impl Writer<'_> {
     /// Appends valid JSON text.
     fn written(&mut self, py: Python<'_>, text: &str) -> PyResult<()> {
         let limits = Limits { depth: self.room(), ..limits() };
+        let counted = self.budget.text(self.text.len(), text.len());
+        counted.map_err(|exceeded| self.too_large(py, exceeded))?;
         match limits.check(text) {
             Ok(()) => self.text.push_str(text),
             Err(LimitError::Depth { .. }) => return Err(self.too_deep(py)),
@@ -142,7 +167,7 @@ impl Writer<'_> {
 
     /// Writes a value and everything in it. Not recursive: the depth of the data does not depend on the thread's stack.
     fn value(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut open: Vec<OpenContainer<'_>> = self.begin(value.clone())?.into_iter().collect();
+        let mut open: Vec<OpenContainer<'_>> = self.begin(value.clone(), false)?.into_iter().collect();
         while let Some(container) = open.last_mut() {
             if std::mem::replace(&mut container.has_items, true) {
                 self.path.pop();
@@ -152,9 +177,12 @@ impl Writer<'_> {
                 open.pop();
                 continue;
             };
-            self.item(key, container.written)?;
+            let (index, is_copy) = (container.written, container.is_copy);
             container.written += 1;
-            open.extend(self.begin(item)?);
+            let counted = self.budget.item(index, self.text.len());
+            counted.map_err(|exceeded| self.too_large(item.py(), exceeded))?;
+            self.item(key, index)?;
+            open.extend(self.begin(item, is_copy)?);
         }
         Ok(())
     }
@@ -183,8 +211,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes a value without items. Of a container, writes the opening bracket and returns the items.
-    fn begin<'py>(&mut self, mut value: Bound<'py, PyAny>) -> PyResult<Option<OpenContainer<'py>>> {
+    /// Writes a value without items. Of a container, writes the opening bracket and returns the items. `is_copy` says
+    /// whether an object around the value was written before.
+    fn begin<'py>(
+        &mut self,
+        mut value: Bound<'py, PyAny>,
+        is_copy: bool,
+    ) -> PyResult<Option<OpenContainer<'py>>> {
+        let original = value.clone();
         for _ in 0..REPLACEMENTS {
             if value.is_none() {
                 self.text.push_str("null");
@@ -197,11 +231,14 @@ impl Writer<'_> {
             } else if value.is_exact_instance_of::<PyFloat>() {
                 self.float(value.py(), value.extract()?)?;
             } else if let Ok(dict) = value.cast::<PyDict>() {
-                return self.open(dict.py(), '{', Items::Object(dict.iter()));
+                let is_copy = self.count(&original, is_copy)?;
+                return self.open(dict.py(), '{', Items::Object(dict.iter()), is_copy);
             } else if let Ok(list) = value.cast::<PyList>() {
-                return self.open(list.py(), '[', Items::List(list.iter()));
+                let is_copy = self.count(&original, is_copy)?;
+                return self.open(list.py(), '[', Items::List(list.iter()), is_copy);
             } else if let Ok(tuple) = value.cast::<PyTuple>() {
-                return self.open(tuple.py(), '[', Items::Tuple(tuple.iter()));
+                let is_copy = self.count(&original, is_copy)?;
+                return self.open(tuple.py(), '[', Items::Tuple(tuple.iter()), is_copy);
             } else if let Ok(data) = value.cast::<Data>() {
                 self.written(data.py(), &data.get().to_json(data.py())?)?;
             } else if let Some(replacement) = self.other(&value)? {
@@ -213,12 +250,25 @@ impl Writer<'_> {
         Err(self.no_json_form(&value)?)
     }
 
+    /// Counts an object or a list. Returns whether it, or one around it, was written before.
+    fn count(&mut self, object: &Bound<'_, PyAny>, is_copied: bool) -> PyResult<bool> {
+        let counted = self.budget.open(object, is_copied);
+        let is_copy = counted.map_err(|exceeded| self.too_large(object.py(), exceeded))?;
+        if is_copy && !is_copied {
+            self.copy_level = self.path.len();
+        }
+        Ok(is_copy)
+    }
+
     fn string(&mut self, text: &Bound<'_, PyString>) -> PyResult<()> {
+        let py = text.py();
         let text = match text.to_str() {
             Ok(text) => Cow::Borrowed(text),
             Err(_) if self.source == Source::Browser => lossy_text(text)?,
-            Err(error) => return Err(refused_text(text.py(), error, &self.path, self.what)),
+            Err(error) => return Err(refused_text(py, error, &self.path, self.what)),
         };
+        let counted = self.budget.text(self.text.len(), text.len());
+        counted.map_err(|exceeded| self.too_large(py, exceeded))?;
         self.text.push_str(&serde_json::to_string(&text).map_err(value_error)?);
         Ok(())
     }
@@ -269,6 +319,9 @@ impl Writer<'_> {
     }
 
     fn no_json_form(&self, value: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+        if self.source == Source::Object && self.path.is_empty() {
+            return Ok(wrong_type(value, self.what, "a dict"));
+        }
         let found = value.get_type().fully_qualified_name()?;
         let rule = format!("values of {found} have no JSON form; give plain data");
         Ok(self.wrong_type(value.py(), &rule))
@@ -285,6 +338,8 @@ struct OpenContainer<'py> {
     written: usize,
     /// True if the path ends with an item of this container.
     has_items: bool,
+    /// True if it was written before.
+    is_copy: bool,
 }
 
 enum Items<'py> {

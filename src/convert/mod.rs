@@ -2,6 +2,7 @@
 
 pub(super) mod any;
 pub(super) mod arguments;
+pub(super) mod budget;
 pub(super) mod error;
 pub(super) mod json;
 pub(super) mod pydantic_ai;

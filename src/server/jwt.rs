@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::prelude::*;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::types::PyString;
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::bridge::gc::GcRoots;
 use crate::bridge::gil;
 use crate::convert::json::json_to_python;
 use crate::convert::text::text_of;
-use crate::error::{OrRaise as _, value_error};
+use crate::error::{OrRaise as _, value_error, wrong_type};
 use turntree_server::{Authenticator as _, JwtAlgorithm, JwtAuthenticator, JwtConfig};
 
 /// The algorithms by the names of RFC 7518.
@@ -63,7 +63,11 @@ impl PyJwtAuthenticator {
         config.audiences = if audience.is_instance_of::<PyString>() {
             vec![text_of(audience, "audience")?]
         } else {
-            text_of(audience, "audience")?
+            let wrong = |error: PyErr| {
+                let is_type = error.is_instance_of::<PyTypeError>(audience.py());
+                if is_type { wrong_type(audience, "audience", "a str or a list of str") } else { error }
+            };
+            text_of(audience, "audience").map_err(wrong)?
         };
         if let Some(names) = algorithms {
             config.algorithms = names.iter().map(|name| algorithm(name)).collect::<PyResult<_>>()?;

@@ -51,7 +51,7 @@ pub(super) fn from_pydantic_ai(
         let thread = py.detach(|| from_pydantic_ai_json(&bytes, &options));
         return Thread::handle(py, thread.or_raise_in(py, &excerpt(&bytes))?);
     }
-    let read = convert::read(&list_from(messages)?, "messages")?;
+    let read = convert::read(&list_from(messages, "messages")?, "messages")?;
     let messages = read.messages().or_raise(py)?;
     Thread::handle(py, py.detach(|| from_message_stream(messages, &options)))
 }
@@ -73,15 +73,15 @@ fn agents_from(agent: &Bound<'_, PyAny>) -> PyResult<AgentSource> {
     runs.iter().map(one).collect::<PyResult<_>>().map(AgentSource::ByRun)
 }
 
-/// The messages of a list.
+/// The messages of a list; `what` names it in errors.
 ///
 /// # Errors
 /// `TypeError` if the value is not a list.
-pub(super) fn list_from<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let items = super::lists::items_of(messages, "messages").map_err(|_| {
+pub(super) fn list_from<'py>(messages: &Bound<'py, PyAny>, what: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let items = super::lists::items_of(messages, what).map_err(|_| {
         let found = messages.get_type().name().map(|name| name.to_string()).unwrap_or_default();
         PyTypeError::new_err(format!(
-            "messages must be a list of ModelMessage, or its JSON as str or bytes, not {found}; \
+            "{what} must be a list of ModelMessage, or its JSON as str or bytes, not {found}; \
              pass result.all_messages() or result.all_messages_json()"
         ))
     })?;

@@ -47,7 +47,7 @@ fn with_history<R: Send>(
     if let Some(bytes) = text_or_bytes(history)? {
         return py.detach(|| read_any_history(&bytes, &Limits::default(), use_history)).or_raise(py);
     }
-    let read = convert::read(&super::pydantic_ai::list_from(history)?, "history")?;
+    let read = convert::read(&super::pydantic_ai::list_from(history, "history")?, "history")?;
     Ok(use_history(&read.messages().or_raise(py)?.collect()))
 }
 

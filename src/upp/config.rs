@@ -67,7 +67,8 @@ impl ProviderConfig {
     #[new]
     #[pyo3(signature = (base = None, /, **options))]
     fn new(base: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let (base, mut held) = base.map_or_else(|| Ok(Default::default()), config_from)?;
+        let (base, mut held) =
+            base.map_or_else(|| Ok(Default::default()), |base| config_named(base, "base"))?;
         let (config, more) =
             options.map_or_else(|| Ok(Default::default()), |given| from_items(given.as_any()))?;
         held.functions.extend(more.functions);
@@ -88,6 +89,11 @@ garbage_collected!(ProviderConfig: held);
 /// # Errors
 /// `TypeError` for an option that is unknown or has the wrong type; the message names it.
 pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Callbacks)> {
+    config_named(value, "config")
+}
+
+/// As [`config_from`], for an argument with this name.
+fn config_named(value: &Bound<'_, PyAny>, what: &str) -> PyResult<(CoreConfig, Callbacks)> {
     if value.is_none() {
         return Ok(Default::default());
     }
@@ -96,7 +102,7 @@ pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Cal
         return Ok((config.get().config.clone(), held));
     }
     if value.cast::<PyMapping>().is_err() {
-        return Err(wrong_type(value, "config", "a ProviderConfig or a dict"));
+        return Err(wrong_type(value, what, "a ProviderConfig or a dict"));
     }
     from_items(value)
 }

@@ -13,7 +13,7 @@ use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
 use crate::convert::text::text_of;
-use crate::error::wrong_type;
+use crate::error::{function as function_argument, wrong_type};
 use crate::upp::error::to_host_failure;
 use turntree_core::http::{self, KeyError, KeyFuture};
 use turntree_core::secret::Secret;
@@ -115,10 +115,7 @@ garbage_collected!(DynamicKey: 0);
 struct KeyFunction(Arc<PyCallback>);
 
 fn key_function(function: &Bound<'_, PyAny>) -> PyResult<Arc<PyCallback>> {
-    if !function.is_callable() {
-        return Err(PyTypeError::new_err("the source of a key must be a function"));
-    }
-    PyCallback::new(function)
+    PyCallback::new(function_argument(function, "function")?)
 }
 
 impl fmt::Debug for KeyFunction {

@@ -16,6 +16,7 @@ use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil::{self, lock};
 use crate::convert::any::tree_to_python;
 use crate::convert::json::to_raw;
+use crate::error::function as function_argument;
 use crate::python_exception::Raised;
 use turntree_core::http::cassette::{
     Cassette, CassetteError, CassetteMode, CassetteOptions, RedactionHook, UnusedExchange,
@@ -65,7 +66,7 @@ pub(crate) fn replay(
             return Err(PyValueError::new_err(message));
         }
     };
-    let function = redact.map(PyCallback::new).transpose()?;
+    let function = redact.map(|redact| PyCallback::new(function_argument(redact, "redact")?)).transpose()?;
     let redact = function.clone().map(hook);
     let options = CassetteOptions { mode, ignore, repeat, redact };
     let opened = py.detach(|| Cassette::open(path, options));

@@ -11,7 +11,7 @@ use super::model::{ModelReference, Source};
 use super::request::ModelRequest;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil;
-use crate::error::{ToException as _, choose};
+use crate::error::{ToException as _, choose, function as function_argument};
 use turntree_upp::routing::{ChooseFunction, Fallback, FallbackRule, Router, is_transient};
 use turntree_upp::{Capabilities, ErrorCode, Model, ProviderConfig, UppError};
 
@@ -152,7 +152,7 @@ pub(crate) fn fallback_model(
     };
     let when = match (codes, function) {
         (_, Some(function)) => {
-            let function = PyCallback::new(function)?;
+            let function = PyCallback::new(function_argument(function, "when")?)?;
             held.functions.push(Arc::clone(&function));
             When::Function(function)
         }
@@ -170,7 +170,7 @@ pub(crate) fn fallback_model(
 #[pyfunction]
 #[pyo3(signature = (choose, recipe = None))]
 pub(crate) fn router_model(choose: &Bound<'_, PyAny>, recipe: Option<Py<PyAny>>) -> PyResult<ModelReference> {
-    let choose = PyCallback::new(choose)?;
+    let choose = PyCallback::new(function_argument(choose, "choose")?)?;
     let held = Callbacks { functions: vec![Arc::clone(&choose)], ..Callbacks::default() };
     Ok(ModelReference::with_source(Source::Routed(Routing::Router(choose)), held).with_recipe(recipe))
 }

@@ -13,6 +13,7 @@ use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
 use crate::convert::text::beginning;
 use crate::data::extract;
+use crate::error::wrong_type;
 use crate::message::content_and_calls;
 use crate::stream_events::StreamEvent;
 use turntree_core::message::StreamEvent as CoreEvent;
@@ -74,7 +75,11 @@ pub(crate) fn script_from(replies: &Bound<'_, PyAny>) -> PyResult<(Scripted, Cal
     } else if replies.is_instance_of::<PyString>() || replies.is_instance_of::<PyDict>() {
         return Err(PyTypeError::new_err("replies must be a list of replies or a function, not one reply"));
     } else {
-        let replies = replies.try_iter()?.map(|reply| reply_from(&reply?)).collect::<PyResult<Vec<_>>>()?;
+        let replies = replies
+            .try_iter()
+            .map_err(|_| wrong_type(replies, "replies", "a list of replies or a function"))?
+            .map(|reply| reply_from(&reply?))
+            .collect::<PyResult<Vec<_>>>()?;
         Scripted::new(replies)
     };
     Ok((script, callbacks))

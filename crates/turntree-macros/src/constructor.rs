@@ -146,6 +146,20 @@ impl Parse for PyO3Option {
     }
 }
 
+/// The names of the parameters that collect arguments: `*name` and `**name`.
+pub(crate) fn variable_parameters(attributes: &[Attribute]) -> Vec<String> {
+    let options = attributes.iter().filter(|attribute| is_named(attribute, "pyo3"));
+    let options = options.filter_map(|attribute| {
+        attribute.parse_args_with(Punctuated::<PyO3Option, Token![,]>::parse_terminated).ok()
+    });
+    let parameters = options.flatten().filter_map(|option| match option {
+        PyO3Option::Signature(items) => Some(items),
+        PyO3Option::Text(_) | PyO3Option::Other => None,
+    });
+    let variable = parameters.flatten().filter(Parameter::is_variable);
+    variable.filter_map(|parameter| Some(parameter.name?.unraw().to_string())).collect()
+}
+
 /// The parameters, and the text for the signature if the function has its own.
 fn parameters_of(written: &ImplItemFn) -> Option<(Vec<Parameter>, Option<String>)> {
     let Some(attribute) = written.attrs.iter().find(|attribute| is_named(attribute, "pyo3")) else {

@@ -1,9 +1,10 @@
 //! The attributes `#[pymethods]` and `#[pyfunction]` of the extension module.
 //!
 //! They are `PyO3`'s, except that every parameter that is a value (a text, a number, a flag, a path, or a list or dict of
-//! them) is read by `crate::convert::arguments`. Its errors name the call, the argument and what it must be, and a `str`
-//! with a lone surrogate, which no text of Rust can have, is refused with the error of the package. Constructors explain
-//! which arguments are missing or unknown.
+//! them) or an object of one class is read by `crate::convert::arguments`. Its errors name the call, the argument and what
+//! it must be, and a `str` with a lone surrogate, which no text of Rust can have, is refused with the error of the package.
+//! Errors of a function about the arguments that it reads itself name the call too. Constructors explain which arguments
+//! are missing or unknown.
 
 mod arguments;
 mod constructor;
@@ -23,6 +24,7 @@ pub fn pymethods(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let mut readers = Vec::new();
     for item in &mut block.items {
         if let ImplItem::Fn(function) = item {
+            arguments::name_call(&function.sig, &function.attrs, &mut function.block, Some(&class));
             readers.extend(arguments::read_by_name(&mut function.sig, &function.attrs, Some(&class)));
         }
     }
@@ -40,6 +42,7 @@ pub fn pymethods(arguments: TokenStream, item: TokenStream) -> TokenStream {
 pub fn pyfunction(arguments: TokenStream, item: TokenStream) -> TokenStream {
     parse_macro_input!(arguments as Nothing);
     let mut function = parse_macro_input!(item as ItemFn);
+    arguments::name_call(&function.sig, &function.attrs, &mut function.block, None);
     let readers = arguments::read_by_name(&mut function.sig, &function.attrs, None);
     quote!(#[crate::prelude::pyo3_pyfunction] #function #(#readers)*).into()
 }

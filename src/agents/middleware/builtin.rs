@@ -10,7 +10,7 @@ use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
 use crate::convert::json::to_raw;
-use crate::error::ToException as _;
+use crate::error::{ToException as _, function as function_argument};
 use turntree_agents::middleware::{
     Budget, Guardrails, LogRecord, Logging, Memory, Middleware as CoreMiddleware, Overflow, Rule,
 };
@@ -71,7 +71,7 @@ impl AgentMiddleware {
         include_timing: bool,
         recipe: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let function = PyCallback::new(logger)?;
+        let function = PyCallback::new(function_argument(logger, "logger")?)?;
         let sink = Arc::clone(&function);
         let write = move |line: &LogRecord<'_>| {
             let written = gil::if_held(|py| -> PyResult<()> {
@@ -143,12 +143,12 @@ impl AgentMiddleware {
         core.summary_input_tokens = summary_input_tokens;
         let mut functions = Vec::new();
         if let Some(counter) = counter {
-            let function = PyCallback::new(counter)?;
+            let function = PyCallback::new(function_argument(counter, "counter")?)?;
             functions.push(Arc::clone(&function));
             core = core.with_counter(Arc::new(PyCounter(function)));
         }
         if let Some(summarize) = summarize {
-            let function = PyCallback::patient(summarize)?;
+            let function = PyCallback::patient(function_argument(summarize, "summarize")?)?;
             functions.push(Arc::clone(&function));
             core = core.with_summarizer(Arc::new(PySummarizer(function)));
         }

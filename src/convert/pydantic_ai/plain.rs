@@ -6,7 +6,8 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 
 use super::Unknown;
 use super::classes::Installation;
-use crate::convert::json::{BuildRules, build_value};
+use crate::convert::budget::{Budget, Exceeded};
+use crate::convert::json::{BuildRules, build_value, limits};
 use turntree_core::json::canonical::write_string;
 
 /// Maximum depth: the recursion fits the stack of any thread. Pydantic's maximum is a little higher.
@@ -15,12 +16,57 @@ const DEPTH: usize = 150;
 /// Writes a value of a plain type.
 ///
 /// # Errors
-/// [`Unknown`] for every other type, for keys that are not strings, for text with half surrogates, and for deep nesting.
+/// [`Unknown`] for every other type, for keys that are not strings, for text with half surrogates, for deep nesting, and
+/// for more data than the budget allows, which [`PlainBudget::exceeded`] tells.
 pub(super) fn write(
     out: &mut Vec<u8>,
     value: &Bound<'_, PyAny>,
     classes: &Installation,
-    depth: usize,
+    budget: &mut PlainBudget,
+) -> Result<(), Unknown> {
+    write_value(out, value, classes, budget, (0, false))
+}
+
+/// What may still be written, and the limit that was exceeded.
+pub(super) struct PlainBudget {
+    budget: Budget,
+    exceeded: Option<Exceeded>,
+}
+
+impl PlainBudget {
+    pub(super) fn new() -> Self {
+        Self { budget: Budget::new(limits()), exceeded: None }
+    }
+
+    pub(super) const fn exceeded(&self) -> Option<Exceeded> {
+        self.exceeded
+    }
+
+    fn item(&mut self, index: usize, written: usize) -> Result<(), Unknown> {
+        let counted = self.budget.item(index, written);
+        self.checked(counted)
+    }
+
+    fn open(&mut self, object: &Bound<'_, PyAny>, is_copied: bool) -> Result<bool, Unknown> {
+        let counted = self.budget.open(object, is_copied);
+        self.checked(counted)
+    }
+
+    fn checked<T>(&mut self, counted: Result<T, Exceeded>) -> Result<T, Unknown> {
+        counted.map_err(|exceeded| {
+            self.exceeded = Some(exceeded);
+            Unknown
+        })
+    }
+}
+
+/// Writes a value `depth` levels down; `is_copy` says whether an object around it was written before.
+fn write_value(
+    out: &mut Vec<u8>,
+    value: &Bound<'_, PyAny>,
+    classes: &Installation,
+    budget: &mut PlainBudget,
+    (depth, is_copy): (usize, bool),
 ) -> Result<(), Unknown> {
     if depth > DEPTH {
         return Err(Unknown);
@@ -32,8 +78,10 @@ pub(super) fn write(
     } else if value.is_exact_instance_of::<PyInt>() {
         write_integer(out, value)?;
     } else if value.is_exact_instance_of::<PyDict>() {
+        let is_copy = budget.open(value, is_copy)?;
         out.push(b'{');
         for (index, (key, value)) in value.cast::<PyDict>()?.iter().enumerate() {
+            budget.item(index, out.len())?;
             if index > 0 {
                 out.push(b',');
             }
@@ -42,17 +90,19 @@ pub(super) fn write(
             }
             write_string(out, key.cast::<PyString>()?.to_str()?);
             out.push(b':');
-            write(out, &value, classes, depth + 1)?;
+            write_value(out, &value, classes, budget, (depth + 1, is_copy))?;
         }
         out.push(b'}');
     } else if value.is_exact_instance_of::<PyList>() {
-        write_items(out, value.cast::<PyList>()?.iter(), classes, depth)?;
+        let is_copy = budget.open(value, is_copy)?;
+        write_items(out, value.cast::<PyList>()?.iter(), classes, budget, (depth, is_copy))?;
     } else if value.is_exact_instance_of::<PyFloat>() {
         write_float(out, value, classes)?;
     } else if let Ok(truth) = value.cast::<PyBool>() {
         out.extend_from_slice(if truth.is_true() { b"true" } else { b"false" });
     } else if value.is_exact_instance_of::<PyTuple>() {
-        write_items(out, value.cast::<PyTuple>()?.iter(), classes, depth)?;
+        let is_copy = budget.open(value, is_copy)?;
+        write_items(out, value.cast::<PyTuple>()?.iter(), classes, budget, (depth, is_copy))?;
     } else {
         return Err(Unknown);
     }
@@ -63,14 +113,16 @@ fn write_items<'py>(
     out: &mut Vec<u8>,
     items: impl Iterator<Item = Bound<'py, PyAny>>,
     classes: &Installation,
-    depth: usize,
+    budget: &mut PlainBudget,
+    (depth, is_copy): (usize, bool),
 ) -> Result<(), Unknown> {
     out.push(b'[');
     for (index, item) in items.enumerate() {
+        budget.item(index, out.len())?;
         if index > 0 {
             out.push(b',');
         }
-        write(out, &item, classes, depth + 1)?;
+        write_value(out, &item, classes, budget, (depth + 1, is_copy))?;
     }
     out.push(b']');
     Ok(())

@@ -12,8 +12,9 @@ use pyo3::intern;
 use pyo3::types::{PyBytes, PyDict, PyDictMethods, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use super::classes::{Class, Installation, Member, MemberType, REQUEST, RESPONSE, RETRY, USAGE, bit};
-use super::plain::{write, write_float, write_integer};
+use super::plain::{PlainBudget, write, write_float, write_integer};
 use super::{Unknown, caused_by};
+use crate::convert::error::refused_argument;
 use crate::error::{named, wrong_type};
 use turntree_core::json::{ParseError, PathSegment};
 use turntree_core::limits::Limits;
@@ -55,8 +56,8 @@ pub(crate) struct ReadMessages<'py> {
 /// Reads Python messages (the first pass). `what` names the argument in errors.
 ///
 /// # Errors
-/// `TypeError` that names an item that is not a message, `ImportError` without pydantic-ai, and what Pydantic raises for
-/// a message that it cannot dump.
+/// `TypeError` that names an item that is not a message, `ImportError` without pydantic-ai, `turntree.ValidationError`
+/// for too much data, and what Pydantic raises for a message that it cannot dump.
 pub(crate) fn read<'py>(messages: &[Bound<'py, PyAny>], what: &str) -> PyResult<ReadMessages<'py>> {
     let Some(first) = messages.first() else { return Ok(ReadMessages::default()) };
     let classes = Installation::get(first.py())?;
@@ -69,6 +70,7 @@ pub(crate) fn read<'py>(messages: &[Bound<'py, PyAny>], what: &str) -> PyResult<
         next_time: 0,
         used: 0,
         structured: false,
+        budget: PlainBudget::new(),
     };
     let mut dumped = Vec::new();
     for (index, message) in messages.iter().enumerate() {
@@ -76,6 +78,9 @@ pub(crate) fn read<'py>(messages: &[Bound<'py, PyAny>], what: &str) -> PyResult<
         reader.used = 0;
         if reader.message(message).is_ok() && reader.is_verified(message, values, texts)? {
             continue;
+        }
+        if let Some(exceeded) = reader.budget.exceeded() {
+            return Err(refused_argument(message.py(), &exceeded.at(&[PathSegment::Index(index)]), what));
         }
         reader.values.truncate(values);
         reader.texts.truncate(texts);
@@ -117,6 +122,7 @@ struct ObjectReader<'py> {
     used: u64,
     /// True if the result of the current tool return is an object or a list.
     structured: bool,
+    budget: PlainBudget,
 }
 
 impl<'py> ObjectReader<'py> {
@@ -235,7 +241,7 @@ impl<'py> ObjectReader<'py> {
             return Ok(());
         }
         let start = self.payload.len();
-        write(&mut self.payload, value, self.classes, 0)?;
+        write(&mut self.payload, value, self.classes, &mut self.budget)?;
         self.values.push(FlatValue::PayloadJson(start..self.payload.len()));
         Ok(())
     }
@@ -326,7 +332,7 @@ impl<'py> ObjectReader<'py> {
                 if !counts.values().iter().all(|count| count.is_exact_instance_of::<PyInt>()) {
                     return Err(Unknown);
                 }
-                write(&mut self.payload, value, self.classes, 0)?;
+                write(&mut self.payload, value, self.classes, &mut self.budget)?;
             }
             MemberType::Cost if value.is_none() => return Ok(FlatValue::Json("null")),
             MemberType::Cost if value.get_type().is(self.classes.decimal.bind(value.py())) => {

@@ -9,7 +9,7 @@ use super::pubsub::MemoryPubsub;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
-use crate::error::choose;
+use crate::error::{choose, function as function_argument};
 use crate::to_python::ToPython;
 use turntree_core::json::RawObject;
 use turntree_upp::middleware::{
@@ -42,7 +42,7 @@ impl Middleware {
         log_tool_calls: bool,
         log_contents: bool,
     ) -> PyResult<Self> {
-        let function = PyCallback::new(logger)?;
+        let function = PyCallback::new(function_argument(logger, "logger")?)?;
         let sink = Arc::clone(&function);
         let write = move |level: Level, message: &str, data: &RawObject| {
             let written = gil::if_held(|py| -> PyResult<()> {

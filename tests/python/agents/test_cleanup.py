@@ -106,6 +106,88 @@ def test_stopped_stream_ends_after_its_tools(run, owner, way):
     assert run(main()) == ["begin", "end"]
 
 
+async def loop_over(stream):
+    async for _ in stream:
+        pass
+
+
+async def loop_over_batches(stream):
+    async for _ in stream.batches():
+        pass
+
+
+async def loop_over_text(stream):
+    async for _ in stream.text():
+        pass
+
+
+async def loop_over_frames(stream):
+    async for _ in stream.sse():
+        pass
+
+
+LOOPS = [loop_over, loop_over_batches, loop_over_text, loop_over_frames]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("owner", [lambda helper: helper, session], ids=["agent", "session"])
+def test_cancelled_loop_over_a_stream_ends_after_its_tools(run, owner, loop):
+    async def main():
+        work = Work()
+        stream = owner(work.agent()).stream("go")
+        task = asyncio.ensure_future(loop(stream))
+        await work.begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        log = list(work.log)
+        with pytest.raises(UPPError, match="cancelled"):
+            await stream.turn
+        return log
+
+    assert run(main()) == ["begin", "end"]
+
+
+def test_timed_out_loop_over_a_stream_ends_after_its_tools(run):
+    async def main():
+        work = Work()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(loop_over(work.agent().stream("go")), 0.2)
+        return work.log
+
+    assert run(main()) == ["begin", "end"]
+
+
+def test_second_cancellation_of_a_loop_over_a_stream_ends_the_wait(run):
+    async def main():
+        work = Work(cleanup=30)
+        task = asyncio.ensure_future(loop_over(work.agent(cleanup_timeout=60).stream("go")))
+        await work.begun.wait()
+        task.cancel()
+        await asyncio.sleep(0.01)
+        waits = not task.done()
+        task.cancel()
+        await asyncio.sleep(0.01)
+        return waits, task.cancelled(), work.log
+
+    assert run(main()) == (True, True, ["begin"])
+
+
+def test_cancelled_loop_over_a_stream_waits_no_longer_than_the_cleanup_timeout(run, caplog):
+    async def main():
+        work = Work(cleanup=30)
+        task = asyncio.ensure_future(loop_over(work.agent(cleanup_timeout=0.05).stream("go")))
+        await work.begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with caplog.at_level(logging.WARNING, "turntree.tools"):
+        run(asyncio.wait_for(main(), 5))
+
+    assert [record.name for record in caplog.records] == ["turntree.tools"]
+
+
 def test_sync_stream_waits_for_its_tools_when_it_is_left():
     log = []
 

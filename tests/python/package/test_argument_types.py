@@ -14,7 +14,7 @@ from test_introspection import modules
 from test_lone_surrogates import OTHERS, RUNNING, parameters_of
 
 import turntree
-from turntree import _core, agent, execution, handoff, middleware, session, store, upp
+from turntree import ValidationError, _core, agent, execution, handoff, middleware, session, store, upp
 from turntree import thread_protocol as tp
 from turntree.upp import scripted
 from turntree.upp.middleware import MemoryPubsub
@@ -23,8 +23,10 @@ WORDS = {"str": "a str", "int": "an int", "float": "a number", "bool": "a bool"}
 # What PyO3 and Python say about a value, and not about the argument.
 RAW = re.compile(
     r"is not an instance of|must be real number|cannot be interpreted|while processing|object has no attribute|can't "
-    r"(convert|extract)|not supported between"
+    r"(convert|extract)|not supported between|is not iterable|cannot be (converted|cast)|is not callable"
 )
+# A parameter that is not documented, one that is checked when it is used, and one behind another that is checked first.
+UNCHECKED = {"recipe", "Reply() says", "downgrade_pydantic_ai() history"}
 
 
 class Wrong:
@@ -127,6 +129,50 @@ def test_the_calls_include_constructors_methods_and_functions():
     assert {"Thread()", "Thread.tail()", "from_pydantic_ai()", "TokenUsage()", "Video.from_bytes()"} <= names
 
 
+def objects():
+    """The parameters that are not a scalar: dicts, lists, functions, objects of a class."""
+    natives = {id(one) for one in vars(_core).values()}
+    found = {}
+    for call, function, annotations in native_calls():
+        if inspect.isclass(function) and id(function) not in natives:
+            continue
+        for parameter in parameters_of(function):
+            kind, _, rest = annotations.get(parameter.name, "").partition(" | ")
+            if parameter.name not in annotations or (kind in WORDS and rest in ("", "None")):
+                continue
+            if UNCHECKED & {parameter.name, f"{call} {parameter.name}"}:
+                continue
+            if annotations[parameter.name] not in ("object", "Any"):
+                found[call, parameter.name] = (function, parameter)
+    return [pytest.param(call, *rest, id=f"{call} {name}") for (call, name), rest in found.items()]
+
+
+@pytest.mark.parametrize(("call", "function", "parameter"), objects())
+def test_a_wrong_object_is_refused_with_the_call_and_the_argument(call, function, parameter):
+    error = refusal(function, parameter)
+
+    assert not hasattr(error, "__notes__")
+    if isinstance(error, ValidationError):
+        assert str(error).startswith(f"{parameter.name}: values of test_argument_types.Wrong have no JSON form")
+        return
+    assert isinstance(error, TypeError)
+    rule = r"(must be .*, not Wrong|: values of test_argument_types\.Wrong have no JSON form; give plain data$)"
+    assert re.match(rf"{re.escape(call)}: {parameter.name} ?{rule}", str(error))
+
+
+def test_the_objects_are_dicts_lists_functions_and_instances():
+    names = {f"{parameter.values[0]} {parameter.values[2].name}" for parameter in objects()}
+
+    assert len(objects()) > 50
+    assert {
+        "StreamEvent() delta",
+        "AssistantMessage() tool_calls",
+        "Middleware.pubsub() adapter",
+        "replay() redact",
+        "UserMessage() timestamp",
+    } <= names
+
+
 @pytest.fixture
 def conversation():
     return session(agent(model=scripted(["Hi"])))
@@ -150,6 +196,30 @@ def conversation():
         (lambda _: upp.RoundRobinKeys(["a", 3]), "RoundRobinKeys(): keys[1] must be a str, not int"),
         (lambda _: upp.RoundRobinKeys("a"), "RoundRobinKeys(): keys must be a list of str, not str"),
         (lambda _: upp.ToolCall("c", "t", {}, 3), "ToolCall() takes 3 arguments"),
+        (lambda _: tp.Thread().merge(3), "Thread.merge(): other must be a Thread, not int"),
+        (
+            lambda _: tp.Thread().merge(upp.Thread()),
+            "Thread.merge(): other must be a Thread, not turntree.upp.Thread",
+        ),
+        (lambda _: upp.StreamEvent("text_delta", 0, []), "StreamEvent(): delta must be a dict, not list"),
+        (lambda _: upp.UserMessage("x", metadata=3), "UserMessage(): metadata must be a dict, not int"),
+        (lambda _: upp.UserMessage("x", metadata=print), "UserMessage(): metadata must be a dict, not builtin"),
+        (
+            lambda _: upp.UserMessage("x", timestamp=3),
+            "UserMessage(): timestamp must be a datetime or ISO 8601 text, not int",
+        ),
+        (
+            lambda _: upp.AssistantMessage("x", tool_calls=[upp.Text("y")]),
+            "AssistantMessage(): tool_calls[0] must be a ToolCall",
+        ),
+        (lambda _: upp.ToolResultMessage(3), "ToolResultMessage(): results must be a list, not int"),
+        (lambda _: scripted(3), "replies must be a list of replies or a function, not int"),
+        (lambda _: upp.DynamicKey(3), "DynamicKey(): function must be a function, not int"),
+        (lambda _: upp.WeightedKeys(3), "WeightedKeys(): keys must be a list, not int"),
+        (
+            lambda _: upp.Image({"type": "film"}),
+            'Image(): source must be a dict whose "type" is one of base64, url, bytes',
+        ),
     ],
 )
 def test_errors_about_types(conversation, call, message):
@@ -175,6 +245,10 @@ def test_errors_about_types(conversation, call, message):
         ),
         (lambda: handoff(lambda: 1, name=3), "handoff(): name must be a str or None, not int"),
         (lambda: turntree.Limits(requests="3"), "Limits(requests=…) must be an int, not str"),
+        (lambda: session(agent(model=scripted([])), metadata=3), "metadata must be a dict, not int"),
+        (lambda: agent(model=scripted([]), params=3), "params must be a dict, not int"),
+        (lambda: agent(model=scripted([])).run_sync("x", params=3), "params must be a dict, not int"),
+        (lambda: upp.replay("x.json", redact=3), "replay(): redact must be a function, not int"),
     ],
 )
 def test_functions_of_python_name_the_argument_too(call, message):
@@ -204,6 +278,16 @@ def test_a_number_out_of_range_is_refused_with_the_limit():
         upp.TokenUsage(10**20, 1)
     with pytest.raises(OverflowError, match=r"at most 18446744073709551615, not a larger number$"):
         upp.TokenUsage(10**5000, 1)
+
+
+def test_a_type_error_of_the_application_is_unchanged():
+    class Times:
+        def isoformat(self):
+            raise TypeError("timestamp must be mine")
+
+    with pytest.raises(TypeError) as caught:
+        upp.UserMessage("x", timestamp=Times())
+    assert str(caught.value) == "timestamp must be mine"
 
 
 def test_exceptions_of_a_value_are_those_of_the_value():

@@ -16,7 +16,7 @@ pub(crate) mod model_layer;
 mod part_recorder;
 mod run_loop;
 mod run_trace;
-mod stop;
+pub(crate) mod stop;
 pub(crate) mod strategy_runs;
 pub mod stream;
 mod telemetry;

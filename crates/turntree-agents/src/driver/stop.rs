@@ -9,7 +9,7 @@ use crate::types::limits::LimitError;
 use turntree_upp::{ErrorCode, UppError};
 
 /// Why a run stops before its end.
-pub(super) enum Stop {
+pub(crate) enum Stop {
     Aborted,
     TimedOut,
 }
@@ -17,7 +17,7 @@ pub(super) enum Stop {
 /// Waits for a reason to stop.
 ///
 /// Boxed in a function of its own, so that nested agents use little of the stack.
-pub(super) fn stop<'a>(
+pub(crate) fn stop<'a>(
     cancellation: Option<&'a CancellationToken>,
     timer: Option<BoxFuture<'static, ()>>,
 ) -> BoxFuture<'a, Stop> {

@@ -9,6 +9,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::driver::Driver;
+use crate::driver::stop::{Stop, stop};
 use crate::driver::stream::{AgentStream, Listener};
 use crate::handoff::{active_agent, last_agent};
 use crate::host::host::Host;
@@ -30,8 +31,8 @@ use turntree_core::message::Turn;
 use turntree_core::message::message::History;
 use turntree_core::persistence::PersistenceError;
 use turntree_core::time::Timestamp;
-use turntree_upp::UppError;
 use turntree_upp::llm::Input;
+use turntree_upp::{ErrorCode, UppError};
 
 /// How long a run with a maximum duration waits for its last save, if less of its time is left.
 const LAST_SAVE: Duration = Duration::from_secs(5);
@@ -130,7 +131,7 @@ impl Drop for EventLoopMark {
 
 impl Session {
     /// Runs the agent with the history of the current node, and appends the turn to that node. Waits until earlier
-    /// runs of the session have ended.
+    /// runs of the session have ended; the maximum duration of the run includes this.
     ///
     /// # Errors
     /// - [`SessionError::Run`]: the run failed. The tree has not changed; [`Self::resume`] continues after the last
@@ -213,17 +214,20 @@ impl Session {
             .or(context.cancellation.as_ref())
             .cloned();
         let _mark = self.entry.on_event_loop.then(|| EventLoopMark::new(&self.shared));
-        let Some(guard) = self.wait_for_turn(&task, &*context.host, cancellation.as_ref()).await else {
-            return self.cancelled_in_queue(task, context).await;
+        let timeout = context.overrides.as_ref().and_then(|overrides| overrides.timeout);
+        let mut began = timeout.map(|_| context.host.clock().now());
+        let guard = match self.wait_for_turn(&task, &*context.host, cancellation.as_ref(), timeout).await {
+            Ok(guard) => guard,
+            Err(Stop::Aborted) => return self.cancelled_in_queue(task, context).await,
+            Err(Stop::TimedOut) => return Err(self.timed_out_in_queue(task, context).await),
         };
         let mut run = self.begin(task, context, cancellation.as_ref()).await?;
-        let mut began = run.driver.beginning();
         if self.saves_at_start(run.machine.state()) {
             let saved = self.save_in_time(&run.driver, run.driver.time_left(began)).await;
             saved.map_err(|late| run.timed_out(&self, &late))??;
-            run.driver.config.time_left = run.driver.time_left(began);
-            began = run.driver.beginning();
         }
+        run.driver.config.time_left = run.driver.time_left(began);
+        began = run.driver.beginning();
         if let Some(listener) = &listener {
             run.driver = listener.attach(run.driver.clone());
         }
@@ -250,14 +254,17 @@ impl Session {
         }
     }
 
-    /// Waits until earlier runs have ended, and the cleanup of their cancelled calls. Returns `None` if the run is cancelled
-    /// before.
+    /// Waits until earlier runs have ended, and the cleanup of their cancelled calls.
+    ///
+    /// # Errors
+    /// The run is cancelled before, or its time is over.
     async fn wait_for_turn(
         &self,
         task: &Task,
         host: &dyn Host,
         cancellation: Option<&CancellationToken>,
-    ) -> Option<RunGuard> {
+        timeout: Option<Duration>,
+    ) -> Result<RunGuard, Stop> {
         let locked = async {
             let lock = Arc::clone(&self.shared.run_lock).lock_owned().await;
             if let Some(earlier) = host.earlier_calls(matches!(task, Task::Resume)) {
@@ -265,16 +272,17 @@ impl Session {
             }
             lock
         };
-        let lock = match cancellation {
-            None => locked.await,
-            Some(token) => match select(pin!(locked), pin!(token.cancelled())).await {
+        let timer = timeout.map(|timeout| host.timer(timeout));
+        let lock = match (cancellation, timer) {
+            (None, None) => locked.await,
+            (cancellation, timer) => match select(pin!(locked), stop(cancellation, timer)).await {
                 Either::Left((lock, _)) => lock,
-                Either::Right(_) => return None,
+                Either::Right((stopped, _)) => return Err(stopped),
             },
         };
         let ticket = self.entry.ticket.unwrap_or_else(|| self.shared.new_ticket());
         self.shared.state().running = Some(ticket);
-        Some(RunGuard { shared: Arc::clone(&self.shared), _lock: lock })
+        Ok(RunGuard { shared: Arc::clone(&self.shared), _lock: lock })
     }
 
     /// Returns the result of a run that was cancelled while it waited: a turn with the input and without a response. The
@@ -291,6 +299,24 @@ impl Session {
             let context = RunContext { cancellation: Some(cancelled), ..context };
             let (mut machine, driver) = self.agent.prepare(History::new(), input, context)?;
             Ok(driver.run(&mut machine).await?)
+        })
+    }
+
+    /// The error of a run whose time was over while it waited, with a turn that has the input. The session does not change.
+    fn timed_out_in_queue(&self, task: Task, context: RunContext) -> BoxFuture<'_, SessionError> {
+        Box::pin(async move {
+            let timeout = context.overrides.as_ref().and_then(|overrides| overrides.timeout);
+            let (seconds, id) = (timeout.unwrap_or_default().as_secs_f64(), self.id());
+            let message = format!(
+                "the run has not begun within {seconds} s: an earlier run of session \"{id}\" is under way; wait for \
+                 it, cancel it, or raise timeout"
+            );
+            let error = |provider: &str| UppError::new(ErrorCode::Timeout, provider, message);
+            let Task::Run(input) = task else { return error("").into() };
+            match self.agent.prepare(History::new(), input, context) {
+                Ok((machine, driver)) => machine.with_turn_so_far(error(driver.model.provider())).into(),
+                Err(error) => error.into(),
+            }
         })
     }
 

@@ -3,6 +3,7 @@
 mod agent_view;
 pub mod portable;
 pub mod pydantic_ai;
+mod surrogates;
 pub mod upp;
 pub mod vercel_ui;
 

@@ -33,7 +33,6 @@ mod roundtrip_metadata;
 mod sidecar;
 mod sidecar_patch;
 mod stream_reader;
-mod surrogates;
 mod to_actions;
 mod to_chunks;
 mod to_messages;

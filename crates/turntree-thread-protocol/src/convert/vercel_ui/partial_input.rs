@@ -6,7 +6,7 @@
 //! Spec: UI message stream, §3.
 
 use super::chunk::without_prototypes;
-use super::surrogates::mended;
+use crate::convert::surrogates::mended;
 use turntree_core::json::{RawJson, parse};
 use turntree_core::limits::Limits;
 

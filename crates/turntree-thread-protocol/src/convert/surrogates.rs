@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Replaces lone surrogates with U+FFFD: JavaScript writes them, Rust strings cannot hold them. Decision S24.
-pub(super) fn mended(text: &str) -> Cow<'_, str> {
+pub(in crate::convert) fn mended(text: &str) -> Cow<'_, str> {
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return Cow::Borrowed(text);
     }
