@@ -130,7 +130,7 @@ macro_rules! binary_media {
             #[classmethod]
             #[pyo3(signature = (data, mime_type, $($signature)+))]
             fn from_bytes(_class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>, mime_type: String, $($option: $type),+) -> PyResult<Py<Self>> {
-                Py::new(data.py(), Self::new(data, mime_type, $($option),+)?)
+                Py::new(data.py(), Self::holding(Self::block(binary(data, "data")?, mime_type, $($option),+)))
             }
 
             /// Create the object from base64 text.

@@ -182,7 +182,7 @@ def native_options(function: str, options: Mapping[str, Any]) -> dict[str, Any] 
     native = {name: value for name, value in options.items() if value is not None}
     for name in ("params", "metadata"):
         if name in native:
-            native[name] = _dict_of(name, native[name])
+            native[name] = dict_of(name, native[name])
     if "settings" in native:
         native["params"] = params_with(native.get("params"), native.pop("settings"))
     if "model" in native:
@@ -208,7 +208,12 @@ def approver(owner: str, function: OnApproval | None) -> OnApproval | None:
     raise TypeError(message)
 
 
-def _dict_of(name: str, value: Any) -> dict[str, Any]:
+def dict_of(name: str, value: Any) -> dict[str, Any]:
+    """Return a copy of an argument that must be a mapping.
+
+    Raises:
+        TypeError: It is none.
+    """
     if not isinstance(value, Mapping):
         message = f"{name} must be a dict, not {type(value).__name__}"
         raise TypeError(message)

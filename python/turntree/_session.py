@@ -18,7 +18,7 @@ from turntree._inputs import checked_input
 from turntree._inspector import Inspector, inspect
 from turntree._options import check_name
 from turntree._public_names import explain_attributes, publish
-from turntree._run_options import OnApproval, RunOptions, approver, native_options
+from turntree._run_options import OnApproval, RunOptions, approver, dict_of, native_options
 from turntree._running_sessions import enter_run, is_running
 from turntree._session_id import check_id
 from turntree._session_state import SessionState
@@ -73,7 +73,7 @@ def session(
         raise ValueError(message)
     interval = checkpoint_interval if checkpoints else "off"
     store, saves = store_of(persistence), save_interval_of(persistence, save_interval)
-    native = _core.SessionCore(agent._native, dict(metadata or {}), store, saves, id, interval)
+    native = _core.SessionCore(agent._native, dict_of("metadata", metadata or {}), store, saves, id, interval)
     return Session(native, agent, store, on_approval, saves=saves is not None)
 
 

@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyVal
 use pyo3::types::{PyBool, PyBytes, PyDict, PySequence, PyString, PyTuple};
 use pyo3::{PyClass, PyTypeCheck, intern};
 
+use crate::bridge::gil;
 use crate::convert::text::refused_text;
 use crate::error::{Given, build};
 use crate::prelude::*;
@@ -116,22 +117,22 @@ pub(crate) fn read_object<'a, 'py, T: FromObject<'a, 'py>>(
 /// unchanged.
 #[cold]
 pub(crate) fn with_call(error: PyErr, call: &Call, names: &[&str]) -> PyErr {
-    Python::attach(|py| {
-        if !error.get_type(py).is(&py.get_type::<PyTypeError>()) || error.traceback(py).is_some() {
-            return error;
+    let named = gil::attach(|py| {
+        if !error.get_type(py).is(py.get_type::<PyTypeError>()) || error.traceback(py).is_some() {
+            return None;
         }
         let text = error.value(py).to_string();
         let is_about = |name: &&str| {
             text.strip_prefix(*name)
                 .is_some_and(|rest| [" must be", ":", "[", "/"].iter().any(|next| rest.starts_with(*next)))
         };
-        if !names.iter().any(is_about) {
-            return error;
-        }
-        let named = PyTypeError::new_err(format!("{call}: {text}"));
-        named.set_cause(py, error.cause(py));
-        named
-    })
+        names.iter().any(is_about).then(|| {
+            let named = PyTypeError::new_err(format!("{call}: {text}"));
+            named.set_cause(py, error.cause(py));
+            named
+        })
+    });
+    named.flatten().unwrap_or(error)
 }
 
 /// Reads an argument.

@@ -167,7 +167,6 @@ impl McpClientCore {
 
     /// Connects over Streamable HTTP; with ``sse``, over the HTTP transport of 2024.
     #[staticmethod]
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
     fn http(
         py: Python<'_>,
         url: &str,

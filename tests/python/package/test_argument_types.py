@@ -25,8 +25,8 @@ RAW = re.compile(
     r"is not an instance of|must be real number|cannot be interpreted|while processing|object has no attribute|can't "
     r"(convert|extract)|not supported between|is not iterable|cannot be (converted|cast)|is not callable"
 )
-# A parameter that is not documented, one that is checked when it is used, and one behind another that is checked first.
-UNCHECKED = {"recipe", "Reply() says", "downgrade_pydantic_ai() history"}
+# A parameter that is not documented, one that is checked when it is used, and two behind others that are checked first.
+UNCHECKED = {"recipe", "Reply() says", "downgrade_pydantic_ai() history", "SystemAction() data"}
 
 
 class Wrong:
@@ -209,15 +209,15 @@ def conversation():
             "UserMessage(): timestamp must be a datetime or ISO 8601 text, not int",
         ),
         (
-            lambda _: upp.AssistantMessage("x", tool_calls=[upp.Text("y")]),
-            "AssistantMessage(): tool_calls[0] must be a ToolCall",
+            lambda _: upp.AssistantMessage("x", tool_calls=3),
+            "AssistantMessage(): tool_calls must be a list, not int",
         ),
         (lambda _: upp.ToolResultMessage(3), "ToolResultMessage(): results must be a list, not int"),
-        (lambda _: scripted(3), "replies must be a list of replies or a function, not int"),
+        (lambda _: scripted(3), "scripted(): replies must be a list of replies or a function, not int"),
         (lambda _: upp.DynamicKey(3), "DynamicKey(): function must be a function, not int"),
         (lambda _: upp.WeightedKeys(3), "WeightedKeys(): keys must be a list, not int"),
         (
-            lambda _: upp.Image({"type": "film"}),
+            lambda _: upp.Image({"type": "film"}, "image/png"),
             'Image(): source must be a dict whose "type" is one of base64, url, bytes',
         ),
     ],
@@ -246,7 +246,7 @@ def test_errors_about_types(conversation, call, message):
         (lambda: handoff(lambda: 1, name=3), "handoff(): name must be a str or None, not int"),
         (lambda: turntree.Limits(requests="3"), "Limits(requests=…) must be an int, not str"),
         (lambda: session(agent(model=scripted([])), metadata=3), "metadata must be a dict, not int"),
-        (lambda: agent(model=scripted([]), params=3), "params must be a dict, not int"),
+        (lambda: agent(model=scripted([]), params=3), "Agent(): params must be a dict, not int"),
         (lambda: agent(model=scripted([])).run_sync("x", params=3), "params must be a dict, not int"),
         (lambda: upp.replay("x.json", redact=3), "replay(): redact must be a function, not int"),
     ],

@@ -61,7 +61,7 @@ def test_shared_references_are_refused_with_the_place_and_the_remedy(kind):
         lambda data: upp.StreamEvent("object_delta", 0, {"delta": data}),
         lambda data: tp.Thread(metadata=data),
         lambda data: tp.Thread.model_validate({"metadata": data}),
-        lambda data: tp.ToolReturnAction(tool_call_id="c", content=data, status="success"),
+        lambda data: tp.ToolReturnAction("look_up", data, tool_call_id="c"),
         lambda data: tp.from_ui_messages([{"id": "1", "role": "user", "parts": [], "metadata": data}]),
         lambda data: agent(model=scripted([]), params=data),
         lambda data: agent(model=scripted(["Hi"])).run_sync("x", metadata=data),

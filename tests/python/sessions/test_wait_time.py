@@ -36,7 +36,7 @@ async def test_a_run_that_waits_too_long_fails_and_leaves_the_session_unchanged(
 
     assert not first.done()
     assert caught.value.code == ErrorCode.TIMEOUT
-    assert [message.text for message in caught.value.partial.messages] == ["second"]
+    assert [message.text for message in caught.value.partial.messages] == ["second", ""]
     assert (await first).text == "FIRST"
     assert texts(chat) == ["first", "FIRST"]
     assert not chat.is_unfinished

@@ -294,10 +294,7 @@ impl Session {
     ) -> BoxFuture<'_, Result<Arc<Turn>, SessionError>> {
         Box::pin(async move {
             let Task::Run(input) = task else { return Err(UppError::cancelled("").into()) };
-            let cancelled = CancellationToken::new();
-            cancelled.cancel();
-            let context = RunContext { cancellation: Some(cancelled), ..context };
-            let (mut machine, driver) = self.agent.prepare(History::new(), input, context)?;
+            let (mut machine, driver) = self.agent.prepare(History::new(), input, cancelled(context))?;
             Ok(driver.run(&mut machine).await?)
         })
     }
@@ -313,8 +310,12 @@ impl Session {
             );
             let error = |provider: &str| UppError::new(ErrorCode::Timeout, provider, message);
             let Task::Run(input) = task else { return error("").into() };
-            match self.agent.prepare(History::new(), input, context) {
-                Ok((machine, driver)) => machine.with_turn_so_far(error(driver.model.provider())).into(),
+            match self.agent.prepare(History::new(), input, cancelled(context)) {
+                Ok((mut machine, driver)) => {
+                    // It takes over the input, and ends.
+                    let _cancelled = driver.run(&mut machine).await;
+                    machine.with_turn_so_far(error(driver.model.provider())).into()
+                }
                 Err(error) => error.into(),
             }
         })
@@ -504,4 +505,11 @@ impl Session {
 /// A history after the messages that precede it.
 fn joined(preceding: &History, history: &History) -> History {
     if preceding.is_empty() { history.clone() } else { preceding.iter().chain(history).cloned().collect() }
+}
+
+/// The context of a run that ends before its first step.
+fn cancelled(context: RunContext) -> RunContext {
+    let cancellation = CancellationToken::new();
+    cancellation.cancel();
+    RunContext { cancellation: Some(cancellation), ..context }
 }

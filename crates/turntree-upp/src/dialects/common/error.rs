@@ -48,7 +48,7 @@ mod names {
     ];
     /// They explain an error of OAuth and of RFC 9457, and count if nothing else has a message.
     pub(super) const DETAIL: &[&str] = &["detail", "error_description", "description", "reason", "title"];
-    /// Errors within: of Apigee and MiniMax the last two.
+    /// Errors within: of Apigee and `MiniMax` the last two.
     pub(super) const WRAPPER: &[&str] = &["error", "fault", "base_resp"];
     /// A list of errors, of gateways; or lists by the member of the request.
     pub(super) const LIST: &[&str] = &["errors"];
