@@ -188,7 +188,7 @@ lock: $(VENV)/.created ## resolve the development environment anew: requirements
 	mv requirements/dev.lock.new requirements/dev.lock
 
 clean: ## remove everything that was built
-	rm -rf $(VENV) dist turntree.data docs/api .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) dist turntree._core.data docs/api .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	cargo clean
 
 # The stamps below hold what has been done to .venv, so that a second run does nothing.

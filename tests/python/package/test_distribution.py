@@ -62,3 +62,14 @@ def test_licences_and_bill_of_materials_match_the_lock_file(root):
     done = subprocess.run(check, cwd=root, capture_output=True, text=True, timeout=60, check=False)
 
     assert done.returncode == 0, done.stderr
+
+
+def test_the_native_hook_program_is_built_where_maturin_looks_for_programs(root):
+    module = re.search(r'^module-name = "(.+)"$', (root / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert module is not None
+
+    # Without this folder, maturin builds a wheel without programs, and says nothing.
+    folder = f"{module[1]}.data/scripts"
+
+    assert f"\noutput={folder}\n" in (root / "tools/build-hook").read_text(encoding="utf-8")
+    assert f"\n/{module[1]}.data/\n" in (root / ".gitignore").read_text(encoding="utf-8")
