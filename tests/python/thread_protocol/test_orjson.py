@@ -191,8 +191,8 @@ def test_portable_threads_can_be_read_and_come_back(history: list[Any], way: str
     ("text", "expected"),
     [
         ('{"a":"\\ud800","b":"\\ud83d\\ude00"}', {"a": "\ufffd", "b": "😀"}),
-        ('{"a":1e400}', {"INVALID_JSON": '{"a":1e400}'}),
-        ('{"a":-1e400}', {"INVALID_JSON": '{"a":-1e400}'}),
+        ('{"a":1e400}', {"a": None}),
+        ('{"a":[-1e400,"1e400",1.50]}', {"a": [None, "1e400", 1.5]}),
         ('{"a":1e300}', {"a": 1e300}),
     ],
 )

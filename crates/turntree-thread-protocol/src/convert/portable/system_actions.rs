@@ -6,7 +6,7 @@ use crate::action::{Action, SystemAction};
 use crate::convert::surrogates::mended;
 use crate::roundtrip_metadata::is_private;
 use turntree_core::json::canonical;
-use turntree_core::json::{RawJson, RawObject, Reader, Token};
+use turntree_core::json::{RawJson, RawObject};
 
 /// Creates a system action.
 pub(in crate::convert) fn system(action_type: &str, timestamp: &str, data: RawJson) -> Action {
@@ -32,7 +32,7 @@ pub(in crate::convert) fn data_name(name: &str) -> Option<String> {
 }
 
 /// Converts arguments to an object. A string with the JSON of an object becomes that object, in a form that every tool can
-/// read: without lone surrogates. Any other value, and an object with a number beyond the doubles, becomes a member.
+/// read: without lone surrogates, and with `null` for numbers beyond the doubles. Any other value becomes a member.
 pub(in crate::convert) fn object_arguments(raw: &RawJson) -> RawJson {
     if raw.is_null() {
         return RawJson::empty_object();
@@ -45,17 +45,11 @@ pub(in crate::convert) fn object_arguments(raw: &RawJson) -> RawJson {
         return RawJson::empty_object();
     }
     match RawJson::from_embedded(&*mended(&text)) {
-        Some(object) if object.is_object() && has_only_doubles(object.get()) => object,
+        Some(object) if object.is_object() => {
+            RawJson::from_embedded(&canonical::normalize_to_doubles(object.get())).unwrap_or(object)
+        }
         _ => object(&[("INVALID_JSON", RawJson::from_str_value(&text))]),
     }
-}
-
-/// True if no number of a JSON text is beyond the doubles. Some tools refuse a document with such a number.
-fn has_only_doubles(text: &str) -> bool {
-    Reader::new(text).all(|token| match token {
-        Token::Number(digits) => digits.parse::<f64>().is_ok_and(f64::is_finite),
-        _ => true,
-    })
 }
 
 /// Normalizes an action to the form in a stream: arguments are objects, errors are strings. An error that is not a text
