@@ -290,8 +290,19 @@ async def test_a_run_is_sent_over_a_socket() -> None:
 @asynccontextmanager
 async def serving(app: tp.UiResponse) -> AsyncIterator[int]:
     """A small ASGI server on the loopback interface: one request per connection; the close ends the body."""
+    answers: set[asyncio.Task[None]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        answers.add(task)
+        try:
+            await respond(reader, writer)
+        finally:
+            writer.close()
+            await asyncio.wait({asyncio.ensure_future(writer.wait_closed())})
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
 
         async def receive() -> dict[str, Any]:
@@ -307,8 +318,9 @@ async def serving(app: tp.UiResponse) -> AsyncIterator[int]:
             await writer.drain()
 
         await app({"type": "http", "method": "POST", "path": "/api/chat", "headers": []}, receive, send)
-        writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
+        # A connection that is open when the loop ends is a warning in another test.
+        await asyncio.gather(*answers, return_exceptions=True)
