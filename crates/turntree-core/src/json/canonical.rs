@@ -53,14 +53,15 @@ pub fn normalize_with_numbers(text: &str) -> String {
     write_tokens(tokens, COMPACT, text.len(), normalize_string)
 }
 
-/// Normalizes, and writes `null` for numbers beyond the doubles, as `JSON.stringify` does. Some tools refuse a document
-/// with such a number.
-pub fn normalize_to_doubles(text: &str) -> String {
-    let tokens = Reader::new(text).map(|token| match token {
-        Token::Number(digits) if !digits.parse::<f64>().is_ok_and(f64::is_finite) => Token::Null,
-        other => other,
-    });
-    write_tokens(tokens, COMPACT, text.len(), normalize_string)
+/// Writes `null` for numbers beyond the doubles, as `JSON.stringify` does; some tools refuse a document with such a number.
+/// Returns `None` if the text has none.
+pub fn without_numbers_beyond_doubles(text: &str) -> Option<String> {
+    let is_beyond = |token: &Token<'_>| matches!(token, Token::Number(digits) if !digits.parse::<f64>().is_ok_and(f64::is_finite));
+    if !Reader::new(text).any(|token| is_beyond(&token)) {
+        return None;
+    }
+    let tokens = Reader::new(text).map(|token| if is_beyond(&token) { Token::Null } else { token });
+    Some(write_tokens(tokens, COMPACT, text.len(), normalize_string))
 }
 
 /// Writes a JSON string. Escapes only `"`, `\` and C0 controls, as `serde_json` does.

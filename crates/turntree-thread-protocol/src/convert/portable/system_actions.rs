@@ -46,7 +46,8 @@ pub(in crate::convert) fn object_arguments(raw: &RawJson) -> RawJson {
     }
     match RawJson::from_embedded(&*mended(&text)) {
         Some(object) if object.is_object() => {
-            RawJson::from_embedded(canonical::normalize_to_doubles(object.get())).unwrap_or(object)
+            let changed = canonical::without_numbers_beyond_doubles(object.get());
+            changed.and_then(RawJson::from_embedded).unwrap_or(object)
         }
         _ => object(&[("INVALID_JSON", RawJson::from_str_value(&text))]),
     }
