@@ -1,9 +1,9 @@
-//! How a connection waits for a lock that another process has.
+//! How connections of several processes take turns.
 //!
-//! SQLite has no queue of those who wait: they try again after a pause. A process that writes without a break frees the
-//! lock for a part of a millisecond between two transactions, while each transaction takes as long as the disk. SQLite's
-//! own wait, with pauses up to 100 ms, rarely meets these moments: on a disk of 50 ms for a flush, ten processes that
-//! wrote three entries each, one after the other, needed 25 s. With short pauses they need 12 s.
+//! SQLite has no queue of those who wait for a lock: they try again after a pause. A process that writes without a break
+//! frees the lock for some microseconds between two transactions, which the others rarely meet: they can wait for a
+//! minute. So each process leaves the lock alone for [`BREAK`] when it has written for [`LONGEST_STRETCH`], and those who
+//! wait try again after [`PAUSE`], which is shorter than a break.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-/// The pause between two tries at first.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(1);
 
-/// The number of tries with the first pause.
-const FIRST_TRIES: c_int = 200;
+/// How long the lock is free for others: some pauses, because a system under load wakes threads late.
+const BREAK: Duration = Duration::from_millis(4);
 
-/// The pause after them: who waits for longer leaves the processor to those who hold the lock.
-const LATER_PAUSE: Duration = Duration::from_millis(4);
+/// How long a process writes without a break: it loses a twenty-fifth of its time, and only if it writes without a break.
+const LONGEST_STRETCH: Duration = Duration::from_millis(100);
 
 /// A wait of the thread's connection.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +55,39 @@ fn try_again(tries: c_int) -> bool {
     if start.elapsed() >= wait.timeout {
         return false;
     }
-    thread::sleep(if tries < FIRST_TRIES { FIRST_PAUSE } else { LATER_PAUSE });
+    thread::sleep(PAUSE);
     true
+}
+
+/// When a connection has written and rested.
+#[derive(Debug)]
+pub(super) struct Breaks {
+    /// The end of the last break.
+    rested: Instant,
+    /// The end of the last transaction.
+    written: Instant,
+}
+
+impl Breaks {
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self { rested: now, written: now }
+    }
+
+    /// Waits for a break if one is due. Called before a transaction that writes.
+    pub(super) fn rest(&mut self) {
+        let now = Instant::now();
+        let rest = BREAK.saturating_sub(now - self.written);
+        if rest.is_zero() {
+            self.rested = now;
+        } else if now - self.rested >= LONGEST_STRETCH {
+            thread::sleep(rest);
+            self.rested = Instant::now();
+        }
+    }
+
+    /// Notes the end of a transaction that writes.
+    pub(super) fn note_write(&mut self) {
+        self.written = Instant::now();
+    }
 }

@@ -5,7 +5,7 @@
 //! | [`database`] | the thread that owns the connection; group commit; forks |
 //! | `open`, `options` | opens or creates the file; settings of connections |
 //! | `schema` | tables and migrations |
-//! | `busy` | the wait for a lock of another process |
+//! | `busy` | the wait for a lock of another process, and the breaks that leave it to others |
 //! | `log`, `list`, `check` | the statements of the operations |
 //! | `queue`, `uptime` | the statements of the queue; the clock of its leases |
 //! | `records` | the statements of records |

@@ -12,6 +12,7 @@ mod errors;
 mod fork;
 mod layout;
 mod maintenance;
+mod turns;
 
 fn open() -> Fixture {
     let folder = TempFolder::new();

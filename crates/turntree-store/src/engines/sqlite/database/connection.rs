@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::super::busy;
+use super::super::busy::{self, Breaks};
 use super::super::failure::{Failure, SqliteFailure};
 #[cfg(unix)]
 use super::super::fork;
@@ -40,6 +40,7 @@ enum Access {
 pub(super) struct ConnectionThread {
     config: Arc<Config>,
     open: Option<OpenFile>,
+    breaks: Breaks,
     /// Whether the file may have many free pages.
     shrinks: bool,
 }
@@ -66,7 +67,7 @@ impl Drop for OpenFile {
 
 impl ConnectionThread {
     pub(super) fn new(config: Arc<Config>) -> Self {
-        Self { config, open: None, shrinks: false }
+        Self { config, open: None, breaks: Breaks::new(), shrinks: false }
     }
 
     /// Runs jobs until the database is closed or dropped.
@@ -158,6 +159,14 @@ impl ConnectionThread {
     }
 
     fn transaction(&mut self, access: Access, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
+        let Access::Write = access else { return self.run_transaction(access, jobs) };
+        self.breaks.rest();
+        let result = self.run_transaction(access, jobs);
+        self.breaks.note_write();
+        result
+    }
+
+    fn run_transaction(&mut self, access: Access, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
         let connection = self.connection()?;
         let result = run_all(connection, access, jobs);
         let is_open = !connection.is_autocommit();

@@ -1,7 +1,6 @@
 //! Files that cannot be opened, read or written.
 
 use std::fs;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use turntree_store::engine::Engine;
@@ -9,7 +8,7 @@ use turntree_store::engines::sqlite::{SqliteEngine, SqliteOptions};
 use turntree_store::error::StoreError;
 
 use super::engine_at;
-use crate::support::{Stop, TempFolder, append_after, block_on, head_of, query, read_texts, write};
+use crate::support::{TempFolder, append_after, block_on, query, read_texts, write};
 
 fn connect(path: &std::path::Path) -> rusqlite::Connection {
     rusqlite::Connection::open(path).unwrap()
@@ -141,39 +140,6 @@ fn a_full_disk_is_an_error_that_stores_nothing_and_ends_when_there_is_space() {
     set_limit(1_000_000);
     block_on(engine.append(append_after(head, "s", &vec![7; 100_000]))).unwrap();
     assert_eq!(block_on(engine.check()).unwrap(), []);
-}
-
-/// The other process writes without a break: it has the lock for 40 ms and frees it for a part of a millisecond.
-#[test]
-fn a_writer_without_a_break_lets_others_write() {
-    let folder = TempFolder::new();
-    let path = folder.path().join("s.db");
-    let engine = engine_at(&path);
-    let mut head = block_on(write(&*engine, "s", &[b"first"]));
-    let stop = Stop::default();
-
-    let longest = thread::scope(|scope| {
-        scope.spawn(|| {
-            let other = connect(&path);
-            other.busy_timeout(Duration::from_secs(60)).unwrap();
-            while !stop.is_set() {
-                other.execute_batch("BEGIN IMMEDIATE").unwrap();
-                thread::sleep(Duration::from_millis(40));
-                other.execute_batch("COMMIT").unwrap();
-            }
-        });
-        let _running = stop.on_drop();
-        let append = |_| {
-            let start = Instant::now();
-            let append = append_after(head, "s", b"next");
-            head = Some(head_of(&append));
-            block_on(engine.append(append)).unwrap();
-            start.elapsed()
-        };
-        (0..5).map(append).max()
-    });
-
-    assert!(longest < Some(Duration::from_secs(20)), "{longest:?}");
 }
 
 #[test]
