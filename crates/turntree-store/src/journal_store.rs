@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::progress::Progress;
 use crate::record;
 use turntree_agents::session::journal::{Journal, PreparedEntry};
-use turntree_agents::session::{LoadedSession, SavedState, SessionSnapshot, SessionStore};
+use turntree_agents::session::{LoadedSession, SavedSnapshot, SavedState, SessionSnapshot, SessionStore};
 use turntree_core::computation::offloaded;
 use turntree_core::persistence::PersistenceError;
 use turntree_core::runtime::TaskError;
@@ -26,9 +26,6 @@ pub struct JournalStore {
     /// What counts how far a long operation is.
     progress: Option<Arc<Progress>>,
 }
-
-/// The estimated size of a message in bytes, before a session is written.
-const MESSAGE_SIZE: usize = 256;
 
 /// How often a log is read that other writers replace at the same time.
 const MAX_READS: usize = 20;
@@ -176,7 +173,7 @@ impl JournalStore {
         snapshot: SessionSnapshot,
         expected: Option<Head>,
     ) -> Result<(), StoreError> {
-        let bytes = snapshot.tree.message_count().saturating_mul(MESSAGE_SIZE);
+        let bytes = snapshot.tree.size_hint();
         let log = offloaded(bytes, move || log_of(snapshot, expected)).await;
         self.engine.replace(log.map_err(|error| self.failed(&error))??).await
     }
@@ -205,7 +202,7 @@ impl JournalStore {
         let prepared = match saved.head {
             // The first entry has the whole session; the journal is empty.
             None => {
-                let bytes = snapshot.tree.message_count().saturating_mul(MESSAGE_SIZE);
+                let bytes = snapshot.tree.size_hint();
                 let prepared = offloaded(bytes, move || Journal::default().prepare(snapshot)).await;
                 prepared.map_err(|error| self.failed(&error))?
             }
@@ -337,7 +334,8 @@ impl SessionStore for JournalStore {
         })
     }
 
-    fn saved_snapshot(&self, saved: &SavedState) -> Option<SessionSnapshot> {
-        saved.downcast_ref::<Saved>()?.journal.snapshot().cloned()
+    fn saved_snapshot(&self, saved: &SavedState) -> SavedSnapshot {
+        let snapshot = saved.downcast_ref::<Saved>().and_then(|saved| saved.journal.snapshot().cloned());
+        Box::new(move || snapshot)
     }
 }

@@ -74,7 +74,7 @@ async def longest_pause(work):
 
 async def test_the_event_loop_runs_other_tasks_while_a_large_session_is_saved_and_loaded(store):
     helper = agent(model=scripted([]))
-    saves, loads, reloads = [], [], []
+    saves, loads, reloads, rebases = [], [], [], []
 
     # The system may stop this process at any time: the best of several attempts counts.
     for id in "abcdefghij":
@@ -85,13 +85,54 @@ async def test_the_event_loop_runs_other_tasks_while_a_large_session_is_saved_an
         pause, loaded = await longest_pause(Session.load(store, id, helper))
         loads.append(pause)
         reloads.append((await longest_pause(loaded.reload()))[0])
-        assert len(loaded.tree.history()) == 2 * TURNS
-        if max(min(saves), min(loads), min(reloads)) < 1 / 3:
+        loaded.tree.push(UserMessage("not saved"))
+        rebases.append((await longest_pause(loaded.rebase()))[0])
+        assert len(loaded.tree.history()) == 2 * TURNS + 1
+        if max(min(saves), min(loads), min(reloads), min(rebases)) < 1 / 3:
             break
 
     assert min(saves) < 1 / 3
     assert min(loads) < 1 / 3
     assert min(reloads) < 1 / 3
+    assert min(rebases) < 1 / 3
+
+
+async def test_the_event_loop_runs_other_tasks_while_few_huge_messages_are_saved_for_the_first_time(store):
+    helper = agent(model=scripted([]))
+    saves = []
+
+    for id in "abcdefghij":
+        made = await Session.open(store, id, helper)
+        for _ in range(3):
+            made.tree.push(UserMessage('one "quoted" word\n' * 200_000))
+        saves.append((await longest_pause(made.save()))[0])
+        if min(saves) < 1 / 3:
+            break
+
+    assert min(saves) < 1 / 3
+
+
+async def test_messages_that_are_added_while_a_large_session_is_rebased_are_kept():
+    store = memory()
+    helper = agent(model=scripted([]))
+    made = await Session.open(store, "large", helper)
+    for number in range(TURNS):
+        made.tree.push(UserMessage(f"question {number}"), AssistantMessage("word " * 40))
+    await made.save()
+    loaded = await Session.load(store, "large", helper)
+
+    rebasing = asyncio.create_task(loaded.rebase())
+    added = 0
+    while not rebasing.done():
+        loaded.tree.push(UserMessage(f"added {added}"))
+        added += 1
+        await asyncio.sleep(0)
+    await rebasing
+
+    texts = [message.text for message in loaded.tree.history()[2 * TURNS :]]
+    # The loop adds one message at least after the rebase has read the store, and none after its end.
+    assert added > 1
+    assert texts == [f"added {number}" for number in range(added)]
 
 
 async def test_a_damaged_large_session_is_an_error():

@@ -61,5 +61,5 @@ pub use json::{SessionJson, SessionSnapshot};
 pub use metadata::SessionMetadata;
 pub use options::{CheckpointInterval, SaveInterval, SessionOptions};
 pub use session::Session;
-pub use store::{KeyValueStore, LoadedSession, SavedState, SessionStore};
+pub use store::{KeyValueStore, LoadedSession, SavedSnapshot, SavedState, SessionStore};
 pub use unfinished_run::UnfinishedRun;

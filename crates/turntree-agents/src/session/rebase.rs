@@ -92,7 +92,7 @@ fn merged_run<'a>(
         });
         return MergedRun { from_ours: None, is_over };
     };
-    let is_changed = before.is_none_or(|before| !is_same(before, run));
+    let is_changed = before.is_none_or(|before| !is_same_run(before, run));
     MergedRun { from_ours: is_changed.then_some(run), is_over: false }
 }
 
@@ -102,7 +102,7 @@ fn input_of(run: &UnfinishedRun) -> Option<String> {
 }
 
 /// True if two copies of a run are in the same state.
-fn is_same(one: &UnfinishedRun, other: &UnfinishedRun) -> bool {
+pub(super) fn is_same_run(one: &UnfinishedRun, other: &UnfinishedRun) -> bool {
     let text = |run| serde_json::to_string(run).ok();
     text(one).is_some_and(|one| text(other) == Some(one))
 }

@@ -16,12 +16,13 @@ use turntree_core::json;
 use turntree_core::limits::Limits;
 use turntree_core::persistence::{PersistenceAdapter, PersistenceError, PersistenceErrorKind};
 
-/// The estimated size of a message in bytes, before a session is written.
-const MESSAGE_SIZE: usize = 256;
-
 /// What a store remembers of a session that it has saved or loaded, to recognize changes by other writers. Opaque for the
 /// session.
 pub type SavedState = Box<dyn Any + Send + Sync>;
+
+/// Reads what a store remembers as a session, which may take long; `None` if the store does not remember it. Any thread may
+/// call it.
+pub type SavedSnapshot = Box<dyn FnOnce() -> Option<SessionSnapshot> + Send>;
 
 /// A session that was loaded.
 #[derive(Debug)]
@@ -55,8 +56,8 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// [`PersistenceErrorKind::Corrupt`] if the stored session is invalid. Otherwise the store cannot be read.
     fn load<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<LoadedSession>, PersistenceError>>;
 
-    /// Returns the session as it was saved or loaded last; `None` if the store does not remember it.
-    fn saved_snapshot(&self, saved: &SavedState) -> Option<SessionSnapshot>;
+    /// Returns what reads the session as it was saved or loaded last.
+    fn saved_snapshot(&self, saved: &SavedState) -> SavedSnapshot;
 
     /// When sessions are saved if the application does not say: after every tool for stores whose cost depends only on what
     /// is new, otherwise at the end of a run.
@@ -129,7 +130,7 @@ impl SessionStore for KeyValueStore {
     ) -> BoxFuture<'a, Result<(), PersistenceError>> {
         Box::pin(async move {
             let id = Arc::clone(&snapshot.id);
-            let bytes = snapshot.tree.message_count().saturating_mul(MESSAGE_SIZE);
+            let bytes = snapshot.tree.size_hint();
             let text = offloaded(bytes, move || json::write(&snapshot)).await;
             let text = text.map_err(|error| PersistenceError::new(error.to_string()))?;
             let text = text.map_err(|error| PersistenceError::new(error.to_string()))?;
@@ -157,9 +158,9 @@ impl SessionStore for KeyValueStore {
         })
     }
 
-    fn saved_snapshot(&self, saved: &SavedState) -> Option<SessionSnapshot> {
-        let stored = saved.downcast_ref::<SavedText>()?.stored.as_deref()?;
-        SessionSnapshot::from_json(stored, &Limits::default()).ok()
+    fn saved_snapshot(&self, saved: &SavedState) -> SavedSnapshot {
+        let stored = saved.downcast_ref::<SavedText>().and_then(|saved| saved.stored.clone());
+        Box::new(move || SessionSnapshot::from_json(&stored?, &Limits::default()).ok())
     }
 
     fn default_save_interval(&self) -> SaveInterval {

@@ -180,6 +180,19 @@ impl ThreadTree {
         self.nodes.iter().map(|node| node.thread.messages.len()).sum()
     }
 
+    /// About the size of the JSON of all messages in bytes.
+    pub fn size_hint(&self) -> usize {
+        let messages = self.nodes.iter().flat_map(|node| node.thread.messages.iter());
+        messages.map(|message| message.size_hint()).fold(0, usize::saturating_add)
+    }
+
+    /// True if this is a clone of another tree, and neither was changed since.
+    pub(crate) fn is_unchanged_clone_of(&self, other: &Self) -> bool {
+        self.current == other.current
+            && self.nodes.len() == other.nodes.len()
+            && self.nodes.iter().zip(other.nodes.iter()).all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
     /// Makes a node the current node.
     ///
     /// # Errors

@@ -238,6 +238,34 @@ impl ContentBlock {
         Self::Reasoning(ReasoningBlock { text: text.into(), ..ReasoningBlock::default() })
     }
 
+    /// About the size of the JSON in bytes: that of its texts and data.
+    pub fn size_hint(&self) -> usize {
+        match self {
+            Self::Text(block) => block.text.len(),
+            Self::Reasoning(block) => block.text.len(),
+            Self::Image(block) => match &block.source {
+                ImageSource::Base64(source) => source.data.len(),
+                ImageSource::Url(source) => source.url.len(),
+                ImageSource::Bytes(source) => source.data.as_slice().len(),
+                ImageSource::Unknown(_) => 0,
+            },
+            Self::Document(block) => match &block.source {
+                DocumentSource::Base64(source) => source.data.len(),
+                DocumentSource::Url(source) => source.url.len(),
+                DocumentSource::Text(source) => source.data.len(),
+                DocumentSource::Unknown(_) => 0,
+            },
+            Self::Audio(block) => block.data.as_slice().len(),
+            Self::Video(block) => block.data.as_slice().len(),
+            Self::Binary(block) => block.data.as_slice().len(),
+            Self::CodeExecution(block) => {
+                let output = block.output.as_ref().map_or(0, String::len);
+                block.code.as_ref().map_or(0, String::len).saturating_add(output)
+            }
+            Self::Unknown(_) => 0,
+        }
+    }
+
     /// The text of a text block; `None` for other blocks.
     pub fn as_text(&self) -> Option<&str> {
         match self {

@@ -20,6 +20,9 @@ use crate::time::{Clock, Timestamp};
 /// Provider metadata by provider name. A provider reads and writes only its own namespace.
 pub type Metadata = RawObject;
 
+/// About the size in bytes of the members that all messages have, as JSON.
+const MEMBERS_SIZE: usize = 256;
+
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
@@ -111,6 +114,14 @@ impl Message {
             }
             Body::ToolResult { results } => results.shrink_to_fit(),
         }
+    }
+
+    /// About the size of the JSON in bytes: that of texts, data, arguments and results, and of the members that all have.
+    pub fn size_hint(&self) -> usize {
+        let content = self.content().iter().map(ContentBlock::size_hint);
+        let calls = self.tool_calls().iter().map(|call| call.arguments.get().len());
+        let results = self.results().iter().map(|result| result.result.get().len());
+        content.chain(calls).chain(results).fold(MEMBERS_SIZE, usize::saturating_add)
     }
 
     /// The role of a message.
