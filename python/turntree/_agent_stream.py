@@ -51,8 +51,11 @@ class AgentStream(TurnStream[_core.AgentStreamEvent], Generic[DataT]):
         def __await__(self) -> Generator[Any, Any, _core.Turn[DataT]]: ...
 
     async def _outcome(self) -> _core.Turn[DataT]:
-        with outcome_of(self._session):
+        try:
             return await self._native.turn()
+        except BaseException as error:
+            complete_exception(error, self._session)
+            raise
 
     @property
     def turn(self) -> RepeatableAwaitable[_core.Turn[DataT]]:
@@ -117,32 +120,23 @@ class SyncAgentStream(SyncTurnStream[_core.AgentStreamEvent], Generic[DataT]):
     @property
     def turn(self) -> _core.Turn[DataT]:
         """The turn. Runs to the end if the run is not over."""
-        with outcome_of(self._session):
+        try:
             return self._native.turn_sync()
+        except BaseException as error:
+            complete_exception(error, self._session)
+            raise
 
     def abort(self) -> None:
         """Stop the run: iteration ends, and the turn is partial."""
         self._native.abort()
 
 
-class outcome_of:
-    """Completes the exceptions of a run: ``with outcome_of(session): …``."""
-
-    __slots__ = ("_session",)
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if isinstance(error, ApprovalRequired):
-            error.session = self._session
-        elif error is not None and not isinstance(error, Exception):
-            _explain_stop(error, self._session)
+def complete_exception(error: BaseException, session: Any) -> None:
+    """Add the session to an exception that ended a run."""
+    if isinstance(error, ApprovalRequired):
+        error.session = session
+    elif not isinstance(error, Exception):
+        _explain_stop(error, session)
 
 
 def _explain_stop(error: BaseException, session: SessionState | None) -> None:

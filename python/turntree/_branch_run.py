@@ -20,18 +20,16 @@ if TYPE_CHECKING:
 
 def branch_run(
     session: Session[Any, Any],
-    at: str | _core.ThreadNode | None,
+    at: str | _core.ThreadNode,
     options: Mapping[str, Any],
     native: dict[str, Any] | None,
 ) -> BranchRun | None:
-    """Return a run at the node of the argument ``at``, or None for the current node.
+    """Return a run at the node of the argument ``at``, or None if that is the current node.
 
     Raises:
         TypeError: `at` is neither a node nor an id.
         KeyError: No node has this id.
     """
-    if at is None:
-        return None
     node = at if isinstance(at, str) else getattr(at, "id", None)
     if not isinstance(node, str):
         message = f"at must be a node of the session's tree or the id of one, not {type(at).__name__}"

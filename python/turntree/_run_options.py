@@ -214,6 +214,8 @@ def dict_of(name: str, value: Any) -> dict[str, Any]:
     Raises:
         TypeError: It is none.
     """
+    if type(value) is dict:
+        return value.copy()
     if not isinstance(value, Mapping):
         message = f"{name} must be a dict, not {type(value).__name__}"
         raise TypeError(message)

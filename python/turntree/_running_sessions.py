@@ -17,8 +17,9 @@ _running: ContextVar[tuple[tuple[SessionState, int], ...]] = ContextVar("turntre
 def enter_run(session: SessionState, start: Callable[[int, bool], _T]) -> _T:
     """Start a run, with its ticket and whether it is inside another run of the session. Its code finds the session."""
     ticket = session._native.ticket()
-    inside = is_running(session)
-    token = _running.set((*_running.get(), (session, ticket)))
+    outer = _running.get()
+    inside = bool(outer) and is_running(session)
+    token = _running.set((*outer, (session, ticket)))
     try:
         return start(ticket, inside)
     finally:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal
 
 from turntree import _core
 from turntree._agent import Agent
-from turntree._agent_stream import AgentStream, SyncAgentStream, outcome_of
+from turntree._agent_stream import AgentStream, SyncAgentStream, complete_exception
 from turntree._argument_errors import SESSION, explain_arguments
 from turntree._branch_run import branch_run
 from turntree._generics import DataT, DepsT
@@ -73,8 +73,12 @@ def session(
         raise ValueError(message)
     interval = checkpoint_interval if checkpoints else "off"
     store, saves = store_of(persistence), save_interval_of(persistence, save_interval)
-    native = _core.SessionCore(agent._native, dict_of("metadata", metadata or {}), store, saves, id, interval)
-    return Session(native, agent, store, on_approval, saves=saves is not None)
+    initial = {} if metadata is None else dict_of("metadata", metadata)
+    native = _core.SessionCore(agent._native, initial, store, saves, id, interval)
+    # Without the frame that explains missing arguments.
+    created: Session[DepsT, DataT] = Session.__new__(Session)
+    created._start(native, agent, store, on_approval, saves is not None)
+    return created
 
 
 class Session(SessionState, Generic[DepsT, DataT]):
@@ -100,12 +104,23 @@ class Session(SessionState, Generic[DepsT, DataT]):
         *,
         saves: bool = True,
     ) -> None:
-        super().__init__(native)
+        self._start(native, agent, persistence, on_approval, saves)
+
+    def _start(
+        self,
+        native: _core.SessionCore,
+        agent: Agent[DepsT, DataT],
+        persistence: PersistenceAdapter,
+        on_approval: OnApproval | None,
+        saves: bool,  # noqa: FBT001
+    ) -> None:
+        self._native = native
+        self._tree = native.tree
         self._agent = agent
         self._persistence = persistence
-        self._on_approval = approver("the session", on_approval)
+        self._on_approval = on_approval if on_approval is None else approver("the session", on_approval)
         # Whether runs are saved.
-        self._saves: bool = saves
+        self._saves = saves
 
     @property
     def agent(self) -> Agent[DepsT, DataT]:
@@ -148,12 +163,15 @@ class Session(SessionState, Generic[DepsT, DataT]):
         Spec: UAP-1.0 §6.1.
         """
         native = self._options_of("Session.run", options)
-        if (branch := branch_run(self, at, options, native)) is not None:
+        if at is not None and (branch := branch_run(self, at, options, native)) is not None:
             return await branch.run(input)
-        with outcome_of(self):
+        try:
             return await enter_run(
                 self, lambda ticket, inside: self._native.run(checked_input(input), ticket, inside, native)
             )
+        except BaseException as error:
+            complete_exception(error, self)
+            raise
 
     def run_sync(
         self, input: Input, *, at: str | _core.ThreadNode | None = None, **options: Unpack[RunOptions[DepsT]]
@@ -172,12 +190,15 @@ class Session(SessionState, Generic[DepsT, DataT]):
                 block.
         """
         native = self._options_of("Session.run_sync", options)
-        if (branch := branch_run(self, at, options, native)) is not None:
+        if at is not None and (branch := branch_run(self, at, options, native)) is not None:
             return branch.run_sync(input)
-        with outcome_of(self):
+        try:
             return enter_run(
                 self, lambda ticket, inside: self._native.run_sync(checked_input(input), ticket, inside, native)
             )
+        except BaseException as error:
+            complete_exception(error, self)
+            raise
 
     def stream(
         self,
@@ -203,7 +224,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             SessionError: As `run`.
         """
         of_run = self._options_of("Session.stream", options)
-        if (branch := branch_run(self, at, options, of_run)) is not None:
+        if at is not None and (branch := branch_run(self, at, options, of_run)) is not None:
             return branch.stream(input, sub_agent_events=sub_agent_events)
         native = enter_run(
             self,
@@ -233,7 +254,7 @@ class Session(SessionState, Generic[DepsT, DataT]):
             SessionError: As `run_sync`.
         """
         of_run = self._options_of("Session.stream_sync", options)
-        if (branch := branch_run(self, at, options, of_run)) is not None:
+        if at is not None and (branch := branch_run(self, at, options, of_run)) is not None:
             return branch.stream_sync(input, sub_agent_events=sub_agent_events)
         native = enter_run(
             self,
@@ -260,14 +281,20 @@ class Session(SessionState, Generic[DepsT, DataT]):
             UPPError: As `run`.
         """
         native = self._options_of("Session.resume", options)
-        with outcome_of(self):
+        try:
             return await enter_run(self, lambda ticket, inside: self._native.resume(ticket, inside, native))
+        except BaseException as error:
+            complete_exception(error, self)
+            raise
 
     def resume_sync(self, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]:
         """Like `resume`, but blocks until the turn is complete."""
         native = self._options_of("Session.resume_sync", options)
-        with outcome_of(self):
+        try:
             return enter_run(self, lambda ticket, inside: self._native.resume_sync(ticket, inside, native))
+        except BaseException as error:
+            complete_exception(error, self)
+            raise
 
     def resume_stream(self, **options: Unpack[RunOptions[DepsT]]) -> AgentStream[DataT]:
         """Like `resume`, but streams the events, as `stream` does. Earlier events are not repeated.

@@ -16,8 +16,7 @@ class SessionCalls:
 
     __slots__ = ("_native",)
 
-    def __init__(self, native: _core.SessionCore) -> None:
-        self._native = native
+    _native: _core.SessionCore
 
     @property
     def pending(self) -> list[_core.ToolCall]:

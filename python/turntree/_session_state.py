@@ -14,9 +14,7 @@ class SessionState(SessionCalls):
 
     __slots__ = ("_tree",)
 
-    def __init__(self, native: _core.SessionCore) -> None:
-        super().__init__(native)
-        self._tree = native.tree
+    _tree: _core.ThreadTree
 
     def __reduce__(self) -> Any:
         """Refuse to be pickled."""

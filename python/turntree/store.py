@@ -314,7 +314,10 @@ class Store(Maintenance):
 
 def memory() -> Store:
     """Create a store in the memory of this process."""
-    return Store(_core.StoreCore.memory())
+    # Without the frame that explains missing arguments: sessions without a store have one of these.
+    created = Store.__new__(Store)
+    created._native = _core.StoreCore.memory()
+    return created
 
 
 def sqlite(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::prelude::*;
-use futures_util::future::Either;
+use futures_util::future::BoxFuture;
 use pyo3::exceptions::PyTypeError;
 use pyo3::types::{PyDict, PyList};
 
@@ -246,16 +246,17 @@ impl AgentCore {
         input: &Bound<'_, PyAny>,
         seed: Option<String>,
         options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<(PreparedRun, impl Future<Output = Result<Arc<Turn>, UppError>> + Send + use<>)> {
+    ) -> PyResult<(PreparedRun, BoxFuture<'static, Result<Arc<Turn>, UppError>>)> {
         let (history, input) = (earlier_messages(history)?, input_from(input)?);
         let (run, context) = Self::prepare(slf, mode, seed, options)?;
         let (py, agent) = (slf.py(), slf.get().agent());
         if context.strategy_runs.is_some() {
             let turn = gil::mark_held(py, || agent.run_in_strategy(history, input, context));
-            return Ok((run, Either::Left(turn)));
+            return Ok((run, Box::pin(turn)));
         }
         let (machine, driver) = gil::mark_held(py, || agent.prepare(history, input, context)).or_raise(py)?;
-        Ok((run, Either::Right(driver.complete(machine))))
+        // Boxed here: it is large, and each caller moves it.
+        Ok((run, Box::pin(driver.complete(machine))))
     }
 }
 

@@ -84,6 +84,9 @@ impl Session {
     /// Rejects a new run that would drop calls which wait for approval, are in doubt, or are decided and have not run.
     pub(super) fn check_decisions(&self) -> Result<(), SessionError> {
         let state = self.shared.state();
+        if state.unfinished.is_none() {
+            return Ok(());
+        }
         let (in_doubt, resolved) = self.open_doubts(&state);
         let levels = self.levels(&state);
         let pending: Vec<_> = levels.iter().flat_map(|level| level.run.pending_approvals()).collect();

@@ -163,6 +163,9 @@ impl Session {
 
     /// Returns the unfinished run, and those of the sub-agents that its open calls continue, outermost first.
     pub(super) fn levels<'a>(&self, state: &'a SessionState) -> Vec<Level<'a>> {
+        if state.unfinished.is_none() {
+            return Vec::new();
+        }
         let agent = Some(self.agent.clone());
         let outermost = Level::of(Vec::new(), agent, state.unfinished.as_ref(), &state.sub_agents);
         let outermost = outermost.map(|level| Level { tools: state.tools.as_ref(), ..level });
