@@ -14,8 +14,6 @@ from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree.exceptions import ApprovalRequired
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from turntree._session import Session
 else:
     Session = LateClass("turntree._session", "Session")

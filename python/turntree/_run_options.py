@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict
 
 from turntree import _core
 from turntree._argument_errors import LIMITS, RUN, SESSION_RUN, explain_arguments, unknown_argument
@@ -214,12 +214,12 @@ def dict_of(name: str, value: Any) -> dict[str, Any]:
     Raises:
         TypeError: It is none.
     """
-    if type(value) is dict:
-        return value.copy()
-    if not isinstance(value, Mapping):
+    # `isinstance` is slow for abstract classes.
+    is_mapping = type(value) is dict or isinstance(value, Mapping)
+    if not is_mapping:
         message = f"{name} must be a dict, not {type(value).__name__}"
         raise TypeError(message)
-    return dict(cast("Mapping[str, Any]", value))
+    return dict(value)
 
 
 def _model_of(model: Any) -> _core.ModelReference:

@@ -246,7 +246,7 @@ impl AgentCore {
         input: &Bound<'_, PyAny>,
         seed: Option<String>,
         options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<(PreparedRun, BoxFuture<'static, Result<Arc<Turn>, UppError>>)> {
+    ) -> PyResult<(PreparedRun, TurnFuture)> {
         let (history, input) = (earlier_messages(history)?, input_from(input)?);
         let (run, context) = Self::prepare(slf, mode, seed, options)?;
         let (py, agent) = (slf.py(), slf.get().agent());
@@ -259,6 +259,9 @@ impl AgentCore {
         Ok((run, Box::pin(driver.complete(machine))))
     }
 }
+
+/// A run, which starts when it is polled.
+type TurnFuture = BoxFuture<'static, Result<Arc<Turn>, UppError>>;
 
 /// Converts the history of a run; None is an empty one.
 fn earlier_messages(history: Option<&Bound<'_, PyAny>>) -> PyResult<History> {

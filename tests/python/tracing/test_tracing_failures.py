@@ -328,6 +328,39 @@ def test_lines_need_no_import_of_tracing_and_no_opentelemetry():
     assert re.fullmatch(r"turntree\.requests INFO scripted scripted: \d+ \+ \d+ tokens, \d+ ms, stop", line)
 
 
+@pytest.fixture
+def levels(caplog):
+    """Return what sets the level of a logger until the end of the test."""
+    caplog.set_level(logging.WARNING)
+    yield lambda name, level: caplog.set_level(level, name)
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize(
+    ("steps", "lines"),
+    [
+        ([], 0),
+        ([("turntree", logging.INFO)], 1),
+        ([("turntree", logging.INFO), ("turntree.requests", logging.ERROR)], 0),
+        ([("turntree", logging.ERROR), ("turntree.requests", logging.INFO)], 1),
+        ([(None, logging.INFO)], 1),
+        ([("turntree", logging.INFO), "disable"], 0),
+        ([("turntree", logging.INFO), "disabled"], 0),
+    ],
+)
+def test_lines_follow_the_level_of_the_logger_or_its_parents(run, caplog, monkeypatch, levels, steps, lines):
+    for step in steps:
+        if step == "disable":
+            logging.disable(logging.INFO)
+        elif step == "disabled":
+            monkeypatch.setattr(logging.getLogger("turntree.requests"), "disabled", True)
+        else:
+            levels(*step)
+    run(agent(model=scripted(["Hi."])).run("Go"))
+
+    assert len([record for record in caplog.records if record.name == "turntree.requests"]) == lines
+
+
 def test_spans_do_not_replace_the_lines(run, traced, caplog):
     caplog.set_level(logging.INFO, "turntree.requests")
     run(adder().run("1 + 2?"))
