@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
 
 from turntree import _core
 from turntree._argument_errors import LIMITS, RUN, SESSION_RUN, explain_arguments, unknown_argument
@@ -215,11 +215,10 @@ def dict_of(name: str, value: Any) -> dict[str, Any]:
         TypeError: It is none.
     """
     # `isinstance` is slow for abstract classes.
-    is_mapping = type(value) is dict or isinstance(value, Mapping)
-    if not is_mapping:
+    if type(value) is not dict and not isinstance(value, Mapping):
         message = f"{name} must be a dict, not {type(value).__name__}"
         raise TypeError(message)
-    return dict(value)
+    return dict(cast("Mapping[str, Any]", value))
 
 
 def _model_of(model: Any) -> _core.ModelReference:
