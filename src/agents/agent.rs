@@ -252,7 +252,7 @@ impl AgentCore {
         let (py, agent) = (slf.py(), slf.get().agent());
         if context.strategy_runs.is_some() {
             let turn = gil::mark_held(py, || agent.run_in_strategy(history, input, context));
-            return Ok((run, Box::pin(turn)));
+            return Ok((run, turn));
         }
         let (machine, driver) = gil::mark_held(py, || agent.prepare(history, input, context)).or_raise(py)?;
         // Boxed here: it is large, and each caller moves it.

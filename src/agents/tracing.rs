@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::prelude::*;
 use pyo3::intern;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyType};
 
 use crate::bridge::context::CallerContext;
 use crate::bridge::gil;
@@ -202,26 +202,27 @@ fn may_trace(py: Python<'_>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// What `logger.isEnabledFor(level)` returns. Runs no Python code for a logger whose level is higher, as most are.
+/// What `logger.isEnabledFor(level)` returns. Runs no Python code for a logger of the standard library whose level is
+/// higher, as most are.
 fn is_enabled(logger: &Bound<'_, PyAny>, level: u8) -> PyResult<bool> {
-    let py = logger.py();
-    let level = i64::from(level);
-    if effective_level(logger)? > level || logger.getattr(intern!(py, "disabled"))?.is_truthy()? {
-        return Ok(false);
-    }
-    let disabled: i64 = logger.getattr(intern!(py, "manager"))?.getattr(intern!(py, "disable"))?.extract()?;
-    Ok(disabled < level)
+    Ok(!has_higher_level(logger, level)?
+        && logger.call_method1(intern!(logger.py(), "isEnabledFor"), (level,))?.is_truthy()?)
 }
 
-/// The level of a logger: its own, or that of the nearest parent that has one.
-fn effective_level(logger: &Bound<'_, PyAny>) -> PyResult<i64> {
+/// True if a logger has a level above `level`: its own, or that of the nearest parent that has one. False for loggers of
+/// the application, which may decide otherwise.
+fn has_higher_level(logger: &Bound<'_, PyAny>, level: u8) -> PyResult<bool> {
+    static LOGGER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = logger.py();
+    if !logger.get_type().is(LOGGER.import(py, "logging", "Logger")?) {
+        return Ok(false);
+    }
     let mut logger = logger.clone();
     loop {
-        let own = logger.getattr(intern!(py, "level"))?.extract()?;
+        let own = logger.getattr(intern!(py, "level"))?;
         let parent = logger.getattr(intern!(py, "parent"))?;
-        if own != 0 || parent.is_none() {
-            return Ok(own);
+        if parent.is_none() || own.is_truthy()? {
+            return own.gt(level);
         }
         logger = parent;
     }

@@ -173,7 +173,7 @@ impl JournalStore {
         snapshot: SessionSnapshot,
         expected: Option<Head>,
     ) -> Result<(), StoreError> {
-        let bytes = snapshot.tree.size_hint();
+        let bytes = snapshot.size_hint();
         let log = offloaded(bytes, move || log_of(snapshot, expected)).await;
         self.engine.replace(log.map_err(|error| self.failed(&error))??).await
     }
@@ -202,7 +202,7 @@ impl JournalStore {
         let prepared = match saved.head {
             // The first entry has the whole session; the journal is empty.
             None => {
-                let bytes = snapshot.tree.size_hint();
+                let bytes = snapshot.size_hint();
                 let prepared = offloaded(bytes, move || Journal::default().prepare(snapshot)).await;
                 prepared.map_err(|error| self.failed(&error))?
             }

@@ -361,6 +361,25 @@ def test_lines_follow_the_level_of_the_logger_or_its_parents(run, caplog, monkey
     assert len([record for record in caplog.records if record.name == "turntree.requests"]) == lines
 
 
+def test_a_logger_of_the_application_decides_by_itself():
+    program = """
+    import logging
+
+    class Always(logging.Logger):
+        def isEnabledFor(self, level):
+            return True
+
+    logging.basicConfig(format="%(name)s")
+    logging.setLoggerClass(Always)
+    from turntree import agent
+    from turntree.upp import scripted
+    agent(model=scripted(["Hi."])).run_sync("Go")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+
+    assert "turntree.requests" in done.stderr.splitlines()
+
+
 def test_spans_do_not_replace_the_lines(run, traced, caplog):
     caplog.set_level(logging.INFO, "turntree.requests")
     run(adder().run("1 + 2?"))

@@ -134,6 +134,12 @@ struct UnfinishedJson {
 }
 
 impl SessionSnapshot {
+    /// About the size of the JSON of all messages in bytes, without those of sub-agents.
+    pub fn size_hint(&self) -> usize {
+        let unfinished = self.unfinished.as_ref().map_or(0, UnfinishedRun::size_hint);
+        self.tree.size_hint().saturating_add(unfinished)
+    }
+
     /// Reads a session.
     ///
     /// # Errors

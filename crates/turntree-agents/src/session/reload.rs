@@ -69,7 +69,7 @@ impl Session {
         theirs: SessionSnapshot,
     ) -> Result<SessionSnapshot, SessionError> {
         let ours = Arc::new(self.snapshot()?);
-        let bytes = ours.tree.size_hint().max(theirs.tree.size_hint());
+        let bytes = ours.size_hint().max(theirs.size_hint());
         let (ids, clock) = (Arc::clone(&self.shared.ids), Arc::clone(&self.shared.clock));
         let (first, stored) = (Arc::clone(&ours), theirs.clone());
         let work = move || {
@@ -84,6 +84,7 @@ impl Session {
         if is_same_state(&now, &ours) {
             return merged.map_err(SessionError::Tree);
         }
+        // It has changed meanwhile, which is rare: merged here, so that nothing changes while it is replaced.
         rebase(base.as_ref(), &now, theirs, &*self.shared.ids, &*self.shared.clock)
             .map_err(SessionError::Tree)
     }
@@ -109,17 +110,16 @@ impl Session {
     }
 }
 
-/// True if a session has not changed between two snapshots.
+/// True if a session has not changed between two snapshots. Compares what is cheap to compare first.
 fn is_same_state(one: &SessionSnapshot, other: &SessionSnapshot) -> bool {
-    let is_same_run = match (&one.unfinished, &other.unfinished) {
-        (Some(one), Some(other)) => is_same_run(one, other),
-        (one, other) => one.is_none() && other.is_none(),
-    };
-    is_same_run
-        && one.updated_at == other.updated_at
+    one.updated_at == other.updated_at
         && one.tree.is_unchanged_clone_of(&other.tree)
         && one.current == other.current
         && one.checkpoints.len() == other.checkpoints.len()
         && one.middleware == other.middleware
         && one.metadata == other.metadata
+        && match (&one.unfinished, &other.unfinished) {
+            (Some(one), Some(other)) => is_same_run(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
 }

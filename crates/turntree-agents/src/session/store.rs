@@ -130,7 +130,7 @@ impl SessionStore for KeyValueStore {
     ) -> BoxFuture<'a, Result<(), PersistenceError>> {
         Box::pin(async move {
             let id = Arc::clone(&snapshot.id);
-            let bytes = snapshot.tree.size_hint();
+            let bytes = snapshot.size_hint();
             let text = offloaded(bytes, move || json::write(&snapshot)).await;
             let text = text.map_err(|error| PersistenceError::new(error.to_string()))?;
             let text = text.map_err(|error| PersistenceError::new(error.to_string()))?;

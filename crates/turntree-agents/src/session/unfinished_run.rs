@@ -41,6 +41,13 @@ impl UnfinishedRun {
         self.run.as_ref().is_some_and(RunState::is_waiting)
     }
 
+    /// About the size of the JSON of its messages in bytes.
+    pub(crate) fn size_hint(&self) -> usize {
+        let of_run = self.run.iter().flat_map(|run| run.messages().iter());
+        let messages = self.uncommitted.iter().chain(of_run);
+        messages.map(|message| message.size_hint()).fold(0, usize::saturating_add)
+    }
+
     /// Returns all messages that are not in the tree.
     pub fn messages(&self) -> History {
         let mut messages = self.uncommitted.clone();

@@ -2,8 +2,8 @@
 //!
 //! SQLite has no queue of those who wait for a lock: they try again after a pause. A process that writes without a break
 //! frees the lock for some microseconds between two transactions, which the others rarely meet: they can wait for a
-//! minute. So each process leaves the lock alone for [`BREAK`] when it has written for [`LONGEST_STRETCH`], and those who
-//! wait try again after [`PAUSE`], which is shorter than a break.
+//! minute. So each connection leaves the lock alone for [`BREAK`] after [`LONGEST_STRETCH`] of writing, and those who wait
+//! try again after [`PAUSE`], which is shorter than a break.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -18,7 +18,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// How long the lock is free for others: some pauses, because a system under load wakes threads late.
 const BREAK: Duration = Duration::from_millis(4);
 
-/// How long a process writes without a break: it loses a twenty-fifth of its time, and only if it writes without a break.
+/// How long a connection writes, or waits to write, without a break: it loses a twenty-fifth of its time, and only if it
+/// has always something to write.
 const LONGEST_STRETCH: Duration = Duration::from_millis(100);
 
 /// A wait of the thread's connection.
@@ -64,7 +65,7 @@ fn try_again(tries: c_int) -> bool {
 pub(super) struct Breaks {
     /// The end of the last break.
     rested: Instant,
-    /// The end of the last transaction.
+    /// When it wrote last.
     written: Instant,
 }
 
@@ -74,7 +75,7 @@ impl Breaks {
         Self { rested: now, written: now }
     }
 
-    /// Waits for a break if one is due. Called before a transaction that writes.
+    /// Takes a break if one is due. Called before the connection writes.
     pub(super) fn rest(&mut self) {
         let now = Instant::now();
         let rest = BREAK.saturating_sub(now - self.written);
@@ -86,7 +87,7 @@ impl Breaks {
         }
     }
 
-    /// Notes the end of a transaction that writes.
+    /// Notes that the connection has written.
     pub(super) fn note_write(&mut self) {
         self.written = Instant::now();
     }

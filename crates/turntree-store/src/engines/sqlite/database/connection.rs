@@ -101,10 +101,12 @@ impl ConnectionThread {
                 Ok(message) => return Some(message),
                 Err(TryRecvError::Disconnected) => return None,
                 Err(TryRecvError::Empty) => {
+                    self.breaks.rest();
                     self.shrinks = self.shrink().unwrap_or_else(|failure| {
                         log::debug!("the file of a store shrinks later: {failure:?}");
                         false
                     });
+                    self.breaks.note_write();
                 }
             }
         }
@@ -121,6 +123,7 @@ impl ConnectionThread {
 
     /// Runs a job together with those that wait behind it. Returns a message that is not a part of the group.
     fn write(&mut self, first: Box<dyn Job>, messages: &Receiver<Message>) -> Option<Message> {
+        self.breaks.rest();
         let mut jobs = vec![first];
         let mut next = None;
         while jobs.len() < MAX_GROUP && next.is_none() {
@@ -143,6 +146,7 @@ impl ConnectionThread {
         } else {
             self.finish(jobs, &result);
         }
+        self.breaks.note_write();
         next
     }
 
@@ -159,14 +163,6 @@ impl ConnectionThread {
     }
 
     fn transaction(&mut self, access: Access, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
-        let Access::Write = access else { return self.run_transaction(access, jobs) };
-        self.breaks.rest();
-        let result = self.run_transaction(access, jobs);
-        self.breaks.note_write();
-        result
-    }
-
-    fn run_transaction(&mut self, access: Access, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
         let connection = self.connection()?;
         let result = run_all(connection, access, jobs);
         let is_open = !connection.is_autocommit();
