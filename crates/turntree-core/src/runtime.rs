@@ -10,11 +10,13 @@
 
 use std::any::Any;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
@@ -60,10 +62,9 @@ pub fn spawn<F>(future: F) -> Task<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    match handle() {
-        Ok(handle) => Task(State::Running(handle.spawn(future))),
-        Err(error) => Task(State::Failed(Some(error))),
-    }
+    // `map` stores the future once, where an `async` block would store it twice.
+    let erased = future.map(|value| Box::new(value) as Erased);
+    Task::new(handle().map(|handle| spawn_erased(&handle, Box::pin(erased))))
 }
 
 /// Runs a blocking closure (files, a database, compression) on a thread for blocking work.
@@ -75,10 +76,18 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    match handle() {
-        Ok(handle) => Task(State::Running(handle.spawn_blocking(work))),
-        Err(error) => Task(State::Failed(Some(error))),
-    }
+    Task::new(handle().map(|handle| spawn_erased_blocking(&handle, Box::new(|| Box::new(work()) as Erased))))
+}
+
+/// The result of a task. tokio compiles 4 kB of code for each type of future, so it gets only one.
+type Erased = Box<dyn Any + Send>;
+
+fn spawn_erased(handle: &Handle, future: Pin<Box<dyn Future<Output = Erased> + Send>>) -> JoinHandle<Erased> {
+    handle.spawn(future)
+}
+
+fn spawn_erased_blocking(handle: &Handle, work: Box<dyn FnOnce() -> Erased + Send>) -> JoinHandle<Erased> {
+    handle.spawn_blocking(work)
 }
 
 /// Waits on a timer of the runtime; may be polled on any thread.
@@ -125,44 +134,61 @@ pub fn handle() -> Result<Handle, TaskError> {
 /// A background task. Resolves to its result; dropping it aborts the task.
 #[must_use = "dropping a task aborts it"]
 #[derive(Debug)]
-pub struct Task<T>(State<T>);
+pub struct Task<T> {
+    state: State,
+    result: PhantomData<fn() -> T>,
+}
 
 #[derive(Debug)]
-enum State<T> {
-    Running(JoinHandle<T>),
+enum State {
+    Running(JoinHandle<Erased>),
     Failed(Option<TaskError>),
     Detached,
 }
 
 impl<T> Task<T> {
+    fn new(started: Result<JoinHandle<Erased>, TaskError>) -> Self {
+        let state = started.map_or_else(|error| State::Failed(Some(error)), State::Running);
+        Self { state, result: PhantomData }
+    }
+
     /// Lets the task run to its end and discards its result.
     pub fn detach(mut self) {
-        self.0 = State::Detached;
+        self.state = State::Detached;
     }
 }
 
-impl<T> Future for Task<T> {
+impl<T: 'static> Future for Task<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let error = match &mut self.0 {
-            State::Running(handle) => match ready!(Pin::new(handle).poll(context)) {
+        let result = ready!(self.state.poll(context));
+        // The type is that of `spawn`.
+        Poll::Ready(
+            result.and_then(|value| value.downcast().map_or(Err(TaskError::ShutDown), |value| Ok(*value))),
+        )
+    }
+}
+
+impl State {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Erased, TaskError>> {
+        Poll::Ready(Err(match self {
+            Self::Running(handle) => match ready!(Pin::new(handle).poll(context)) {
                 Ok(value) => return Poll::Ready(Ok(value)),
                 Err(error) => match error.try_into_panic() {
                     Ok(payload) => TaskError::Panicked { message: panic_message(payload.as_ref()) },
                     Err(_) => TaskError::ShutDown,
                 },
             },
-            State::Failed(error) => error.take().unwrap_or(TaskError::ShutDown),
-            State::Detached => TaskError::ShutDown,
-        };
-        Poll::Ready(Err(error))
+            Self::Failed(error) => error.take().unwrap_or(TaskError::ShutDown),
+            Self::Detached => TaskError::ShutDown,
+        }))
     }
 }
 
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
-        if let State::Running(handle) = &self.0 {
+        if let State::Running(handle) = &self.state {
             handle.abort();
         }
     }

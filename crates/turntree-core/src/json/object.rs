@@ -75,6 +75,9 @@ impl fmt::Debug for Extra {
 /// An `Option` is optional: a missing member and `null` are read as `None`, and `None` is not written. Other types are
 /// required. With the keyword `default` a missing member is read as the default value; the member is always written.
 pub trait Field: Sized {
+    /// False if [`Self::missing`] returns a value.
+    const IS_REQUIRED: bool = true;
+
     /// The value for a missing member; `None` if the member is required.
     fn missing() -> Option<Self> {
         None
@@ -87,6 +90,8 @@ pub trait Field: Sized {
 }
 
 impl<T> Field for Option<T> {
+    const IS_REQUIRED: bool = false;
+
     fn missing() -> Option<Self> {
         Some(None)
     }
@@ -195,18 +200,17 @@ macro_rules! json_object {
 
         impl $crate::json::schema::JsonSchema for $name {
             fn schema(definitions: &mut $crate::json::schema::Definitions) -> serde_json::Value {
-                definitions.reference($crate::json::schema::title(stringify!($name)), |_definitions| {
-                    #[allow(unused_mut, clippy::allow_attributes, reason = "an object may have no members")]
-                    let mut object = $crate::json::schema::ObjectSchema::new($crate::json::schema::title(stringify!($name)));
-                    $( object.tag($tag_key, $tag_value); )?
-                    $( object.member(
-                        $key,
-                        <$type as $crate::json::schema::JsonSchema>::schema(_definitions),
-                        concat!($($field_doc),*),
-                        $crate::json_object!(@required $type $(, $default)?),
-                    ); )*
-                    object.finish()
-                })
+                #[allow(unused_mut, unused_assignments, clippy::allow_attributes, reason = "an object may have no tag")]
+                let mut tag = None;
+                $( tag = Some(($tag_key, $tag_value)); )?
+                definitions.object($crate::json::schema::title(stringify!($name)), tag, &[
+                    $( $crate::json::schema::Member {
+                        key: $key,
+                        schema: <$type as $crate::json::schema::JsonSchema>::schema,
+                        description: concat!($($field_doc),*),
+                        is_required: $crate::json_object!(@required $type $(, $default)?),
+                    }, )*
+                ])
             }
         }
 
@@ -233,7 +237,7 @@ macro_rules! json_object {
         }
     };
     (@missing $type:ty, $key:literal, default) => { <$type as Default>::default() };
-    (@required $type:ty) => { <$type as $crate::json::object::Field>::missing().is_none() };
+    (@required $type:ty) => { <$type as $crate::json::object::Field>::IS_REQUIRED };
     (@required $type:ty, default) => { false };
     (@write $map:ident, $value:expr, $key:literal) => {
         if $crate::json::object::Field::is_written(&$value) {

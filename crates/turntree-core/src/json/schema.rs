@@ -32,12 +32,63 @@ impl Definitions {
         }
         json!({ "$ref": format!("#/$defs/{name}") })
     }
+
+    /// A reference to an object type. Used by [`crate::json::json_object!`].
+    ///
+    /// Takes the members as data: code for each type would be a tenth of the library.
+    pub fn object(&mut self, name: &'static str, tag: Option<(&str, &str)>, members: &[Member]) -> Value {
+        self.reference(name, |definitions| {
+            let mut object = ObjectSchema::new(name);
+            if let Some((key, value)) = tag {
+                object.tag(key, value);
+            }
+            for member in members {
+                let schema = (member.schema)(definitions);
+                object.member(member.key, schema, member.description, member.is_required);
+            }
+            object.finish()
+        })
+    }
+
+    /// A reference to a union of known types, one for each value of `tag`, and objects with other values. Used by
+    /// [`crate::json::tagged_union!`].
+    pub fn union(&mut self, name: &'static str, tag: &str, values: &[&str], known: &[Schema]) -> Value {
+        self.reference(name, |definitions| {
+            let known: Vec<_> = known.iter().map(|schema| schema(definitions)).collect();
+            let other = json!({
+                "type": "object",
+                "properties": { tag: { "type": "string", "not": { "enum": values } } },
+                "required": [tag],
+            });
+            json!({ "anyOf": [{ "oneOf": known }, other] })
+        })
+    }
+}
+
+/// [`JsonSchema::schema`] of a type.
+pub type Schema = fn(&mut Definitions) -> Value;
+
+/// A member of an object type, for [`Definitions::object`].
+#[derive(Debug)]
+pub struct Member {
+    /// The key.
+    pub key: &'static str,
+    /// The schema of its type.
+    pub schema: Schema,
+    /// The description; may be empty.
+    pub description: &'static str,
+    /// False if the member may be missing.
+    pub is_required: bool,
 }
 
 /// The schema of a type as a document.
 pub fn document<T: JsonSchema + ?Sized>() -> Value {
+    document_of(T::schema)
+}
+
+fn document_of(schema: Schema) -> Value {
     let mut definitions = Definitions::default();
-    let root = T::schema(&mut definitions);
+    let root = schema(&mut definitions);
     let mut document = Map::new();
     document.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
     let root_name =
@@ -122,14 +173,22 @@ described! {
 
 impl<T: JsonSchema> JsonSchema for Option<T> {
     fn schema(definitions: &mut Definitions) -> Value {
-        json!({ "anyOf": [T::schema(definitions), { "type": "null" }] })
+        nullable(&T::schema(definitions))
     }
+}
+
+fn nullable(schema: &Value) -> Value {
+    json!({ "anyOf": [schema, { "type": "null" }] })
 }
 
 impl<T: JsonSchema> JsonSchema for Vec<T> {
     fn schema(definitions: &mut Definitions) -> Value {
-        json!({ "type": "array", "items": T::schema(definitions) })
+        list_of(&T::schema(definitions))
     }
+}
+
+fn list_of(items: &Value) -> Value {
+    json!({ "type": "array", "items": items })
 }
 
 impl<T: JsonSchema> JsonSchema for Box<T> {

@@ -102,15 +102,12 @@ macro_rules! tagged_union {
 
         impl $crate::json::schema::JsonSchema for $name {
             fn schema(definitions: &mut $crate::json::schema::Definitions) -> serde_json::Value {
-                definitions.reference(stringify!($name), |definitions| {
-                    let known = serde_json::Value::Array(vec![$( <$type as $crate::json::schema::JsonSchema>::schema(definitions) ),*]);
-                    let other = serde_json::json!({
-                        "type": "object",
-                        "properties": { $tag: { "type": "string", "not": { "enum": [$($value),*] } } },
-                        "required": [$tag],
-                    });
-                    serde_json::json!({ "anyOf": [{ "oneOf": known }, other] })
-                })
+                definitions.union(
+                    stringify!($name),
+                    $tag,
+                    &[$($value),*],
+                    &[$( <$type as $crate::json::schema::JsonSchema>::schema ),*],
+                )
             }
         }
     };

@@ -65,6 +65,9 @@ impl Drop for Watch<'_> {
     }
 }
 
+/// An operation, boxed so that the code around it is compiled for each result instead of for each operation.
+type BoxedOperation<T> = EngineFuture<'static, T>;
+
 impl Operations {
     /// The operations of a store with this name.
     pub(crate) fn new(store: Arc<str>) -> Self {
@@ -78,11 +81,12 @@ impl Operations {
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> EngineFuture<'_, T> {
         let store = Arc::clone(&self.store);
-        self.run_long(async move {
+        let operation: BoxedOperation<T> = Box::pin(operation);
+        self.run_boxed(Box::pin(async move {
             let reason = || format!("no answer within {} s", TIMEOUT.as_secs());
             let done = timeout(TIMEOUT, operation).await;
             done.unwrap_or_else(|_| Err(StoreError::Unavailable { store, reason: reason() }))
-        })
+        }))
     }
 
     /// As [`Self::run`], for an operation that limits the time of its steps itself.
@@ -90,6 +94,10 @@ impl Operations {
         &self,
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> EngineFuture<'_, T> {
+        self.run_boxed(Box::pin(operation))
+    }
+
+    fn run_boxed<T: Send + 'static>(&self, operation: BoxedOperation<T>) -> EngineFuture<'_, T> {
         Box::pin(async move {
             let state = self.state()?;
             state.wait_for_dropped().await;

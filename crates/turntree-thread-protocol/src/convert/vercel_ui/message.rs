@@ -39,6 +39,8 @@ impl From<RawJson> for Optional {
 }
 
 impl Field for Optional {
+    const IS_REQUIRED: bool = false;
+
     fn missing() -> Option<Self> {
         Some(Self(None))
     }
