@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::prelude::*;
 use pyo3::intern;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyType};
+use pyo3::types::{PyDict, PyInt, PyList};
 
 use crate::bridge::context::CallerContext;
 use crate::bridge::gil;
@@ -167,7 +167,7 @@ fn report_error<T>(py: Python<'_>, outcome: PyResult<T>) -> Option<T> {
 
 fn may_trace(py: Python<'_>) -> PyResult<bool> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-    static FOUND: PyOnceLock<Vec<(Py<PyAny>, u8)>> = PyOnceLock::new();
+    static FOUND: PyOnceLock<Vec<Logger>> = PyOnceLock::new();
     let modules = MODULES.get_or_try_init(py, || {
         Ok::<_, PyErr>(py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind())
     })?;
@@ -190,41 +190,49 @@ fn may_trace(py: Python<'_>) -> PyResult<bool> {
         let get_logger = py.import("logging")?.getattr("getLogger")?;
         let mut loggers = Vec::with_capacity(LOGGERS.len());
         for (name, level) in LOGGERS {
-            loggers.push((get_logger.call1((name,))?.unbind(), level));
+            loggers.push(Logger::new(&get_logger.call1((name,))?, level)?);
         }
         Ok::<_, PyErr>(loggers)
     })?;
-    for (logger, level) in loggers {
-        if is_enabled(logger.bind(py), *level)? {
+    for logger in loggers {
+        if logger.is_enabled(py)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// What `logger.isEnabledFor(level)` returns. Runs no Python code for a logger of the standard library whose level is
-/// higher, as most are.
-fn is_enabled(logger: &Bound<'_, PyAny>, level: u8) -> PyResult<bool> {
-    Ok(!has_higher_level(logger, level)?
-        && logger.call_method1(intern!(logger.py(), "isEnabledFor"), (level,))?.is_truthy()?)
+/// A logger, with the level of the records that it gets.
+struct Logger {
+    object: Py<PyAny>,
+    level: Py<PyInt>,
+    /// What a logger of the standard library remembers of its answers by level. It empties this dict when a level changes.
+    answers: Option<Py<PyDict>>,
 }
 
-/// True if a logger has a level above `level`: its own, or that of the nearest parent that has one. False for loggers of
-/// the application, which may decide otherwise.
-fn has_higher_level(logger: &Bound<'_, PyAny>, level: u8) -> PyResult<bool> {
-    static LOGGER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let py = logger.py();
-    if !logger.get_type().is(LOGGER.import(py, "logging", "Logger")?) {
-        return Ok(false);
+impl Logger {
+    fn new(logger: &Bound<'_, PyAny>, level: u8) -> PyResult<Self> {
+        let py = logger.py();
+        let is_standard = logger.get_type().is(&py.import("logging")?.getattr("Logger")?);
+        let answers = if is_standard { logger.getattr_opt("_cache")? } else { None };
+        Ok(Self {
+            object: logger.clone().unbind(),
+            level: level.into_pyobject(py)?.unbind(),
+            answers: answers.and_then(|answers| Some(answers.cast_into_exact::<PyDict>().ok()?.unbind())),
+        })
     }
-    let mut logger = logger.clone();
-    loop {
-        let own = logger.getattr(intern!(py, "level"))?;
-        let parent = logger.getattr(intern!(py, "parent"))?;
-        if parent.is_none() || own.is_truthy()? {
-            return own.gt(level);
+
+    /// What `logger.isEnabledFor(level)` returns. Runs no Python code for a logger of the standard library that has
+    /// answered "no" before, as most have.
+    fn is_enabled(&self, py: Python<'_>) -> PyResult<bool> {
+        let level = self.level.bind(py);
+        if let Some(answers) = &self.answers
+            && let Some(answer) = answers.bind(py).get_item(level)?
+            && !answer.is_truthy()?
+        {
+            return Ok(false);
         }
-        logger = parent;
+        self.object.bind(py).call_method1(intern!(py, "isEnabledFor"), (level,))?.is_truthy()
     }
 }
 

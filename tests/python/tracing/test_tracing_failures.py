@@ -361,6 +361,18 @@ def test_lines_follow_the_level_of_the_logger_or_its_parents(run, caplog, monkey
     assert len([record for record in caplog.records if record.name == "turntree.requests"]) == lines
 
 
+def test_a_level_that_changes_between_two_runs_counts(run, caplog, levels):
+    helper = agent(model=scripted(lambda _: "Hi."))
+    counts = []
+    for level in (logging.ERROR, logging.INFO, logging.ERROR, logging.INFO):
+        levels("turntree", level)
+        run(helper.run("Go"))
+        run(helper.run("Go"))
+        counts.append(len([record for record in caplog.records if record.name == "turntree.requests"]))
+
+    assert counts == [0, 2, 2, 4]
+
+
 def test_a_logger_of_the_application_decides_by_itself():
     program = """
     import logging

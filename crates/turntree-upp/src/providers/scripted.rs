@@ -202,8 +202,8 @@ impl Scripted {
         requests.len()
     }
 
-    /// Takes the next reply and prepares its events and response.
-    async fn perform(self, request: ModelRequest) -> Result<Performance, UppError> {
+    /// Takes the next reply and prepares its response, and its events if they are shown.
+    async fn perform(self, request: ModelRequest, shows_events: bool) -> Result<Performance, UppError> {
         let number = self.record(&request);
         let reply = (self.script)(&request).await?;
         runtime::sleep(reply.delay).await;
@@ -212,7 +212,9 @@ impl Scripted {
             Says::Error(error) => return Err(error),
             Says::Message { content, tool_calls } => {
                 let (content, tool_calls) = (reasoning_first(content), with_ids(tool_calls, number));
-                (events_of(&content, &tool_calls, is_structured), content, tool_calls, None)
+                let events =
+                    if shows_events { events_of(&content, &tool_calls, is_structured) } else { Vec::new() };
+                (events, content, tool_calls, None)
             }
             Says::Events { events, error } => {
                 let mut fold = Fold::default();
@@ -283,12 +285,12 @@ impl Model for Scripted {
     }
 
     fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
-        let performance = self.clone().perform(request);
+        let performance = self.clone().perform(request, false);
         Box::pin(async move { performance.await?.end })
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let performance = self.clone().perform(request);
+        let performance = self.clone().perform(request, true);
         let shown = async move {
             let Performance { events, end, pace } = performance.await?;
             let events = events.into_iter().map(|event| Ok(ModelEvent::Event(event)));
