@@ -123,7 +123,9 @@ def _dir_of(module: str, namespace: Values) -> Callable[[], list[str]]:
 
 def _add_names_of_annotations(value: Any, namespace: Values) -> None:
     """Add the names in annotations of a class to its public module, where `typing.get_type_hints` looks for them."""
-    annotations = vars(value).get("__annotations__") if isinstance(value, type) else None
+    own: Values = dict(vars(value)) if isinstance(value, type) else {}
+    # From Python 3.14 on, those of a NamedTuple are made when they are asked for.
+    annotations: Values = value.__annotations__ if "__annotate_func__" in own else own.get("__annotations__", {})
     if not annotations:
         return
     import re

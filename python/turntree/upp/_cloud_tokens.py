@@ -262,7 +262,8 @@ def _token_of(
     except urllib.error.HTTPError as error:
         # The body may quote the request; its short code says enough.
         try:
-            code = json.loads(error.read()).get("error")
+            with error:
+                code = json.loads(error.read()).get("error")
         except ValueError:
             code = None
         detail = f" ({code})" if isinstance(code, str) else ""

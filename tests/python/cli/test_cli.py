@@ -11,13 +11,17 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 from shell_command import BROKEN, COMMAND, DATA, HISTORIES, THREADS, fails, turntree
 
 from turntree import agent, session
 from turntree import thread_protocol as tp
 from turntree._cli import main
 from turntree.upp import scripted
+
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstandard
+else:
+    import zstandard
 
 TRANSCRIPT = """\
 Which city was the capital of Japan before Tokyo?

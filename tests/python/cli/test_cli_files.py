@@ -13,11 +13,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 from shell_command import BROKEN, COMMAND, HISTORIES, THREADS, fails, turntree
 
 import turntree as package
 from turntree import thread_protocol as tp
+
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstandard
+else:
+    import zstandard
 
 pytestmark = [
     pytest.mark.skipif(not COMMAND.exists(), reason="the wheel is not installed beside this interpreter"),

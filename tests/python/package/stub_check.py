@@ -24,6 +24,8 @@ SOME_DEFAULT = Ellipsis
 OPTIONAL = frozenset(
     {"__doc__", "__module__", "__repr__", "__str__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__dict__"}
     | {"__weakref__", "__firstlineno__", "__static_attributes__", "__qualname__", "__name__", "__annotations__"}
+    # From Python 3.14 on.
+    | {"__annotate_func__", "__annotations_cache__"}
 )
 # turntree creates these at import, for FastAPI and for errors; they are not part of the typed interface.
 HIDDEN = frozenset({"__dataclass_fields__", "__dataclass_params__", "__getattr__"})

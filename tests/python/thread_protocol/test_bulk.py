@@ -12,10 +12,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import zstandard
 
 import turntree
 from turntree import thread_protocol as tp
+
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstandard
+else:
+    import zstandard
 
 ROOT = Path(__file__).resolve().parents[3]
 HISTORIES = [path.read_text(encoding="utf-8").strip() for path in sorted((ROOT / "examples" / "data").glob("*.json"))]
