@@ -35,7 +35,7 @@ impl Definitions {
 
     /// A reference to an object type. Used by [`crate::json::json_object!`].
     ///
-    /// Takes the members as data: code for each type would be a tenth of the library.
+    /// Takes the members as data, which are smaller than code for each type.
     pub fn object(&mut self, name: &'static str, tag: Option<(&str, &str)>, members: &[Member]) -> Value {
         self.reference(name, |definitions| {
             let mut object = ObjectSchema::new(name);
