@@ -50,6 +50,5 @@ use crate::prelude::*;
 /// The exceptions of registering the handlers.
 pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
     gil::install(py)?;
-    log_thread::install();
-    Ok(())
+    log_thread::install(py)
 }

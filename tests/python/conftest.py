@@ -5,6 +5,7 @@ import gc
 import importlib.util
 import os
 import signal
+import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -60,6 +61,20 @@ def loopback() -> Iterator[Callable[..., LoopbackServer]]:
             return stack.enter_context(serve(script, strict=strict))
 
         yield start
+
+
+@pytest.fixture
+def wait_for_log(caplog: pytest.LogCaptureFixture) -> Callable[[str], pytest.LogCaptureFixture]:
+    """Wait for a record of the crates: a thread of its own writes them, after the call that they report."""
+
+    def wait(text: str) -> pytest.LogCaptureFixture:
+        deadline = time.monotonic() + 10
+        while text not in caplog.text:
+            assert time.monotonic() < deadline, f"no record with {text!r}, only {caplog.text!r}"
+            time.sleep(0.001)
+        return caplog
+
+    return wait
 
 
 def _loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -204,6 +204,17 @@ async def test_a_conversation_is_loaded_after_a_restart(face: str, kind: str, tm
         assert refused.value.code == -32002
 
 
+async def test_servers_of_the_client_that_nobody_uses_are_logged(caplog: Any, wait_for_log: Any) -> None:
+    unused = acp.schema.McpServerStdio(name="files", command="files", args=[], env=[])
+    async with connected(("native", "websocket"), Editor(), agent(model=scripted([]))) as connection:
+        await connection.initialize(protocol_version=1)
+        await connection.new_session(cwd=CWD, mcp_servers=[unused])
+        wait_for_log("the client has 1 MCP servers")
+
+    (record,) = [record for record in caplog.records if "MCP servers" in record.getMessage()]
+    assert (record.name, record.levelname) == ("turntree.uamp", "WARNING")
+
+
 async def test_a_plan_is_shown() -> None:
     def step(name: str, *needed: str) -> dict[str, Any]:
         return {"id": name, "description": f"do {name}", "tool": None, "dependsOn": list(needed)}

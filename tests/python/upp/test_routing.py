@@ -139,12 +139,10 @@ def test_agents_runs_and_sync_calls_take_them():
     assert second.run_sync("hi", model=fallback(named("c", busy()), named("d", "from d"))).model == "d"
 
 
-def test_a_failure_is_logged(caplog):
+def test_a_failure_is_logged(caplog, wait_for_log):
     with caplog.at_level(logging.WARNING, logger="turntree"):
         agent(model=fallback(named("a", busy()), named("b", "x"))).run_sync("hi")
-        asyncio.run(asyncio.sleep(0))
-
-    assert "scripted:a failed with RATE_LIMITED" in caplog.text
+        wait_for_log("scripted:a failed with RATE_LIMITED")
 
 
 def test_what_the_message_records():
