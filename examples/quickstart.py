@@ -150,7 +150,7 @@ def ollama_model() -> str | None:
     """Return a model of the Ollama on this machine, or None."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{OLLAMA_URL}/api/tags", timeout=0.5) as answer:
+        with opener.open(f"{OLLAMA_URL}/api/tags", timeout=5) as answer:
             return str(json.load(answer)["models"][0]["name"])
     return None
 

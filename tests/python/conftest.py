@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from turntree.testing import LoopbackServer, Script, serve
 
@@ -21,6 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# The deadline of an example is wall time: another process may have the processor.
+settings.register_profile("turntree", deadline=None)
+settings.load_profile("turntree")
 
 # Tests count requests: retries are those that a test configures. `test_default_retries.py` removes the variable.
 os.environ["TURNTREE_MAX_RETRIES"] = "0"

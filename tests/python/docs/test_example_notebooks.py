@@ -45,7 +45,9 @@ async def execute(path, folder):
     """Execute a notebook away from the checkout. Returns its code cells, and the text of all outputs."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(folder)}}
-    await NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources).async_execute()
+    await NotebookClient(
+        notebook, timeout=120, startup_timeout=120, kernel_name="python3", resources=resources
+    ).async_execute()
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     texts = [text_of(output) for cell in cells for output in cell.outputs]
     return cells, "\n".join(text.rstrip("\n") for text in texts)

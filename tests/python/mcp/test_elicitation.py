@@ -148,6 +148,7 @@ for line in sys.stdin:
     elif method == "tools/call":
         if params["name"] == "wait":
             waiting = message["id"]
+        send({"method": "notifications/tools/list_changed"})
         continue
     elif method == "notifications/cancelled":
         asked = {"message": "Delete all?", "requestedSchema": {"type": "object", "properties": {}}}
@@ -172,9 +173,9 @@ async def test_a_question_of_a_cancelled_call_does_not_reach_another_run():
         )
         cancelled = asyncio.create_task(late.run("Go.", on_approval=decider.of("ann")))
         waiting = asyncio.create_task(wait.run("Go.", on_approval=decider.of("ben")))
-        while len(server._calls) < 2:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.2)
+        async with asyncio.timeout(10):
+            while server._changes < 2:  # the server has both calls
+                await asyncio.sleep(0.01)
         cancelled.cancel()
         turn = await waiting
 
@@ -182,9 +183,10 @@ async def test_a_question_of_a_cancelled_call_does_not_reach_another_run():
     assert "calls of several runs are open" in str(turn.tool_executions[0].result)
 
 
-# A server without an SDK: the tool `early` answers and asks then, and the tool `wait` answers after the question.
+# A server without an SDK: the tool `early` answers, a list of resources asks after it, and `wait` answers after
+# the question.
 AFTER = """
-import json, sys, time
+import json, sys
 def send(message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 def ask(): send({"id": 900, "method": "elicitation/create",
                  "params": {"message": "Delete all?", "requestedSchema": {"type": "object", "properties": {}}}})
@@ -195,13 +197,14 @@ for line in sys.stdin:
     method, params = message.get("method"), message.get("params", {})
     if method == "initialize":
         send({"id": message["id"], "result": {"protocolVersion": sys.argv[1],
-              "capabilities": {"tools": {}}, "serverInfo": {"name": "raw", "version": "1"}}})
+              "capabilities": {"tools": {}, "resources": {}}, "serverInfo": {"name": "raw", "version": "1"}}})
     elif method == "tools/list":
         tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("early", "wait", "answer")]
         send({"id": message["id"], "result": {"tools": tools}})
     elif method == "tools/call" and params["name"] == "early":
         say(message["id"], "done")
-        time.sleep(0.2)
+    elif method == "resources/list":
+        send({"id": message["id"], "result": {"resources": []}})
         ask()
     elif method == "tools/call" and params["name"] == "wait":
         waiting = message["id"]
@@ -225,6 +228,7 @@ async def test_a_question_after_the_result_of_the_only_call_reaches_nobody(versi
     async with mcp.stdio(sys.executable, "-c", AFTER, version, on_elicitation="approval") as server:
         asking = agent(model=scripted([ToolCall("c1", "early", {}), "Done."]), tools=[server])
         await asking.run("Go.", on_approval=decider.of("ann"))
+        await server.resources()
         while not server._changes:
             await asyncio.sleep(0.01)
         answered = await server.call("answer")
@@ -245,6 +249,7 @@ async def test_a_question_after_the_result_of_a_call_is_taken_for_one_of_the_onl
             await asyncio.sleep(0.01)
         # This server cannot be told from one whose open call asks. The run that has its result is never asked.
         await server.call("early")
+        await server.resources()
         turn = await waiting
         await early.run("Go.", on_approval=decider.of("ann"))
 

@@ -150,7 +150,7 @@ async def test_a_slow_call_times_out():
         await asyncio.Event().wait()
         return "never"
 
-    async with mcp.serve(wait, transport="http") as server, mcp.http(server.url, timeout=1) as client:
+    async with mcp.serve(wait, transport="http") as server, mcp.http(server.url, timeout=3) as client:
         with pytest.raises(mcp.McpError, match="raise timeout=") as caught:
             await client.call("wait")
 

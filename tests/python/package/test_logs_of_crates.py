@@ -36,7 +36,7 @@ def test_the_exit_waits_for_a_slow_handler():
 
     class Slow(logging.Handler):
         def emit(self, record):
-            time.sleep(0.3)
+            time.sleep(0.1)
             print(record.name, record.getMessage(), flush=True)
 
     logging.getLogger("turntree").addHandler(Slow())

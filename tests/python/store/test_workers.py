@@ -143,7 +143,7 @@ async def test_a_killed_worker_is_taken_over_and_an_idempotent_call_repeated(url
         first = start_worker("--lease", "1")
         await until_file(tmp_path / "effects", "repeatable")
         first.kill()
-        start_worker("--lease", "1")
+        start_worker()
 
         run, _ = await until(saved, [run_id, after])
 
@@ -162,7 +162,7 @@ async def test_a_call_of_a_killed_worker_that_is_not_idempotent_waits_for_its_re
         first = start_worker("--lease", "1")
         await until_file(tmp_path / "effects", "once")
         first.kill()
-        start_worker("--lease", "1")
+        start_worker()
         (waiting,) = await until(saved, [run_id], "waiting")
         assert "call-once" in waiting.error
         assert (await saved.run(after)).status == "queued"
@@ -388,16 +388,16 @@ async def test_priority_and_not_before(url):
         return "ok"
 
     async with store.from_url(url) as saved:
-        soon = datetime.now(timezone.utc) + timedelta(seconds=4)
-        later = await saved.enqueue("a", "later", not_before=soon)
         ids = [
             await saved.enqueue(name, name, priority=level) for name, level in [("low", -1), ("mid", 0), ("high", 5)]
         ]
         async with Running(saved, reply, concurrency=1):
-            await until(saved, [*ids, later])
+            await until(saved, ids)
+            soon = datetime.now(timezone.utc) + timedelta(seconds=2)
+            await until(saved, [await saved.enqueue("a", "later", not_before=soon, priority=9)])
+            assert datetime.now(timezone.utc) >= soon
 
         assert order == ["high", "mid", "low", "later"]
-        assert datetime.now(timezone.utc) >= soon
 
 
 async def test_an_idle_worker_wakes_within_two_seconds(url, start_worker):

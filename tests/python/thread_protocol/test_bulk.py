@@ -193,7 +193,7 @@ def test_exceptions_of_callbacks_are_raised_unchanged(tmp_path):
 
 
 def test_progress_is_reported_and_other_threads_run(src):
-    data, reports, beats = src.read_bytes() * 60, [], []
+    data, reports, beats = src.read_bytes() * 600, [], []
     stop = threading.Event()
 
     def beat():
@@ -207,7 +207,7 @@ def test_progress_is_reported_and_other_threads_run(src):
     stop.set()
     watcher.join()
 
-    assert reports[-1].documents == report.documents == 60 * len(HISTORIES)
+    assert reports[-1].documents == report.documents == 600 * len(HISTORIES)
     assert [r.bytes_in for r in reports] == sorted(r.bytes_in for r in reports)
     assert len(beats) > 3
 

@@ -117,16 +117,27 @@ ALIVE = b": keep-alive\n\n"
 
 
 async def test_a_silent_run_sends_keep_alive_comments() -> None:
-    async def events() -> AsyncIterator[StreamEvent]:
+    comments = asyncio.Semaphore(0)
+
+    async def events(*, is_silent: bool) -> AsyncIterator[StreamEvent]:
         for word in ("a", "b", "c"):
-            await asyncio.sleep(0.15)  # a silence longer than three pauses of 0.04 seconds
+            for _ in range(3 if is_silent else 0):
+                await comments.acquire()  # the silence lasts until three comments have come
             yield text_delta(word)
 
-    quiet = [frame async for frame in tp.ui_response(events(), keep_alive=0.04)]
-    silent = [frame async for frame in tp.ui_response(events(), keep_alive=None)]
-    talking = [frame async for frame in tp.ui_response(events(), keep_alive=5)]
+    async def frames_of(*, is_silent: bool, keep_alive: float | None) -> list[bytes]:
+        frames = []
+        async for frame in tp.ui_response(events(is_silent=is_silent), keep_alive=keep_alive):
+            frames.append(frame)
+            if frame == ALIVE:
+                comments.release()
+        return frames
 
-    assert quiet.count(ALIVE) >= 6
+    quiet = await asyncio.wait_for(frames_of(is_silent=True, keep_alive=0.02), 10)
+    silent = await frames_of(is_silent=False, keep_alive=None)
+    talking = await frames_of(is_silent=False, keep_alive=60)
+
+    assert quiet.count(ALIVE) >= 9
     assert quiet[1] == ALIVE
     assert [frame for frame in quiet if frame != ALIVE] == silent == talking
     assert tp.from_ui_stream(quiet) == tp.from_ui_stream(silent)

@@ -103,10 +103,14 @@ async def test_cancelling_the_run_cancels_the_task_of_the_agent() -> None:
         await asyncio.wait_for(started.wait(), 20)
         running.cancel()
         await asyncio.wait_for(stopped.wait(), 20)
-        async with http(url) as client:
-            listed = (await client.get("/tasks")).json()["tasks"]
+        async with http(url) as client, asyncio.timeout(10):
+            # The state is stored after the run has ended, by another thread.
+            states = ["TASK_STATE_WORKING"]
+            while states == ["TASK_STATE_WORKING"]:
+                await asyncio.sleep(0.01)
+                states = [task["status"]["state"] for task in (await client.get("/tasks")).json()["tasks"]]
 
-    assert [task["status"]["state"] for task in listed] == ["TASK_STATE_CANCELED"]
+    assert states == ["TASK_STATE_CANCELED"]
 
 
 async def test_a_question_of_the_agent_is_the_result_and_the_next_call_answers_it() -> None:

@@ -312,7 +312,10 @@ async def test_an_editor_starts_the_command_and_loads_the_conversation_with_the_
 ) -> None:
     command = [*program, "--store", f"sqlite:///{tmp_path / 'sessions.db'}"]
     editor = Editor("allow_once")
-    async with acp.spawn_agent_process(editor, *command, env=os.environ, cwd=tmp_path) as (connection, process):
+    # The package ends a process by a signal that needs longer.
+    patient = {"shutdown_timeout": 30}
+    spawned = acp.spawn_agent_process(editor, *command, env=os.environ, cwd=tmp_path, transport_kwargs=patient)
+    async with spawned as (connection, process):
         session = await begin(connection)
         answer = await connection.prompt(session_id=session, prompt=text("How many?"))
         assert (answer.stop_reason, editor.text()) == ("end_turn", "12 packets")

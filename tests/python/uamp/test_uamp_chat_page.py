@@ -34,9 +34,9 @@ async def test_the_page_shows_an_answer_whose_connection_was_lost() -> None:
         await peer.send("response.created", response_id="r1")
         await peer.send("thinking", content="hm", is_delta=True, response_id="r1")
         await peer.delta("one ")
-        await peer.lose()
         await peer.delta("two", keep=True)
         await peer.done("one two", keep=True)
+        await peer.lose()
 
     async with under_uvicorn(Peer(answer)) as url:
         seen = await chat(url, "hello")

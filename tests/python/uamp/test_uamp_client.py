@@ -49,9 +49,9 @@ async def test_a_lost_connection_loses_and_repeats_nothing() -> None:
     async def answer(peer: Peer, _: str) -> None:
         await peer.send("response.created", response_id="r1")
         await peer.delta("one ")
-        await peer.lose()
         await peer.delta("two ", keep=True)
         await peer.done("one two ", keep=True)
+        await peer.lose()
 
     peer = Peer(answer)
     async with under_uvicorn(peer) as url, uamp.connect(url) as client:

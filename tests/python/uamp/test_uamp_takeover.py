@@ -135,7 +135,11 @@ async def test_a_server_that_is_killed_under_load_loses_no_turn_that_it_has_answ
 
     talking = [asyncio.create_task(talk()) for _ in range(8)]
     async with busy:
-        await asyncio.wait_for(busy.wait_for(lambda: sum(turns for turns, _ in acknowledged.values()) >= 80), 60)
+
+        def is_busy() -> bool:
+            return len(acknowledged) == 8 and sum(turns for turns, _ in acknowledged.values()) >= 80
+
+        await asyncio.wait_for(busy.wait_for(is_busy), 60)
     process.send_signal(signal.SIGKILL)
     await process.wait()
     await asyncio.gather(*talking)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -49,14 +50,17 @@ def environment() -> Path:
     digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]
     home = ROOT / "target" / "uamp-clients" / f"{digest}-py{sys.version_info.major}{sys.version_info.minor}"
     python = home / "bin" / "python"
-    if not (home / ".ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], check=True)
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
-        done = subprocess.run([*pip, "install", "-q", "-r", str(REQUIREMENTS)], capture_output=True, text=True)
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
-            not_tested(f"NOT TESTED with the clients of {REQUIREMENTS.name}: {reason}")
-        (home / ".ready").touch()
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with (home.parent / f"{home.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in other processes may be making it
+        if not (home / ".ready").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], check=True)
+            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+            done = subprocess.run([*pip, "install", "-q", "-r", str(REQUIREMENTS)], capture_output=True, text=True)
+            if done.returncode:
+                reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+                not_tested(f"NOT TESTED with the clients of {REQUIREMENTS.name}: {reason}")
+            (home / ".ready").touch()
     return python
 
 
