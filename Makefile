@@ -29,7 +29,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions test-harnesses crash node services audit third-party lint lint-rust lint-python fmt bench docs site site-version wheel wheel-portable check-dist lock clean install
+.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions test-harnesses crash node services audit third-party lint lint-rust lint-python fmt bench docs site site-version profile wheel wheel-portable check-dist lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -155,10 +155,34 @@ wheel: $(VENV)/.build ## the wheel that is published, with the native hook progr
 	tools/build-hook
 	$(BIN)/maturin build --profile dist --locked --out dist
 
-# Linked by zig with the symbols of an older glibc (or with musl), so that the wheel runs on other distributions. Other targets
-# than that of this machine need their standard library: rustup target add aarch64-unknown-linux-gnu.
+# The wheels below run on other distributions: zig links them with the symbols of an older glibc, or with musl. Other targets than
+# that of this machine need their standard library: rustup target add aarch64-unknown-linux-gnu.
 WHEEL_TARGET ?= x86_64-unknown-linux-gnu
 IS_MUSL := $(findstring musl,$(WHEEL_TARGET))
+COUNTS := target/counts
+COUNTS_FILE := $(COUNTS)/$(WHEEL_TARGET).profdata
+
+# Counts belong to the names that the compiler makes, and these depend on settings that cargo-zigbuild changes. zig itself cannot link
+# the library that writes counts.
+LIKE_ZIGBUILD := CARGO_TARGET_APPLIES_TO_HOST=false CARGO_UNSTABLE_TARGET_APPLIES_TO_HOST=true \
+	__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS=nightly
+COUNTED_BUILD := $(LIKE_ZIGBUILD) RUSTFLAGS=-Cprofile-generate=$(CURDIR)/$(COUNTS)/raw CARGO_TARGET_DIR=target/counted
+
+profile: $(COUNTS_FILE) ## count what hot paths run, for a faster and smaller `make wheel-portable`: half an hour, on a machine of WHEEL_TARGET
+
+$(COUNTS_FILE): $(WHEEL_SOURCES) tools/profile_workload.py | $(VENV)/.dev
+	rustup component add llvm-tools
+	rm -rf $(COUNTS)
+	$(COUNTED_BUILD) $(BIN)/maturin build --profile dist --locked --target $(WHEEL_TARGET) --out $(COUNTS)
+	$(COUNTED_BUILD) cargo build --profile dist --locked --target $(WHEEL_TARGET) --package turntree-harness --bin turntree-hook
+	$(PIP) install --no-deps --no-index --target $(COUNTS)/package $(COUNTS)/turntree-*.whl
+	LLVM_PROFILE_FILE=$(CURDIR)/$(COUNTS)/raw/%4m.profraw PYTHONPATH=$(CURDIR)/$(COUNTS)/package \
+		$(BIN)/python tools/profile_workload.py target/counted/$(WHEEL_TARGET)/dist/turntree-hook
+	"$$(dirname "$$(rustc --print target-libdir)")/bin/llvm-profdata" merge --output $@ $(COUNTS)/raw
+
+# A loop over bytes runs a thousand times as often as an agent. The limits keep such runs among the code that is optimized for speed.
+wheel-portable: export RUSTFLAGS = $(if $(wildcard $(COUNTS_FILE)),-Cprofile-use=$(CURDIR)/$(COUNTS_FILE) \
+	-Cllvm-args=-profile-summary-cutoff-hot=999000 -Cllvm-args=-pgso-cutoff-instr-prof=999990)
 wheel-portable: $(VENV)/.build $(DIST_VENV)/.installed ## a wheel for manylinux_2_28 or musllinux_1_2, in dist/; WHEEL_TARGET=… for others than x86-64
 	$(DIST_VENV)/bin/python -m pip --disable-pip-version-check --quiet install cargo-zigbuild ziglang
 	PATH="$(CURDIR)/$(DIST_VENV)/bin:$$PATH" tools/build-hook $(WHEEL_TARGET)$(if $(IS_MUSL),,.2.28) zig

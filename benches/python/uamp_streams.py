@@ -185,6 +185,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=410)
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--only", choices=["turntree"], help="leaves out the servers of other packages")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -196,6 +197,8 @@ def main() -> None:
     best: dict[str, tuple[float, float]] = {}
     for _ in range(options.repetitions):
         for name, (kind, path) in {"agent alone": ("alone", ""), **SERVERS}.items():
+            if options.only and name.partition(" ")[0] not in {"agent", options.only}:
+                continue
             if kind == "alone":
                 few, many = (measure_alone(tokens, options.requests) for tokens in (FEW, options.tokens))
             else:
