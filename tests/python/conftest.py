@@ -82,6 +82,20 @@ def wait_for_log(caplog: pytest.LogCaptureFixture) -> Callable[[str], pytest.Log
     return wait
 
 
+@pytest.fixture
+def is_collected() -> Callable[[Callable[[], object]], bool]:
+    """Whether an object is freed. A thread of a tool forgets its call after the run has the result."""
+
+    def wait(reference: Callable[[], object]) -> bool:
+        deadline = time.monotonic() + 10
+        while reference() is not None and time.monotonic() < deadline:
+            gc.collect()
+            time.sleep(0.001)
+        return reference() is None
+
+    return wait
+
+
 def _loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.SelectorEventLoop}
     if importlib.util.find_spec("uvloop") is not None:

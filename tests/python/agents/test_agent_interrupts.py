@@ -24,7 +24,7 @@ def run_script(source, *, interrupts=False):
         if interrupts:
             assert process.stdout.readline().strip() == "READY"
             process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=100)  # only detects a hang
     finally:
         process.kill()
         process.wait()
@@ -103,7 +103,7 @@ def test_process_exits_cleanly_during_runs(way):
             for stream in streams:
                 await anext(stream)
             threading.Thread(target=helper.run_sync, args=("Hi",), daemon=True).start()
-            await asyncio.to_thread(server.wait_for_request, 41, timeout=10)  # that of the thread too
+            await asyncio.to_thread(server.wait_for_request, 41, timeout=60)  # that of the thread too
             {ending}
 
         asyncio.run(main())

@@ -14,7 +14,7 @@ from turntree.upp import Reply, openai, scripted, tool
 # Memory
 
 
-def collected(reference, seconds=2.0):
+def collected(reference, seconds=10.0):
     """Whether an object is garbage-collected within a short time."""
     deadline = time.monotonic() + seconds
     while reference() is not None and time.monotonic() < deadline:

@@ -324,11 +324,11 @@ def test_a_handoff_with_an_input_filter_is_pickled():
 
 async def test_the_timeout_of_a_run_bounds_both_agents():
     # Each agent alone is fast enough.
-    billing = agent(model=scripted([Reply("Refunded.", delay=0.55)]), name="billing")
+    billing = agent(model=scripted([Reply("Refunded.", delay=1.8)]), name="billing")
     triage = agent(model=scripted([Reply(TO_BILLING, delay=0.4)]), name="triage", tools=[handoff(billing)])
 
-    with pytest.raises(UPPError, match=r"within 0\.6 s") as failed:
-        await triage.run("Refund", timeout=0.6)
+    with pytest.raises(UPPError, match="within 2 s") as failed:
+        await triage.run("Refund", timeout=2)
 
     assert failed.value.code == "TIMEOUT"
     assert [message.type for message in failed.value.partial.messages[:3]] == ["user", "assistant", "tool_result"]

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import threading
 import uuid
 import weakref
@@ -580,7 +579,7 @@ def test_arguments_of_toolset_tools_are_validated(run):
     assert second == ("get", 7, False)
 
 
-def test_agents_with_toolsets_are_collected(run):
+def test_agents_with_toolsets_are_collected(run, is_collected):
     class Owner:
         """Refers to its agent, to its contexts and to the contexts of its calls."""
 
@@ -601,6 +600,5 @@ def test_agents_with_toolsets_are_collected(run):
     alive = weakref.ref(owner)
 
     del owner
-    gc.collect()
 
-    assert alive() is None
+    assert is_collected(alive)

@@ -30,19 +30,21 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
     if importlib.util.find_spec(request.param) is None:
         pytest.skip(f"NOT TESTED: {request.param} is not installed")
     with socket.socket() as chosen:
+        # Kept open, so that nobody else gets the port: a server that also sets SO_REUSEADDR may bind and listen to it.
+        chosen.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         chosen.bind(("127.0.0.1", 0))
         port = chosen.getsockname()[1]
-    command = [part.format(port=port) for part in COMMANDS[request.param]]
-    folder = Path(__file__).parent
-    with subprocess.Popen([sys.executable, "-m", *command], cwd=folder) as process:
-        try:
-            until_it_listens(port, process)
-            yield f"127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-            process.kill()
+        command = [part.format(port=port) for part in COMMANDS[request.param]]
+        folder = Path(__file__).parent
+        with subprocess.Popen([sys.executable, "-m", *command], cwd=folder) as process:
+            try:
+                until_it_listens(port, process)
+                yield f"127.0.0.1:{port}"
+            finally:
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(10)
+                process.kill()
 
 
 def until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:

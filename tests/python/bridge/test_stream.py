@@ -32,17 +32,17 @@ def test_live_events_arrive_in_order(run, burst: int) -> None:
 
 def test_a_timeout_of_anext_loses_no_event(run) -> None:
     async def main() -> None:
-        stream = bridge.numbers(60, 3_000)
+        stream = bridge.numbers(6, 100_000)
         received, timeouts = [], 0
         while True:
             try:
-                received.append(await asyncio.wait_for(stream.__anext__(), 0.001))
+                received.append(await asyncio.wait_for(stream.__anext__(), 0.005))
             except asyncio.TimeoutError:
                 timeouts += 1
             except StopAsyncIteration:
                 break
-        assert received == list(range(60))
-        assert timeouts > 20
+        assert received == list(range(6))
+        assert timeouts >= 6  # about 120 on an idle machine
 
     run(main())
 

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -36,19 +37,35 @@ def test_a_synchronous_call_works_inside_a_running_loop(run) -> None:
     run(main())
 
 
-def test_a_synchronous_call_releases_the_gil_while_it_waits() -> None:
-    counted = []
+def interrupt_when(begun: Callable[[], object]) -> threading.Thread:
+    """Send SIGINT to this process when `begun` returns something true; it must do so within 20 seconds."""
 
-    def count() -> None:
-        for turn in range(20):
-            counted.append(turn)
-            time.sleep(0.001)  # passing time is under test: 20 turns take less than the wait of 100 ms
+    def wait() -> None:
+        deadline = time.monotonic() + 20
+        while not begun() and time.monotonic() < deadline:
+            time.sleep(0.001)  # the poll interval
+        if begun():
+            os.kill(os.getpid(), signal.SIGINT)
 
-    thread = threading.Thread(target=count)
+    thread = threading.Thread(target=wait)
     thread.start()
-    bridge.sleeps_sync(100_000)
-    assert len(counted) == 20
+    return thread
+
+
+def test_a_synchronous_call_releases_the_gil_while_it_waits() -> None:
+    alive, counted = bridge.alive(), []
+
+    def twenty_turns() -> bool:
+        if bridge.alive() > alive:  # the call below waits
+            counted.append(len(counted))
+        return len(counted) >= 20
+
+    thread = interrupt_when(twenty_turns)
+    # Without the release, no turn is made during the call, and it is not interrupted.
+    with pytest.raises(KeyboardInterrupt):
+        bridge.sleeps_sync(30_000_000)
     thread.join()
+    assert len(counted) >= 20
 
 
 def test_nested_synchronous_calls_in_tools_do_not_deadlock() -> None:
@@ -73,29 +90,30 @@ def test_nested_synchronous_calls_in_tools_do_not_deadlock() -> None:
 
 def test_an_interrupt_ends_the_call_and_drops_the_future() -> None:
     alive = bridge.alive()
-    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+    thread = interrupt_when(lambda: bridge.alive() > alive)
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         bridge.sleeps_sync(30_000_000)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20  # the call itself takes 30 seconds
     assert bridge.alive() == alive
+    thread.join()
 
 
 def test_an_interrupt_cancels_the_tool() -> None:
-    cancelled = threading.Event()
+    begun, cancelled = threading.Event(), threading.Event()
 
     async def tool() -> None:
+        begun.set()
         try:
             await asyncio.sleep(30)
         finally:
             cancelled.set()
 
-    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+    thread = interrupt_when(begun.is_set)
     with pytest.raises(KeyboardInterrupt):
         bridge.tool_sync(tool, "task")
-    assert cancelled.wait(2)
+    assert cancelled.wait(10)
+    thread.join()
 
 
 def test_many_threads_call_synchronously_at_once() -> None:

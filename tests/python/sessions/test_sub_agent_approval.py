@@ -118,7 +118,7 @@ async def test_another_process_decides_and_resumes(decided):
         assert len(again.approve_all()) == 2
     turn = await again.resume()
 
-    assert family.paid == ["ann", "bob"]
+    assert sorted(family.paid) == ["ann", "bob"]  # both at once
     assert turn.response.text == "paid ann / seen / paid bob / seen"
 
 

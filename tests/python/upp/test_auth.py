@@ -24,8 +24,6 @@ from turntree.upp import (
     openai_compatible,
 )
 
-pytestmark = pytest.mark.timeout(30)
-
 TOKEN = "token-0123456789"
 ANSWER = {"choices": [{"index": 0, "message": {"content": "Hello."}, "finish_reason": "stop"}]}
 

@@ -7,8 +7,6 @@ from turntree import agent
 from turntree.testing import ErrorReply, Fault, Reply
 from turntree.upp import ErrorCode, NoRetry, ProviderConfig, UPPError
 
-pytestmark = pytest.mark.timeout(30)
-
 # The server requests this wait, so that the tests do not wait for the default.
 SOON = {"retry_after": 0}
 

@@ -1,5 +1,6 @@
 """Faulty servers over real sockets: the right error code, in time, and never a partial answer. UPP-1.2 §12, §13."""
 
+import asyncio
 import socket
 import time
 
@@ -13,8 +14,6 @@ from turntree.upp import (
     UPPError,
     openai_compatible,
 )
-
-pytestmark = pytest.mark.timeout(20)
 
 
 def compatible(url, **options):
@@ -70,16 +69,14 @@ def test_truncated_stream_is_never_accepted_as_an_answer(run, loopback, make):
     cuts = iter(range(0, 8000, 97))
     replies = loopback(lambda _request: Reply(WORDS, fault=Fault(truncate_after=next(cuts))))
 
+    async def outcome():
+        try:
+            return (await streamed(replies.base_url)).response.text
+        except UPPError as error:
+            return error.code
+
     async def main():
-        outcomes = []
-        for _ in range(60):
-            try:
-                turn = await streamed(replies.base_url)
-            except UPPError as error:
-                outcomes.append(error.code)
-            else:
-                outcomes.append(turn.response.text)
-        return outcomes
+        return await asyncio.gather(*(outcome() for _ in range(60)))
 
     outcomes = run(main())
 
@@ -99,7 +96,8 @@ def test_missing_response_headers_are_a_timeout(run, loopback, make, mode):
     assert "100" in error.message
     # The bound only detects a hang: without the timeout the headers come after 30 seconds.
     assert time.monotonic() - began < 5
-    assert server.requests[0].wait() == "dropped"
+    # The client has given up; the threads of the server may still read what it sent.
+    assert server.wait_for_request(timeout=10).wait(10) == "dropped"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -117,10 +115,10 @@ def test_stalled_body_is_a_timeout(run, loopback, make, mode, position):
 
 
 def test_slow_continuing_stream_does_not_time_out(run, loopback):
-    server = loopback(Reply(WORDS, gap=0.05))
+    server = loopback(Reply(WORDS, gap=0.15))  # together longer than the timeout
 
     async def main():
-        return await agent(model=chat(server.base_url, idle_timeout=0.5)).stream("Hi").turn
+        return await agent(model=chat(server.base_url, idle_timeout=1.5)).stream("Hi").turn
 
     assert run(main()).response.text == WORDS
 
@@ -243,7 +241,7 @@ def test_refused_connection_is_a_network_error(run, mode):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
 
-    error = ask(run, chat, f"http://127.0.0.1:{port}/v1", mode)
+        error = ask(run, chat, f"http://127.0.0.1:{port}/v1", mode)  # bound: no other process takes the port
 
     assert error.code == ErrorCode.NETWORK_ERROR
     assert "127.0.0.1" in error.message

@@ -28,8 +28,6 @@ from turntree.upp import (
     tool,
 )
 
-pytestmark = pytest.mark.timeout(30)
-
 KEY = "sk-secret-0123456789abcdef"
 NOWHERE = "http://127.0.0.1:9"
 

@@ -24,8 +24,6 @@ from turntree.upp import (
     openai_compatible,
 )
 
-pytestmark = pytest.mark.timeout(30)
-
 NOWHERE = "https://nowhere.invalid/v1"
 MESSAGE = {"content": "Hello."}
 ANSWER = {"id": "1", "model": "m", "choices": [{"index": 0, "message": MESSAGE, "finish_reason": "stop"}]}
