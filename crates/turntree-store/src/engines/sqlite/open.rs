@@ -82,7 +82,8 @@ impl Config {
 
     fn prepare(&self, connection: Connection) -> Result<Connection, Failure> {
         let is_read_only = connection.is_readonly("main")?;
-        let version = self.version(&connection)?;
+        // In one transaction: another user may be writing the schema, and a part of it looks like another application's.
+        let version = self.version(&*connection.unchecked_transaction()?)?;
         if !is_read_only {
             self.prepare_file(&connection, version)?;
         }

@@ -1,5 +1,6 @@
 //! Several users of a file who write at the same time.
 
+use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,26 @@ fn insert(database: &Database, duration: Duration) {
         Ok(())
     };
     block_on(database.write(None, work)).unwrap();
+}
+
+/// A file is empty, or it has all of its schema: nobody sees a part of what another user writes.
+#[test]
+fn many_users_create_a_file_at_once() {
+    let folder = TempFolder::new();
+    for number in 0..50 {
+        let path = folder.path().join(format!("{number}.db"));
+        let all_are_ready = Barrier::new(4);
+        let create = || {
+            let database = Database::open(&path, SqliteOptions::default(), &SCHEMA).unwrap();
+            all_are_ready.wait();
+            insert(&database, Duration::ZERO);
+        };
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(create);
+            }
+        });
+    }
 }
 
 /// Two threads keep one user busy: when its transaction ends, after 200 ms, the next one waits already.
