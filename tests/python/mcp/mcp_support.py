@@ -2,50 +2,26 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+from support.client_environment import client_environment
 
 from turntree import mcp
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-REQUIREMENTS = ROOT / "requirements" / "mcp-clients.txt"
-REQUIRED = any(os.environ.get(name, "") not in ("", "0") for name in ("CI", "TURNTREE_REQUIRE_CLIENTS"))
 OFFICIAL_SERVER = HERE / "official_server.py"
 OFFICIAL_CLIENT = HERE / "official_client.py"
 OWN_SERVER = HERE / "own_server.py"
 
 
 def environment() -> str:
-    """The Python of an environment with the official SDK. Skips the test if it cannot be installed."""
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]
-    home = ROOT / "target" / "mcp-clients" / f"{digest}-py{sys.version_info.major}{sys.version_info.minor}"
-    python = home / "bin" / "python"
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with (home.parent / f"{home.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in other processes may be making it
-        if not (home / ".ready").exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], check=True)
-            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
-            done = subprocess.run([*pip, "install", "-q", "-r", str(REQUIREMENTS)], capture_output=True, text=True)
-            if done.returncode:
-                reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
-                message = f"NOT TESTED with the official SDK of {REQUIREMENTS.name}: {reason}"
-                print(message)
-                if REQUIRED:
-                    pytest.fail(message)
-                pytest.skip(message)
-            (home / ".ready").touch()
-    return str(python)
+    """The Python of an environment with the official SDK."""
+    return client_environment("mcp-clients", "the official SDK of MCP")
 
 
 def model_events(events, kind):

@@ -3,19 +3,16 @@
 The packages of `requirements/import-tests.txt` are installed once, in an environment below `target`.
 """
 
-import hashlib
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from import_support import ROOT, SOURCES, drawn, needs_msgpack, texts
+from import_support import SOURCES, drawn, needs_msgpack, texts
+from support.client_environment import client_environment
 
 import turntree
 from turntree import Session, agent, store
 from turntree.upp import scripted
-
-REQUIREMENTS = ROOT / "requirements" / "import-tests.txt"
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +25,8 @@ def written(tmp_path_factory):
 
 
 def environment():
-    """The Python of an environment with the packages. Skips the test if they cannot be installed."""
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]
-    home = ROOT / "target" / "import-tests" / f"{digest}-py{sys.version_info.major}{sys.version_info.minor}"
-    python = home / "bin" / "python"
-    if not (home / ".ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], check=True)
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
-        done = subprocess.run([*pip, "install", "-q", "-r", str(REQUIREMENTS)], capture_output=True, text=True)
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
-            pytest.skip(f"NOT TESTED with files that LangGraph and the OpenAI Agents SDK write now: {reason}")
-        (home / ".ready").touch()
-    return python
+    """The Python of an environment with the packages."""
+    return client_environment("import-tests", "files that LangGraph and the OpenAI Agents SDK write now")
 
 
 def shape(report):

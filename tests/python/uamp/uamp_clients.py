@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import hashlib
 import json
 import os
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-import pytest
+from support.client_environment import client_environment
 from uamp_support import under_uvicorn
 
 from turntree import agent, uamp
@@ -35,8 +32,6 @@ from turntree.upp import (
 
 ROOT = Path(__file__).resolve().parents[3]
 CLIENTS = Path(__file__).with_name("clients")
-REQUIREMENTS = ROOT / "requirements" / "uamp-clients.txt"
-REQUIRED = any(os.environ.get(name, "") not in ("", "0") for name in ("CI", "TURNTREE_REQUIRE_CLIENTS"))
 # The environment of clients: servers are on the loopback interface, and the package under test is not theirs.
 HIDDEN = ("PYTHONPATH",)
 PLAIN = {
@@ -45,30 +40,9 @@ PLAIN = {
 CITY = {"city": "Oulu", "people": 200000}
 
 
-def environment() -> Path:
-    """The Python of an environment with the packages. Skips the test if they cannot be installed."""
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]
-    home = ROOT / "target" / "uamp-clients" / f"{digest}-py{sys.version_info.major}{sys.version_info.minor}"
-    python = home / "bin" / "python"
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with (home.parent / f"{home.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in other processes may be making it
-        if not (home / ".ready").exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], check=True)
-            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
-            done = subprocess.run([*pip, "install", "-q", "-r", str(REQUIREMENTS)], capture_output=True, text=True)
-            if done.returncode:
-                reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
-                not_tested(f"NOT TESTED with the clients of {REQUIREMENTS.name}: {reason}")
-            (home / ".ready").touch()
-    return python
-
-
-def not_tested(message: str) -> None:
-    """Skip the test, or fail where the clients are required."""
-    if REQUIRED:
-        pytest.fail(message)
-    pytest.skip(message)
+def environment() -> str:
+    """The Python of an environment with the packages of clients."""
+    return client_environment("uamp-clients", "the clients of other packages")
 
 
 def results_of(command: list[str | Path], url: str) -> dict[str, Any]:
