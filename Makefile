@@ -168,7 +168,7 @@ LIKE_ZIGBUILD := CARGO_TARGET_APPLIES_TO_HOST=false CARGO_UNSTABLE_TARGET_APPLIE
 	__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS=nightly
 COUNTED_BUILD := $(LIKE_ZIGBUILD) RUSTFLAGS=-Cprofile-generate=$(CURDIR)/$(COUNTS)/raw CARGO_TARGET_DIR=target/counted
 
-profile: $(COUNTS_FILE) ## count what hot paths run, for a faster and smaller `make wheel-portable`: half an hour, on a machine of WHEEL_TARGET
+profile: $(COUNTS_FILE) ## count what hot paths run, for a faster `make wheel-portable`: half an hour, on a machine of WHEEL_TARGET
 
 $(COUNTS_FILE): $(WHEEL_SOURCES) tools/profile_workload.py | $(VENV)/.dev
 	rustup component add llvm-tools
