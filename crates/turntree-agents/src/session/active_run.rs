@@ -351,8 +351,9 @@ impl Session {
         match select(pin!(self.save()), driver.host.timer(time)).await {
             Either::Left((saved, _)) => Ok(saved),
             Either::Right(_) => {
-                let seconds = time.as_secs_f64();
-                Err(PersistenceError::new(format!("the store has not finished within {seconds} s")))
+                // What was left of the run's time is no round number, unlike the time that the application gave.
+                let tenths = (time.as_secs_f64() * 10.0).round() / 10.0;
+                Err(PersistenceError::new(format!("the store has not finished within {tenths} s")))
             }
         }
     }
