@@ -23,9 +23,19 @@ const SYSTEM_TYPE: &str = concat!(
     r"(?![\s\S])"
 );
 
+/// The members that are counts: 64 bits.
+const COUNTS: [&str; 5] = [
+    "Usage/properties/input_tokens",
+    "Usage/properties/output_tokens",
+    "Usage/properties/total_tokens/anyOf/0",
+    "ThinkingUsage/properties/thinking_tokens/anyOf/0",
+    "Attachment/properties/size_bytes/anyOf/0",
+];
+
 /// Rules that JSON Schema cannot express: they compare members, count, or need a calendar.
 pub const BEYOND_THE_SCHEMA: &[&str] = &[
-    "sequence: consecutive integers from 1, written without a fraction (1, not 1.0)",
+    "sequence: consecutive integers from 1",
+    "sequence, tokens and size_bytes: written without a fraction, an exponent or a sign (1, not 1.0)",
     "tool_call_id: a return has an open call",
     "tool_name: a return has the tool name of its call",
     "agent_id: a key of the registry",
@@ -61,6 +71,9 @@ pub fn published() -> Value {
         let members = format!("/$defs/{action}/properties");
         narrow(&mut document, &format!("{members}/timestamp"), &time);
         narrow(&mut document, &format!("{members}/sequence"), &json!({ "minimum": 1, "maximum": u64::MAX }));
+    }
+    for count in COUNTS {
+        narrow(&mut document, &format!("/$defs/{count}"), &json!({ "maximum": u64::MAX }));
     }
     let reasons = json!({ "enum": ["stop", "tool_call", "length", "content_filter", null] });
     narrow(&mut document, "/$defs/AssistantMessageAction/properties/finish_reason", &reasons);

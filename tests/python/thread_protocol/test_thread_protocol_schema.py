@@ -244,6 +244,45 @@ def test_schema_and_library_agree_on_mutations(document: Any) -> None:
     assert ours(document) == CHECKER.is_valid(document), document
 
 
+def counted(member: str, count: int) -> dict[str, Any]:
+    """A document with the count in one member."""
+    start = {"timestamp": "2025-01-15T10:00:00Z", "sequence": 1}
+    if member == "size_bytes":
+        attachment = {
+            "attachment_id": "a",
+            "media_type": "text/plain",
+            "name": "a.txt",
+            "url": "https://a.example/a.txt",
+        }
+        only = {**start, "action_type": "user_message", "content": "", "attachments": [attachment | {member: count}]}
+    elif member == "thinking_tokens":
+        only = {
+            **start,
+            "action_type": "thinking",
+            "content": "",
+            "agent_id": "b",
+            "provider_name": "",
+            "usage": {member: count},
+        }
+    else:
+        usage = {"input_tokens": 0, "output_tokens": 0} | {member: count}
+        only = {**start, "action_type": "assistant_message", "content": "", "agent_id": AGENTS[1], "usage": usage}
+    times = {"created_at": "2025-01-15T10:00:00Z", "updated_at": "2025-01-15T10:00:00Z"}
+    agent = {"agent_id": "b", "agent_identifier": "b", "agent_name": "", "created_at": times["created_at"]}
+    return {"version": "1.0.0", "thread_id": AGENTS[0], "title": "", **times, "agents": {"b": agent}, "actions": [only]}
+
+
+@pytest.mark.parametrize("member", ["input_tokens", "output_tokens", "total_tokens", "thinking_tokens", "size_bytes"])
+def test_counts_have_64_bits(member: str) -> None:
+    for count in (0, 2**64 - 1):
+        assert ours(counted(member, count))
+        assert CHECKER.is_valid(counted(member, count))
+    for count in (-1, 2**64, 2**70):
+        assert not CHECKER.is_valid(counted(member, count))
+        with pytest.raises(turntree.ValidationError, match="whole number from 0 to 18446744073709551615"):
+            tp.Thread.model_validate_json(json.dumps(counted(member, count)))
+
+
 @settings(max_examples=200, deadline=None)
 @given(mutated_documents(), st.booleans())
 def test_every_issue_contains_a_location_a_rule_and_a_remedy(document: Any, strict: bool) -> None:
