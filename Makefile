@@ -39,6 +39,8 @@ demo: $(DEMO_WHEEL) ## set up and run examples/quickstart.py: no network, no key
 
 test: test-rust test-python test-bridge ## all tests: Rust without Python, then Python on the installed wheel
 
+# Property tests have fixed seeds here, so that a change fails by its own faults; `make test-long` has random ones.
+test-rust: export PROPTEST_RNG_SEED ?= 7
 test-rust:
 	cargo test --locked
 
@@ -52,11 +54,12 @@ test-bridge: $(VENV)/.dev $(SELFTEST)/.built
 # The same laws and the same faults as in `make test`, with many more random cases.
 test-long: $(VENV)/.dev $(WHEEL) ## the property tests, the fault injection and exits of processes with many more cases, older versions of pydantic-ai, user interfaces: an hour
 	PROPTEST_CASES=10000 cargo test --locked --package turntree --test it laws
+	TURNTREE_LAW_FACTOR=25 $(BIN)/pytest --numprocesses $(PYTEST_PROCESSES) --dist loadfile --timeout 1800 $(LAW_TESTS) $(PYTEST_ARGS)
 	TURNTREE_CHAOS_SCENARIOS=50000 $(BIN)/pytest tests/python/chaos --timeout 1200 $(PYTEST_ARGS)
-	TURNTREE_MODEL_EXAMPLES=100 $(BIN)/pytest tests/python/crash/test_model.py --timeout 1200 $(PYTEST_ARGS)
+	TURNTREE_LAW_FACTOR=25 TURNTREE_MODEL_EXAMPLES=100 $(BIN)/pytest tests/python/crash/test_model.py --timeout 1200 $(PYTEST_ARGS)
 	TURNTREE_OLD_PYDANTIC_AI=all $(BIN)/pytest -rs $(VERSION_TESTS) -k older_versions $(PYTEST_ARGS)
 	TURNTREE_MANY_CALLS=20000 $(BIN)/pytest -s tests/python/upp/test_many_calls.py $(PYTEST_ARGS)
-	TURNTREE_OPENAPI_CASES=5000 $(BIN)/pytest -rs -s tests/python/uaip/test_openapi.py --timeout 1200 $(PYTEST_ARGS)
+	TURNTREE_LAW_FACTOR=25 TURNTREE_OPENAPI_CASES=5000 $(BIN)/pytest -rs -s tests/python/uaip/test_openapi.py --timeout 1200 $(PYTEST_ARGS)
 	TURNTREE_UAMP_LOAD=full cargo test --release --locked --package turntree-uamp --test it loopback -- --nocapture --test-threads 1
 	TURNTREE_RECIPES=1 $(BIN)/pytest -rs tests/python/recipes $(PYTEST_ARGS)
 	TURNTREE_DOCS_ENVIRONMENTS=1 $(BIN)/pytest -rs tests/python/docs/test_docs_environments.py $(PYTEST_ARGS)
@@ -94,6 +97,8 @@ test-harnesses: $(VENV)/.dev $(WHEEL) ## our hooks in the real Claude Code, Code
 # The tests find the servers by variables: eval "$$(make services)". `tools/test-services stop` stops them.
 services: ## start PostgreSQL and Redis for the tests of stores; prints the variables for the shell
 	@tools/test-services start
+
+LAW_TESTS = $(shell grep -rl 'support.laws import cases' tests/python --include='test_*.py')
 
 VERSION_TESTS = $(addprefix tests/python/thread_protocol/test_thread_protocol_, versions.py downgrade.py)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from support.laws import FACTOR
 
 from turntree.testing import LoopbackServer, Script, serve
 
@@ -24,7 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 # The deadline of an example is wall time: another process may have the processor.
-settings.register_profile("turntree", deadline=None)
+settings.register_profile("turntree", deadline=None, derandomize=FACTOR == 1)
 settings.load_profile("turntree")
 
 # Tests count requests: retries are those that a test configures. `test_default_retries.py` removes the variable.

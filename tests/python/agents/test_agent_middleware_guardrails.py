@@ -16,6 +16,7 @@ from agent_middleware_support import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.laws import cases
 
 from turntree import (
     GuardrailError,
@@ -143,7 +144,7 @@ def test_rewritten_answer_is_sent_in_later_requests(run):
     assert turn.tool_executions[0].result == 8
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(st.lists(st.sampled_from(["safe ", "sec", "ret ", "secret ", "\N{SNOWMAN} ", "secre"]), min_size=1, max_size=8))
 def test_stream_emits_no_text_that_a_rule_removes(words):
     said = "".join(words)

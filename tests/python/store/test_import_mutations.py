@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from import_support import needs_msgpack
+from support.laws import cases
 
 from turntree import store
 
@@ -28,7 +29,7 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 ITEMS = st.lists(st.dictionaries(KEYS, VALUES, max_size=6), max_size=5)
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=cases(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def imported(path):

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai import messages as m
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
+from support.laws import cases
 from test_thread_protocol_laws import histories
 from thread_protocol_pydantic_ai_support import request, response, returned
 
@@ -38,7 +39,7 @@ def again(thread: tp.Thread, way: str) -> tp.Thread:
 
 
 ways = st.sampled_from(sorted(WAYS))
-law = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+law = settings(deadline=None, max_examples=cases(60), suppress_health_check=list(HealthCheck))
 
 texts = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from('\x00\x1f\x7f\u2028\u2029\ufeff\\"/é😀')),

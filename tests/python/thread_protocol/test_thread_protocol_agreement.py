@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError as Refused
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
 from pydantic_ai.messages import ModelRequest, ToolReturnPart
+from support.laws import cases
 
 import turntree
 from turntree import thread_protocol as tp
@@ -313,7 +314,7 @@ HISTORIES = [EVERYTHING, *(json.loads(path.read_bytes()) for path in FIXTURES if
 
 
 @pytest.mark.timeout(300)
-@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=cases(300), suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(HISTORIES), st.lists(st.tuples(st.integers(0), values), min_size=1, max_size=3))
 def test_turntree_and_pydantic_agree_on_several_mutations(history: list[Any], changes: list[tuple[int, Any]]) -> None:
     mutated = copy.deepcopy(history)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
+from support.laws import cases
 from test_thread_protocol_laws import histories
 
 import turntree
@@ -254,7 +255,7 @@ def test_the_text_of_an_error_does_not_depend_on_the_spelling_of_a_number(number
 
 
 @pytest.mark.timeout(300)
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=cases(60), suppress_health_check=list(HealthCheck))
 @given(histories)
 def test_generated_histories_have_equal_canonical_bytes_on_every_path(messages: list[Any]) -> None:
     assert_equal_on_every_way(messages, Adapter.dump_json(messages))
@@ -282,7 +283,7 @@ documents = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=cases(20), suppress_health_check=list(HealthCheck))
 @given(st.lists(documents, min_size=20, max_size=60))
 def test_node_writes_the_same_canonical_bytes(values: list[Any]) -> None:
     threads = [thread_with(json.dumps(value)) for value in values]
@@ -312,7 +313,7 @@ def test_node_writes_the_same_digits_for_doubles_of_every_size() -> None:
     assert answer.stdout.splitlines() == [thread.canonical_json(javascript=True)]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=cases(200))
 @given(documents, documents)
 def test_equal_digests_imply_equal_values(one: Any, two: Any) -> None:
     first, second = thread_with(json.dumps(one)), thread_with(json.dumps(two))

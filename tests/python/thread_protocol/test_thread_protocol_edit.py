@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic_ai import messages as m
+from support.laws import cases
 
 import turntree
 from turntree import thread_protocol as tp
@@ -74,7 +75,7 @@ def content_of_action(action: Any) -> Any:
 
 
 @pytest.mark.timeout(240)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(steps, steps, steps)
 def test_merged_branches_are_valid_and_contain_all_actions(past: list[Any], one: list[Any], other: list[Any]) -> None:
     trunk = thread_of(past)
@@ -112,7 +113,7 @@ def test_merge_refuses_threads_without_a_common_action() -> None:
         one.merge(stranger)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(steps, st.sampled_from([None, "ann", "bob"]), st.integers(0, 12), st.integers(0, 12))
 def test_slices_are_valid_subsets(plan: list[Any], agent: str | None, start: int, end: int) -> None:
     thread = thread_of(plan)
@@ -127,7 +128,7 @@ def test_slices_are_valid_subsets(plan: list[Any], agent: str | None, start: int
     assert thread.slice().actions == thread.actions
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(steps, st.sets(st.integers(1, 10)))
 def test_redaction_removes_contents_and_preserves_the_structure(plan: list[Any], numbers: set[int]) -> None:
     secret = [(kind, agent, call, f"secret{text}") for kind, agent, call, text in plan]
@@ -164,7 +165,7 @@ def test_redaction_applies_to_round_trip_metadata() -> None:
         thread.redact(["x"])  # type: ignore[list-item]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(steps, st.data())
 def test_the_digest_detects_every_mutation(plan: list[Any], data: st.DataObject) -> None:
     document = thread_of(plan).to_dict()
@@ -335,7 +336,7 @@ def check_exports(thread: tp.Thread) -> None:
         thread.to_upp(agent)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=cases(120), deadline=None)
 @given(imported(), st.data())
 def test_redaction_removes_every_redacted_word(thread: tp.Thread, data: st.DataObject) -> None:
     numbers = data.draw(st.sets(st.integers(1, len(thread)), min_size=1))
@@ -352,7 +353,7 @@ def test_redaction_removes_every_redacted_word(thread: tp.Thread, data: st.DataO
             assert action == thread[action.sequence - 1]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=cases(120), deadline=None)
 @given(imported(), st.data())
 def test_slices_contain_no_word_of_the_omitted_actions(thread: tp.Thread, data: st.DataObject) -> None:
     document = thread.to_dict()
@@ -378,7 +379,7 @@ def beginning(thread: tp.Thread, count: int) -> tp.Thread:
     return tp.Thread.model_validate(document)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=cases(120), deadline=None)
 @given(imported(), st.data())
 def test_branches_of_imported_threads_can_be_merged(thread: tp.Thread, data: st.DataObject) -> None:
     cuts = [data.draw(st.integers(0, len(thread))) for _ in range(2)]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
+from support.laws import cases
 from test_thread_protocol_laws import histories
 
 from turntree import thread_protocol as tp
@@ -15,7 +16,7 @@ from turntree import thread_protocol as tp
 TIME = "2025-01-15T10:00:00Z"
 AGENTS = ["ann", "bob"]
 
-law = settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+law = settings(deadline=None, max_examples=cases(300), suppress_health_check=list(HealthCheck))
 
 texts = st.text(st.characters(codec="utf-8"), max_size=5)
 words = st.sampled_from(["", "x", "openai", "acme", "image/png", "audio/wav", "nonsense"])

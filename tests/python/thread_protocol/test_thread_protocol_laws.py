@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic_ai import messages as m
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
 from pydantic_ai.usage import RequestUsage
+from support.laws import cases
 
 from turntree import thread_protocol as tp
 
@@ -95,7 +96,7 @@ responses = st.builds(
 )
 histories = st.lists(st.one_of(requests, responses), max_size=4)
 
-law = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+law = settings(deadline=None, max_examples=cases(150), suppress_health_check=list(HealthCheck))
 
 
 @law

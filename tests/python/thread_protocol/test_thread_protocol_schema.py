@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.laws import cases
 
 import turntree
 from turntree import thread_protocol as tp
@@ -139,7 +140,7 @@ def test_the_example_of_the_specification_fits_the_schema(root: Path) -> None:
     assert [error.message for error in CHECKER.iter_errors(example)] == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(documents())
 def test_schema_and_library_accept_valid_documents(document: dict[str, Any]) -> None:
     assert ours(document)
@@ -238,7 +239,7 @@ def mutated_documents(draw: st.DrawFn) -> Any:
     return document
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=cases(600), deadline=None)
 @given(mutated_documents())
 def test_schema_and_library_agree_on_mutations(document: Any) -> None:
     assert ours(document) == CHECKER.is_valid(document), document
@@ -283,7 +284,7 @@ def test_counts_have_64_bits(member: str) -> None:
             tp.Thread.model_validate_json(json.dumps(counted(member, count)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(mutated_documents(), st.booleans())
 def test_every_issue_contains_a_location_a_rule_and_a_remedy(document: Any, strict: bool) -> None:
     try:
@@ -306,7 +307,7 @@ def test_schema_and_library_refuse_non_documents(document: Any) -> None:
     assert not CHECKER.is_valid(document)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(documents())
 def test_documents_preserve_unknown_members(document: dict[str, Any]) -> None:
     document["new"] = {"a": [1, None]}

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from pydantic_ai import messages as m
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
+from support.laws import cases
 from test_thread_protocol_canonical import node
 from test_thread_protocol_laws import histories
 from thread_protocol_pydantic_ai_support import request, response, returned
@@ -255,7 +256,7 @@ def accepted(history: list[Any]) -> bool:
 generated = st.lists(st.one_of(st.sampled_from(ARGUMENTS), st.text(max_size=8)), min_size=1, max_size=3)
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=cases(15), suppress_health_check=list(HealthCheck))
 @given(histories.filter(accepted), generated, st.sampled_from(sorted(TOOLS)), st.sampled_from(sorted(TOOLS)))
 def test_generated_histories_come_back(history: list[Any], texts: list[str], one: str, two: str) -> None:
     texts = [re.sub("[\ud800-\udfff\x00]", "", text) for text in texts]

@@ -8,6 +8,7 @@ from hypothesis import given as law_of
 from hypothesis import settings
 from hypothesis import strategies as st
 from pydantic_ai import messages as m
+from support.laws import cases
 
 import turntree
 from turntree import Session, ThreadTree, agent, session, upp
@@ -182,7 +183,7 @@ def exchange(kinds: list[str], number: int) -> list[upp.Message]:
     return said
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=cases(120), deadline=None)
 @law_of(moves)
 def test_every_node_of_a_tree_is_equal_after_a_round_trip(plan: list[Any]) -> None:
     tree = ThreadTree()
@@ -251,7 +252,7 @@ def answers(plan: list[tuple[str, int]]) -> list[Any]:
 
 
 @pytest.mark.timeout(240)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(80), deadline=None)
 @law_of(acts, st.sampled_from(["step", "turn"]))
 def test_every_branch_of_a_session_with_checkpoints_is_equal_after_a_round_trip(
     plan: list[tuple[str, int]], interval: Any

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
 from pydantic_ai.messages import repair_messages
+from support.laws import cases
 
 import turntree
 from turntree import thread_protocol as tp
@@ -34,7 +35,7 @@ views = st.fixed_dictionaries(
         "attribution": st.sampled_from(["{agent:NAME}: ", "<NAME> ", ""]),
     }
 )
-law = settings(max_examples=250, deadline=None)
+law = settings(max_examples=cases(250), deadline=None)
 
 
 def content_of(body: str, word: str, agent: str) -> Any:
