@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import time
 from urllib.parse import urlsplit
@@ -15,21 +16,26 @@ from turntree.uaip import State, Workflow
 pytestmark = pytest.mark.parametrize("face", FACES)
 
 
-async def raw(url, data, *, read=True, patience=10):
-    """Send bytes, and read what comes back: until the connection is closed, or silent for a second after an answer."""
+async def raw(url, data, *, patience=20):
+    """Send bytes, and read what comes back: until the answer is whole or the connection is closed."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(data)
     await writer.drain()
     answer = b""
-    if read:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience) as limit:
-                while chunk := await reader.read(65536):
-                    answer += chunk
-                    limit.reschedule(asyncio.get_running_loop().time() + 1)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            while not is_whole(answer) and (chunk := await reader.read(65536)):
+                answer += chunk
     writer.close()
     return answer
+
+
+def is_whole(answer):
+    """Whether an answer has all the bytes that its head announces. The close of the connection ends one without."""
+    head, end, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)^content-length: *(\d+)", head, re.MULTILINE)
+    return bool(end and length) and len(body) >= int(length[1])
 
 
 def post(body, length=None):
