@@ -126,7 +126,7 @@ def test_cancelling_the_run_cancels_the_tool(run) -> None:
         async def tool() -> None:
             begun.release()
             try:
-                await asyncio.sleep(10)
+                await asyncio.sleep(60)
             except asyncio.CancelledError:
                 events.append("cancelled")
                 raise
@@ -218,7 +218,7 @@ def test_a_run_awaited_on_another_loop_calls_its_tools_on_the_first_loop(new_loo
 
     try:
         [coroutine] = asyncio.run_coroutine_threadsafe(make(), home).result(5)
-        assert asyncio.run(asyncio.wait_for(coroutine, 5)) == thread.ident
+        assert asyncio.run(asyncio.wait_for(coroutine, 20)) == thread.ident
     finally:
         home.call_soon_threadsafe(home.stop)
         thread.join(5)
@@ -235,4 +235,4 @@ def test_a_tool_call_on_a_closed_loop_raises(new_loop) -> None:
     home.close()
 
     with pytest.raises(RuntimeError, match="loop"):
-        asyncio.run(asyncio.wait_for(coroutine, 5))
+        asyncio.run(asyncio.wait_for(coroutine, 20))

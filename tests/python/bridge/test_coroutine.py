@@ -7,12 +7,22 @@ import collections.abc
 import gc
 import random
 import threading
+import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from turntree._core import _bridge_selftest as bridge
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread does."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)  # the poll interval
 
 
 def test_a_ready_future_is_awaited_without_a_loop() -> None:
@@ -33,7 +43,7 @@ def test_abc_and_asyncio_accept_the_object_as_a_coroutine(run) -> None:
         assert isinstance(bridge.ready(1), collections.abc.Coroutine)
         assert await asyncio.create_task(bridge.ready(1)) == 1
         assert await asyncio.gather(bridge.ready(1), bridge.sleeps(100), bridge.yields(3)) == [1, 1, 3]
-        assert await asyncio.wait_for(bridge.sleeps(100), 5) == 1
+        assert await asyncio.wait_for(bridge.sleeps(100), 20) == 1
         assert await asyncio.shield(bridge.sleeps(100, 2)) == 2
         assert "sleeps" in repr(asyncio.ensure_future(bridge.sleeps(1)))
         if hasattr(asyncio, "TaskGroup"):
@@ -191,12 +201,9 @@ def test_closing_a_loop_early_drops_the_pending_futures(new_loop) -> None:
         loop.run_until_complete(asyncio.sleep(0))
         loop.close()
         del task, loop
-    import time
+    bridge.sleeps_sync(2_000)  # the thread of the timers keeps the order: the wakes come after the loops are closed
 
-    time.sleep(0.02)  # longer than the waits of 2 ms: their wakes come after the loops are closed
-    gc.collect()
-
-    assert bridge.alive() == alive
+    wait_until(lambda: gc.collect() >= 0 and bridge.alive() == alive)
 
 
 def test_many_loops_leak_no_file_descriptor(new_loop) -> None:
@@ -213,9 +220,8 @@ def test_many_loops_leak_no_file_descriptor(new_loop) -> None:
     before = open_descriptors()
     for _ in range(30):
         turn()
-    gc.collect()
 
-    assert open_descriptors() <= before + 1
+    wait_until(lambda: gc.collect() >= 0 and open_descriptors() <= before + 1)
 
 
 def test_a_reference_cycle_through_the_future_is_collected() -> None:

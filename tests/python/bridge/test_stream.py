@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 import weakref
 
@@ -32,24 +31,21 @@ def test_live_events_arrive_in_order(run, burst: int) -> None:
 
 def test_a_timeout_of_anext_loses_no_event(run) -> None:
     async def main() -> None:
-        stream = bridge.numbers(6, 100_000)
+        stream = bridge.numbers(1_000_000, 20_000)
         received, timeouts = [], 0
-        while True:
+        while len(received) < 6 or timeouts < 6:  # both happen sooner or later, whatever the machine does in between
             try:
                 received.append(await asyncio.wait_for(stream.__anext__(), 0.005))
             except asyncio.TimeoutError:
                 timeouts += 1
-            except StopAsyncIteration:
-                break
-        assert received == list(range(6))
-        assert timeouts >= 6  # about 120 on an idle machine
+        assert received == list(range(len(received)))
 
     run(main())
 
 
 def test_a_second_reader_is_refused_and_the_first_continues(run) -> None:
     async def main() -> None:
-        stream = bridge.numbers(1, 20_000)
+        stream = bridge.numbers(1, 2_000_000)  # the second reader comes before the number, even after a second
         first = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0)  # the first step of the task begins to read
         with pytest.raises(RuntimeError, match="another task"):
@@ -67,7 +63,7 @@ def test_a_reader_cancelled_before_its_start_does_not_block_another_reader(run) 
         await asyncio.sleep(0)  # the first step of the task begins to read
         with pytest.raises(KeyError):
             early.throw(KeyError())
-        assert await asyncio.wait_for(first, 5) == 0
+        assert await asyncio.wait_for(first, 20) == 0
 
     run(main())
 
@@ -114,7 +110,7 @@ def test_closing_drops_the_source_and_wakes_the_reader(run) -> None:
         assert bridge.alive() == alive + 1
         stream.close()
         assert bridge.alive() == alive
-        assert await asyncio.wait_for(reader, 5) == "end"
+        assert await asyncio.wait_for(reader, 20) == "end"
 
         async with bridge.numbers(10, 10_000_000) as other:
             with pytest.raises(asyncio.TimeoutError):
@@ -191,7 +187,7 @@ def test_the_synchronous_stream_works_inside_a_running_loop(run) -> None:
     run(main())
 
 
-def test_a_reference_cycle_through_an_unfinished_stream_is_collected(run) -> None:
+def test_a_reference_cycle_through_an_unfinished_stream_is_collected(run, is_collected) -> None:
     class Owner:
         pass
 
@@ -203,10 +199,8 @@ def test_a_reference_cycle_through_an_unfinished_stream_is_collected(run) -> Non
         await anext(owner.stream)
         return weakref.ref(owner)
 
-    gone = run(main())
-    gc.collect()
-
-    assert gone() is None
+    # The thread of the timers holds the stream for the moment in which it wakes it.
+    assert is_collected(run(main()))
     assert bridge.alive() == alive
 
 
