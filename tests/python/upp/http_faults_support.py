@@ -86,7 +86,7 @@ def listener(respond):
                 except (TimeoutError, OSError):
                     continue
                 with connection:
-                    connection.settimeout(5)
+                    connection.settimeout(20)
                     respond(connection)
 
         thread = threading.Thread(target=accept, daemon=True)

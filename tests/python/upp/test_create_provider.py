@@ -282,7 +282,7 @@ def test_stream_runs_in_a_single_task(run):
 
     class Scoped:
         async def stream(self, request):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 for _ in range(3):
                     tasks.add(asyncio.current_task())
                     await asyncio.sleep(0)

@@ -127,7 +127,7 @@ async def test_number_of_connections_is_limited():
 
 
 async def test_waiting_for_a_stream_is_not_charged_to_the_timeout():
-    timeout = 1.0
+    timeout = 3.0  # the answers themselves come in time, even if the machine stops for a second
     with http2_server(streams=1) as server:
         server.ending.clear()
         model = model_of(server, max_connections=1, timeout=timeout, idle_timeout=30)
@@ -136,7 +136,7 @@ async def test_waiting_for_a_stream_is_not_charged_to_the_timeout():
 
         second = asyncio.ensure_future(model.generate("Hi"))
         began = time.monotonic()
-        while time.monotonic() - began < timeout * 1.3:
+        while time.monotonic() - began < timeout + 0.3:
             await asyncio.sleep(0.05)
         assert not second.done()
         assert server.requests == 1

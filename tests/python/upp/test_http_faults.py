@@ -1,6 +1,7 @@
 """Faulty servers over real sockets: the right error code, in time, and never a partial answer. UPP-1.2 §12, §13."""
 
 import asyncio
+import contextlib
 import socket
 import time
 
@@ -89,15 +90,21 @@ def test_truncated_stream_is_never_accepted_as_an_answer(run, loopback, make):
 def test_missing_response_headers_are_a_timeout(run, loopback, make, mode):
     server = loopback(Reply(WORDS, delay=30))
 
-    began = time.monotonic()
-    error = ask(run, make, server.base_url, mode, timeout=0.1)
+    # On a stalled machine the time may be over before the request is sent, so it is asked again.
+    for _ in range(20):
+        began = time.monotonic()
+        error = ask(run, make, server.base_url, mode, timeout=0.1)
 
-    assert error.code == ErrorCode.TIMEOUT
-    assert "100" in error.message
-    # The bound only detects a hang: without the timeout the headers come after 30 seconds.
-    assert time.monotonic() - began < 5
-    # The client has given up; the threads of the server may still read what it sent.
-    assert server.wait_for_request(timeout=10).wait(10) == "dropped"
+        assert error.code == ErrorCode.TIMEOUT
+        assert "100" in error.message
+        # The bound only detects a hang: without the timeout the headers come after 30 seconds.
+        assert time.monotonic() - began < 20
+        # The client has given up; the threads of the server may still read what it sent.
+        with contextlib.suppress(TimeoutError):
+            assert server.wait_for_request(timeout=2).wait(10) == "dropped"
+            break
+    else:
+        pytest.fail("no request was sent")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -107,11 +114,11 @@ def test_stalled_body_is_a_timeout(run, loopback, make, mode, position):
     server = loopback(Reply(WORDS, fault=Fault(stall_after=position)))
 
     began = time.monotonic()
-    error = ask(run, make, server.base_url, mode, timeout=10, idle_timeout=0.1)
+    error = ask(run, make, server.base_url, mode, timeout=60, idle_timeout=0.1)
 
     assert error.code == ErrorCode.TIMEOUT
-    # Both timeouts have the same code; the bound distinguishes the one of 0.1 seconds from the one of 10.
-    assert time.monotonic() - began < 5
+    # Both timeouts have the same code; the bound distinguishes the one of 0.1 seconds from the one of 60.
+    assert time.monotonic() - began < 30
 
 
 def test_slow_continuing_stream_does_not_time_out(run, loopback):
@@ -276,7 +283,7 @@ def test_server_that_does_not_speak_http_raises_an_error(run, mode, answer):
 def test_https_to_a_plain_http_server_is_a_network_error(run, loopback, mode):
     server = loopback("ok")
 
-    error = ask(run, chat, server.base_url.replace("http://", "https://"), mode, timeout=5)
+    error = ask(run, chat, server.base_url.replace("http://", "https://"), mode, timeout=20)
 
     assert error.code == ErrorCode.NETWORK_ERROR
 

@@ -418,7 +418,7 @@ async def cancelled(stream):
     """The CANCELLED error of an aborted stream's turn, which is awaited twice."""
     for _ in range(2):
         with pytest.raises(UPPError) as caught:
-            await asyncio.wait_for(_turn(stream), 5)
+            await asyncio.wait_for(_turn(stream), 20)
         assert caught.value.code is ErrorCode.CANCELLED
     return caught.value
 
@@ -502,7 +502,7 @@ def test_an_abort_in_a_tool_round_cancels_the_tools(run):
         await started.wait()
         stream.abort()
         with pytest.raises(UPPError) as caught:
-            await asyncio.wait_for(waiting, 5)
+            await asyncio.wait_for(waiting, 20)
         await asyncio.sleep(0)
         assert caught.value.code is ErrorCode.CANCELLED
         assert kinds(caught.value.partial.messages)[:3] == ["user", "assistant", "tool_result"]
