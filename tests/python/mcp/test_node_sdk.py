@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -20,6 +19,7 @@ from typing import Any
 
 import pytest
 from mcp_support import OWN_SERVER, ROOT, model_events
+from support.ports import reserved_port
 
 from turntree import agent, mcp
 from turntree.upp import scripted
@@ -53,24 +53,23 @@ def node() -> str:
 @contextmanager
 def listening(node: str, transport: str) -> Iterator[str]:
     """The reference server at a free port. It says when it listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [node, str(EVERYTHING), transport],
-        env={**os.environ, "PORT": str(port)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    try:
-        for line in process.stderr:
-            if "port" in line:
-                break
-        yield f"http://127.0.0.1:{port}/{PATHS[transport]}"
-    finally:
-        process.kill()
-        process.communicate()
+    with reserved_port() as port:
+        process = subprocess.Popen(
+            [node, str(EVERYTHING), transport],
+            env={**os.environ, "PORT": str(port)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if "port" in line:
+                    break
+            yield f"http://127.0.0.1:{port}/{PATHS[transport]}"
+        finally:
+            process.kill()
+            process.communicate()
 
 
 @asynccontextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from urllib.request import HTTPRedirectHandler, build_opener, urlopen
 
 import pytest
 from mcp_support import environment
+from support.ports import reserved_port
 
 from turntree import agent, mcp
 from turntree.upp import scripted
@@ -160,10 +160,9 @@ async def test_the_browser_of_this_machine_is_opened_by_default(url: str, monkey
         return True
 
     monkeypatch.setattr("webbrowser.open", browse)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    auth = mcp.oauth(url, redirect_uri=f"http://127.0.0.1:{port}/callback")
-    assert await auth() == await auth()
+    with reserved_port() as port:
+        auth = mcp.oauth(url, redirect_uri=f"http://127.0.0.1:{port}/callback")
+        assert await auth() == await auth()
     assert read == [b"You can close this window.\n"]
 
 

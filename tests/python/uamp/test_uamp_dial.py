@@ -7,6 +7,7 @@ import socket
 from typing import Any
 
 import pytest
+from support.ports import reserved_port
 from uamp_router import Router
 from uamp_support import under_uvicorn
 
@@ -182,16 +183,16 @@ async def test_a_daemon_that_is_refused_later_ends_with_the_error() -> None:
 async def test_a_daemon_connects_again_to_a_router_that_was_restarted() -> None:
     first, second = Router(), Router()
     second.forgets = True
-    async with under_uvicorn(first) as url:
-        daemon = uamp.dial(url, echo("a"))
-        await daemon.start()
-        port = int(url.rsplit(":", 1)[1])
-    async with under_uvicorn(second, port=port):
-        await asyncio.wait_for(second.opened.wait(), 20)
-        await second.ask("a", "hi", "e1")
-        await second.until("response.done")
-        await daemon.aclose()
-        await daemon.wait()
+    with reserved_port() as port:
+        async with under_uvicorn(first, port=port) as url:
+            daemon = uamp.dial(url, echo("a"))
+            await daemon.start()
+        async with under_uvicorn(second, port=port):
+            await asyncio.wait_for(second.opened.wait(), 20)
+            await second.ask("a", "hi", "e1")
+            await second.until("response.done")
+            await daemon.aclose()
+            await daemon.wait()
 
 
 async def test_wrong_arguments_are_errors() -> None:

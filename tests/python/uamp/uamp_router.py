@@ -22,6 +22,7 @@ class Router:
         self.opened = asyncio.Event()
         self.arrived = asyncio.Condition()
         self._made = 0
+        self._ended = asyncio.Event()
         self._send: Any = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -34,10 +35,12 @@ class Router:
             return
         await send({"type": "websocket.accept"})
         self._send = send
+        ended = self._ended = asyncio.Event()
         while (message := await receive())["type"] == "websocket.receive":
             await self._on(json.loads(message["text"]))
             async with self.arrived:
                 self.arrived.notify_all()
+        ended.set()
 
     async def _on(self, event: dict[str, Any]) -> None:
         self.received.append(event)
@@ -74,9 +77,11 @@ class Router:
         await self.send("input.text", session_id=self.sessions[agent], text=text, **{"event_id": event_id, **members})
 
     async def lose(self) -> None:
-        """Close the connection."""
+        """Close the connection, and return when nothing more can arrive on it."""
         self.opened.clear()
+        ended = self._ended
         await self._send({"type": "websocket.close", "code": 1012})
+        await asyncio.wait_for(ended.wait(), 20)
 
     async def until(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
         """Wait for this many events of a type, and return all that the router has received."""
