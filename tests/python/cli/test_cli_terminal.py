@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -46,24 +47,52 @@ def shown_on(terminal):
     return seen
 
 
+class Watching(threading.Thread):
+    """Reads all that is written to a terminal until its other end is closed."""
+
+    def __init__(self, terminal):
+        super().__init__(daemon=True)
+        self.terminal = terminal
+        self.seen = b""
+        self.start()
+
+    def run(self):
+        with contextlib.suppress(OSError):  # Linux raises it when the other end is closed
+            while data := os.read(self.terminal, 65536):
+                self.seen += data
+
+
+# The command reads a batch when it is large enough, and reports it when it reads the next one.
+BATCH = b" " * 300_000 + b"\n"
+
+
 def watched(command, feed=(), columns=80, **environment):
-    """Run a command with a terminal as standard error. Returns standard output, terminal output and status."""
+    """Run a command with a terminal as standard error. Returns standard output, terminal output and status.
+
+    `feed` are texts for standard input, each with what is on the terminal before the next one is written. Until then
+    blank lines are written.
+    """
     terminal, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     env = {**os.environ, "PYTHONIOENCODING": "utf-8", "TERM": "xterm", **environment}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=end, env=env) as process:
         os.close(end)
-        for text in feed:
-            process.stdin.write(text)
-            process.stdin.flush()
-            time.sleep(0.3)  # the behaviour under test: a line is drawn at most every 0.1 seconds
+        watching = Watching(terminal)
+        for text, shown in feed:
+            process.stdin.write(text + BATCH)
+            deadline = time.monotonic() + 30
+            while shown not in watching.seen:
+                assert time.monotonic() < deadline, watching.seen
+                time.sleep(0.11)  # the behaviour under test: a line is drawn at most every 0.1 seconds
+                process.stdin.write(BATCH)
+                process.stdin.flush()
         process.stdin.close()
         out = process.stdout.read()
         process.wait(50)
-    seen = shown_on(terminal)
+    watching.join(50)
     os.close(terminal)
-    return out, seen.decode().replace("\r\n", "\n"), process.returncode
+    return out, watching.seen.decode().replace("\r\n", "\n"), process.returncode
 
 
 def progress_lines(seen):
@@ -72,11 +101,15 @@ def progress_lines(seen):
 
 
 def test_progress_shows_documents_rate_failures_and_a_summary():
-    lines = [f"{HISTORIES[0]}\n{HISTORIES[1]}\n", f"{BROKEN}\n", f"{HISTORIES[2]}\n", f"{HISTORIES[3]}\n"]
     command = [str(COMMAND), "convert", "--from", "pydantic-ai", "--on-error", "skip"]
 
-    # The command processes a batch when it is large enough, so blank lines follow each document.
-    out, seen, status = watched(command, [(line + " " * 300_000 + "\n").encode() for line in lines])
+    first, second, third, fourth = (f"{history}\n".encode() for history in HISTORIES[:4])
+    feed = [
+        (first + second + BATCH + BROKEN.encode() + b"\n", b"  1 failed"),
+        (third, b"3 documents  "),
+        (fourth, b"4 documents  "),
+    ]
+    out, seen, status = watched(command, feed)
 
     assert out.decode().splitlines() == THREADS[:4]
     assert status == 1
@@ -116,11 +149,11 @@ def test_a_progress_line_is_not_wider_than_the_terminal(columns):
 
 
 def test_progress_is_not_shown_with_quiet_or_into_a_pipe():
-    feed = [(HISTORIES[0] + "\n" + " " * 300_000 + "\n").encode()] * 2
+    text = (HISTORIES[0] + "\n").encode()
     command = [str(COMMAND), "convert", "--from", "pydantic-ai"]
 
-    quiet = watched([*command, "--quiet"], feed)
-    piped = subprocess.run(command, input=b"".join(feed), capture_output=True, timeout=50)
+    quiet = watched([*command, "--quiet"], [(text, b"")] * 2)
+    piped = subprocess.run(command, input=(text + BATCH) * 2, capture_output=True, timeout=50)
 
     assert quiet[1:] == ("", 0)
     assert (piped.stderr, piped.stdout) == (b"", quiet[0])
