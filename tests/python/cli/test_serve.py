@@ -111,6 +111,13 @@ def get(url: str, token: str = "") -> str:
         return answer.read().decode()
 
 
+def save(path: Path, text: str) -> None:
+    """Replace a file in one step, so that no process reads an empty one."""
+    written = path.with_suffix(".new")
+    written.write_text(text, encoding="utf-8")
+    written.replace(path)
+
+
 def refused(folder: Path, *arguments: str) -> str:
     done = subprocess.run(command(*arguments), cwd=folder, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 2, done.stderr
@@ -159,10 +166,10 @@ def test_reload_starts_again_when_a_file_changes_and_survives_a_broken_one(start
     process = start("application:shop", "--reload")
     assert get(line(process)) == "one 1 anyone"
 
-    source.write_text("this is not Python", encoding="utf-8")
+    save(source, "this is not Python")
     assert line(process) == "closed"
     error_line(process, "waiting for a change")
-    source.write_text(APPLICATION.replace('"one"', '"two"'), encoding="utf-8")
+    save(source, APPLICATION.replace('"one"', '"two"'))
 
     assert get(line(process)) == "two 1 anyone"
     process.terminate()
