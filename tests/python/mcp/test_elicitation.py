@@ -208,6 +208,7 @@ for line in sys.stdin:
         ask()
     elif method == "tools/call" and params["name"] == "wait":
         waiting = message["id"]
+        send({"method": "notifications/tools/list_changed"})
     elif method == "tools/call":
         say(message["id"], asked)
     elif message.get("id") == 900:
@@ -245,7 +246,7 @@ async def test_a_question_after_the_result_of_a_call_is_taken_for_one_of_the_onl
             agent(model=scripted([ToolCall(name, name, {}), "Done."]), tools=[server]) for name in ("early", "wait")
         )
         waiting = asyncio.create_task(wait.run("Go.", on_approval=decider.of("ben")))
-        while not server._calls:
+        while not server._changes:  # the server has the call
             await asyncio.sleep(0.01)
         # This server cannot be told from one whose open call asks. The run that has its result is never asked.
         await server.call("early")

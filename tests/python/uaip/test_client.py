@@ -172,7 +172,7 @@ async def test_sessions_outlive_the_server_in_sqlite(tmp_path):
 
     import httpx
 
-    async with uaip.serve(shop(), store=url) as server, httpx.AsyncClient(trust_env=False) as http:
+    async with uaip.serve(shop(), store=url) as server, httpx.AsyncClient(trust_env=False, timeout=30) as http:
         view = (await http.get(f"{server.url}/sessions/{id}")).json()
 
     assert view["current_stage"] == "cart"

@@ -97,7 +97,7 @@ async def test_tokens_of_the_issuer_are_accepted_and_others_refused(face):
         ]
         async with (
             served(face, shop(), auth=issuer.authenticator()) as url,
-            httpx.AsyncClient(base_url=url, trust_env=False) as http,
+            httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as http,
         ):
             assert await status(http, good) == 200
             assert await status(http, issuer.token(aud=["bakery", "shop"])) == 200
@@ -115,7 +115,7 @@ async def test_sessions_belong_to_the_subject_of_the_token(face):
         async with (
             served(face, shop(), auth=issuer.authenticator()) as url,
             uaip.connect(url, token=issuer.token()) as client,
-            httpx.AsyncClient(base_url=url, trust_env=False) as http,
+            httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as http,
         ):
             session = await client.open("shop")
             assert await session.call("search", query="tea") == ["tea 0", "tea 1"]
@@ -130,7 +130,7 @@ async def test_a_server_without_keys_answers_that_it_cannot_check():
         issuer.published = []
         async with (
             uaip.serve(shop(), auth=issuer.authenticator()) as server,
-            httpx.AsyncClient(base_url=server.url, trust_env=False) as http,
+            httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=30) as http,
         ):
             assert await status(http, issuer.token()) == 503
 
@@ -159,7 +159,7 @@ async def test_an_application_can_decide_further():
 
         async with (
             uaip.serve(made, auth=only_bakers) as server,
-            httpx.AsyncClient(base_url=server.url, trust_env=False) as http,
+            httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=30) as http,
         ):
             assert await status(http, issuer.token(role="baker")) == 200
             assert await status(http, issuer.token()) == 401

@@ -21,7 +21,7 @@ EXAMPLES = CASES // 4 + CASES // 20
 @pytest.mark.filterwarnings("ignore")
 def test_requests_made_from_the_openapi_document_are_answered_as_it_says():
     cases = 0
-    with uaip.serve_sync(shop()) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
+    with uaip.serve_sync(shop()) as server, httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http:
         schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
         for found in schema.get_all_operations():
             operation = found.ok()

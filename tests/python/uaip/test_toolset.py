@@ -197,7 +197,7 @@ async def test_sessions_of_toolsets_are_not_found_over_http(tmp_path):
     store = f"sqlite:///{tmp_path}/walks.db"
     tools = uaip.toolset(shop(), store=store)
     await turntree.session(turntree.agent(model=scripted(["ok"]), tools=[tools]), id="ada").run("Go on.")
-    async with uaip.serve(shop(), store=store) as server, httpx.AsyncClient(trust_env=False) as http:
+    async with uaip.serve(shop(), store=store) as server, httpx.AsyncClient(trust_env=False, timeout=30) as http:
         found = await http.get(f"{server.url}/sessions/{tools.session.id}")
 
     assert found.status_code == 404
