@@ -24,10 +24,23 @@ def test_the_last_warning_of_a_script_is_printed():
 
 
 def test_so_it_is_in_a_child_that_has_forked():
-    child = textwrap.indent(PROGRAM, "    ")
-    program = f"{PROGRAM}\nimport os\nif os.fork() == 0:{child}\nelse:\n    os.wait()\n"
+    # The parent forks when its record is written: a record in the buffer of standard error is printed by both.
+    written = """
+    import logging, os, threading
 
-    assert script(program).stderr == f"{WARNING}\n" * 2
+    class Printing(logging.StreamHandler):
+        written = threading.Event()
+
+        def emit(self, record):
+            super().emit(record)
+            self.written.set()
+
+    logging.getLogger("turntree").addHandler(Printing())
+    """
+    child = textwrap.indent(PROGRAM, "    ")
+    fork = f"assert Printing.written.wait(20)\nif os.fork() == 0:{child}\nelse:\n    os.wait()\n"
+
+    assert script(f"{textwrap.dedent(written)}{PROGRAM}{fork}").stderr == f"{WARNING}\n" * 2
 
 
 def test_the_exit_waits_for_a_slow_handler():
