@@ -224,12 +224,12 @@ def test_chunked_call_starts_when_read_and_its_result_can_be_awaited_alone(run, 
 
 
 def test_an_abort_cancels_iteration_and_result(run, loopback):
-    server = loopback(Reply(delay=5))
+    server = loopback(Reply(delay=60))
 
     async def main():
         stream = small(server).embed(list("abc"), chunked=True, batch_size=1)
         waiting = asyncio.ensure_future(awaited(stream.result))
-        await asyncio.to_thread(server.wait_for_request)
+        await asyncio.to_thread(server.wait_for_request, timeout=20)
         stream.abort()
         with pytest.raises(UPPError) as first:
             await waiting
@@ -241,21 +241,21 @@ def test_an_abort_cancels_iteration_and_result(run, loopback):
     for error in run(main()):
         assert (error.code, error.modality) == (ErrorCode.CANCELLED, "embedding")
     assert len(server.requests) == 1
-    assert server.requests[0].wait() == "dropped"
+    assert server.requests[0].wait(20) == "dropped"
 
 
 def test_cancelled_task_closes_its_http_requests(run, loopback):
-    server = loopback(Reply(delay=5))
+    server = loopback(Reply(delay=60))
 
     async def main():
         task = asyncio.ensure_future(small(server).embed("a"))
-        await asyncio.to_thread(server.wait_for_request)
+        await asyncio.to_thread(server.wait_for_request, timeout=20)
         task.cancel()
         await asyncio.wait([task])
         return task.cancelled()
 
     assert run(main())
-    assert server.requests[0].wait() == "dropped"
+    assert server.requests[0].wait(20) == "dropped"
 
 
 def test_sync_method_streams(loopback):

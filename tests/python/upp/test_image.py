@@ -92,12 +92,12 @@ def test_sync_method_streams(loopback):
 
 
 def test_stream_can_be_aborted(run, loopback):
-    server = loopback(Reply(delay=5))
+    server = loopback(Reply(delay=60))
 
     async def main():
         stream = maker(server).stream("a fox")
         waiting = asyncio.ensure_future(stream.__anext__())
-        await asyncio.to_thread(server.wait_for_request)
+        await asyncio.to_thread(server.wait_for_request, timeout=20)
         stream.abort()
         with pytest.raises(UPPError) as first:
             await waiting
@@ -107,7 +107,7 @@ def test_stream_can_be_aborted(run, loopback):
 
     for error in run(main()):
         assert (error.code, error.modality) == (ErrorCode.CANCELLED, "image")
-    assert server.requests[0].wait() == "dropped"
+    assert server.requests[0].wait(20) == "dropped"
 
 
 @pytest.mark.parametrize("fault", [Fault(error_after=1), Fault(truncate_after=40), Fault(reset_after=40)])

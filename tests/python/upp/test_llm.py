@@ -450,7 +450,7 @@ def test_leaving_a_stream_early_closes_the_http_request(run, loopback):
         async for _event in stream:
             break
         await cancelled(stream)
-        return await asyncio.to_thread(server.requests[0].wait)
+        return await asyncio.to_thread(server.requests[0].wait, 20)
 
     assert run(main()) == "dropped"
 
