@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from shell_command import DATA, ROOT
+from support.ports import reserved_port
 
 from turntree import agent, session
 from turntree._cli import _parser, main
@@ -173,7 +174,9 @@ def test_the_doctor_says_which_providers_can_be_reached(capsys):
         assert run("doctor", "--reach", url) == 0
         assert f"{url}" in capsys.readouterr().out
         assert server.requests[0].headers["authorization"] == "Bearer none"
-    assert run("doctor", "--json", "--reach", url) == 1
+    with reserved_port() as port:
+        url = f"http://127.0.0.1:{port}/v1"
+        assert run("doctor", "--json", "--reach", url) == 1
     (one,) = json.loads(capsys.readouterr().out)["reached"]
     assert (one["provider"], one["reachable"]) == (url, False)
     assert "refused" in one["answer"]

@@ -7,6 +7,7 @@ import socket
 from typing import Any
 
 import pytest
+from support.ports import reserved_port
 from uamp_peer import Peer
 from uamp_support import served, under_uvicorn
 
@@ -189,34 +190,36 @@ async def test_an_error_of_the_server_is_an_exception_with_its_code() -> None:
 
 
 async def test_a_server_that_does_not_come_back_ends_the_response() -> None:
-    async with under_uvicorn(Peer(endless)) as url:
-        client = uamp.connect(url, reconnect_for=0.3)
-        await client.start()
-        session = await client.session()
-        response = session.run("hi")
-        await response.__anext__()
-    with pytest.raises(uamp.UampError) as caught:
-        await response
-    assert caught.value.code == "connection_failed"
-    with pytest.raises(uamp.UampError, match="the session has ended"):
-        await session.run("again")
-    await client.aclose()
+    with reserved_port() as port:
+        async with under_uvicorn(Peer(endless), port=port) as url:
+            client = uamp.connect(url, reconnect_for=0.3)
+            await client.start()
+            session = await client.session()
+            response = session.run("hi")
+            await response.__anext__()
+        with pytest.raises(uamp.UampError) as caught:
+            await response
+        assert caught.value.code == "connection_failed"
+        with pytest.raises(uamp.UampError, match="the session has ended"):
+            await session.run("again")
+        await client.aclose()
 
 
 async def test_a_client_that_connects_again_can_be_closed_and_its_responses_end_with_an_error() -> None:
-    async with under_uvicorn(Peer(endless)) as url:
-        client = uamp.connect(url, reconnect_for=3600)
-        await client.start()
-        session = await client.session()
-        response = session.run("hi")
-        await response.__anext__()
-    waiting = asyncio.create_task(client.session())
-    await asyncio.sleep(0)
-    await client.aclose()
-    for unanswered in (response, waiting, session.run("again"), client.session()):
-        with pytest.raises(uamp.UampError, match="the session has ended") as caught:
-            await unanswered
-        assert caught.value.code == "session_closed"
+    with reserved_port() as port:
+        async with under_uvicorn(Peer(endless), port=port) as url:
+            client = uamp.connect(url, reconnect_for=3600)
+            await client.start()
+            session = await client.session()
+            response = session.run("hi")
+            await response.__anext__()
+        waiting = asyncio.create_task(client.session())
+        await asyncio.sleep(0)
+        await client.aclose()
+        for unanswered in (response, waiting, session.run("again"), client.session()):
+            with pytest.raises(uamp.UampError, match="the session has ended") as caught:
+                await unanswered
+            assert caught.value.code == "session_closed"
 
 
 async def test_a_url_that_is_not_one_is_refused() -> None:
