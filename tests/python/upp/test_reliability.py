@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections import OrderedDict
+from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
@@ -329,6 +330,16 @@ class TlsInFrontOf:
             inner.close()
 
 
+def let_it_wait(thread):
+    """A thread that waits for a token inside the core has no event: wait until it has slept for a while."""
+    stat = Path(f"/proc/self/task/{thread.native_id}/stat")
+    asleep = 0
+    while asleep < 20:
+        time.sleep(0.01)  # the poll interval
+        state = stat.read_text().rpartition(")")[2].split()[0] if stat.exists() else "S"
+        asleep = asleep + 1 if state == "S" else 0
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_wait_for_a_token_does_not_block_a_forked_process(loopback):
@@ -338,8 +349,7 @@ def test_wait_for_a_token_does_not_block_a_forked_process(loopback):
     assert model.generate_sync("Hi").response.text == "one"
     waiting = threading.Thread(target=lambda: model.generate_sync("Never"), daemon=True)
     waiting.start()
-    # A thread that waits for a token inside the core has no event: give it time to begin the wait.
-    time.sleep(0.2)
+    let_it_wait(waiting)
 
     child = os.fork()
     if child == 0:
