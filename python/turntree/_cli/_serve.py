@@ -12,6 +12,7 @@ import subprocess
 import sys
 import traceback
 from contextlib import suppress
+from importlib.util import source_from_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from turntree._cli._terminal import CliError, print_error, print_note
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
     from typing import TextIO
 
 # The exit status of a server that ends because a file has changed.
@@ -72,8 +73,9 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
     start_log(logging.INFO, as_json=options.json)
     if not options.reload:
         return asyncio.run(_serve(options, auth, output))
+    files = _Files()
     try:
-        return asyncio.run(_serve(options, auth, output))
+        return asyncio.run(_serve(options, auth, output, files))
     except CliError as error:
         print_error(str(error))
         broken: list[Path] = []
@@ -82,13 +84,16 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
         broken = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
         if isinstance(error, SyntaxError) and error.filename:
             broken.append(Path(error.filename))
-    files = _Files(broken)
+    files.add(broken)
     print_note("waiting for a change of a file")
     return asyncio.run(files.changed())
 
 
 async def _serve(
-    options: argparse.Namespace, auth: Callable[[str], Awaitable[str | None]] | None, output: TextIO
+    options: argparse.Namespace,
+    auth: Callable[[str], Awaitable[str | None]] | None,
+    output: TextIO,
+    files: _Files | None = None,
 ) -> int:
     from turntree import _servables
 
@@ -99,7 +104,6 @@ async def _serve(
         message = f"{' '.join(options.objects)}: {error}"
         raise CliError(message, 2) from error
     async with kind.serve(*objects, host=options.host, port=options.port, auth=auth) as server:
-        files = _Files() if options.reload else None
         stopped = asyncio.Event()
         _on_signals(stopped.set)
         if options.json:
@@ -159,13 +163,20 @@ def _supervise() -> int:
 
 
 class _Files:
-    """The files of the application and when they were changed."""
+    """The files of the application and when they were changed.
 
-    def __init__(self, more: Sequence[Path] = ()) -> None:
-        self._more = more
+    A file is known from the moment when it is read, so that a change during the start of the application is found.
+    """
+
+    def __init__(self) -> None:
+        self._more: list[Path] = []
         self._known: dict[Path, float] = {}
         self._parent = os.getppid()
-        self._scan()
+        sys.addaudithook(self._on_event)
+
+    def add(self, files: Iterable[Path]) -> None:
+        """Also look at these files, which no loaded module may have."""
+        self._more.extend(file.resolve() for file in files)
 
     async def changed(self) -> int:
         """Wait until a file changes, and return the exit status that says so. 0 if the supervisor has gone."""
@@ -174,6 +185,14 @@ class _Files:
                 return 0
             await asyncio.sleep(_WATCH_INTERVAL)
         return _CHANGED
+
+    def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Remember the time of a source file before it, or what Python has compiled of it, is read."""
+        name = arguments[0] if event == "open" else None
+        if isinstance(name, str) and name.endswith((".py", ".pyc")):
+            with suppress(OSError, ValueError):
+                source = Path(source_from_cache(name) if name.endswith(".pyc") else name).resolve()
+                self._known.setdefault(source, source.stat().st_mtime)
 
     def _scan(self) -> bool:
         found = False

@@ -161,6 +161,26 @@ def test_what_cannot_be_served_is_an_error_that_says_why(folder: Path, arguments
     assert words in refused(folder, *arguments)
 
 
+def test_reload_starts_again_when_a_file_changes_while_it_is_loaded(start: Any, folder: Path) -> None:
+    source = folder / "application.py"
+    waits = """
+import pathlib, time
+print("loading", flush=True)
+while not pathlib.Path("go-on").exists():
+    time.sleep(0.01)
+"""
+    save(source, APPLICATION + waits)
+    process = start("application:shop", "--reload")
+    assert line(process) == "loading"
+    save(source, APPLICATION.replace('"one"', '"two"'))
+    (folder / "go-on").touch()
+
+    # The server that has the old code ends at once.
+    assert line(process).startswith("http://")
+    assert line(process) == "closed"
+    assert get(line(process)) == "two 1 anyone"
+
+
 def test_reload_starts_again_when_a_file_changes_and_survives_a_broken_one(start: Any, folder: Path) -> None:
     source = folder / "application.py"
     process = start("application:shop", "--reload")
