@@ -12,6 +12,9 @@ from turntree.testing import Fault, ToolCall
 from turntree.testing import Reply as ServerReply
 from turntree.upp import ErrorCode, Reply, StreamEvent, UPPError, openai, scripted, tool
 
+# Half a minute of text from a server: it still sends when the stream is left, however late that is.
+LONG = ServerReply(" ".join([WORDS] * 60), gap=0.05)
+
 
 def at(server, **options):
     """A model at a loopback server."""
@@ -172,7 +175,7 @@ def test_abort_after_the_end_changes_nothing(run):
 
 
 def test_abort_closes_the_http_request(run, loopback):
-    server = loopback(ServerReply(WORDS, gap=0.05))
+    server = loopback(LONG)
 
     async def main():
         stream = agent(model=at(server)).stream("Go")
@@ -185,14 +188,14 @@ def test_abort_closes_the_http_request(run, loopback):
 
     assert aborted(turn)
     assert turn.response.text.startswith("one")
-    assert server.requests[0].wait() == "dropped"
+    assert server.requests[0].wait(30) == "dropped"
 
 
 # Leaving early
 
 
 def test_closing_an_unfinished_stream_closes_the_http_request(run, loopback):
-    server = loopback(ServerReply(WORDS, gap=0.05))
+    server = loopback(LONG)
 
     async def main():
         stream = agent(model=at(server)).stream("Go")
@@ -200,20 +203,20 @@ def test_closing_an_unfinished_stream_closes_the_http_request(run, loopback):
             if event.upp and event.upp.type == "text_delta":
                 break
         await stream.aclose()
-        return await asyncio.to_thread(server.requests[0].wait)
+        return await asyncio.to_thread(server.requests[0].wait, 30)
 
     assert run(main()) == "dropped"
 
 
 def test_leaving_async_with_stops_the_run(run, loopback):
-    server = loopback(ServerReply(WORDS, gap=0.05))
+    server = loopback(LONG)
 
     async def main():
         async with agent(model=at(server)).stream("Go") as stream:
             async for event in stream:
                 if event.upp and event.upp.type == "text_delta":
                     break
-        return await asyncio.to_thread(server.requests[0].wait)
+        return await asyncio.to_thread(server.requests[0].wait, 30)
 
     assert run(main()) == "dropped"
 
@@ -232,7 +235,7 @@ def test_async_with_does_not_affect_a_completed_run(run):
 
 
 def test_collected_stream_closes_the_http_request(run, loopback):
-    server = loopback(ServerReply(WORDS, gap=0.05))
+    server = loopback(LONG)
 
     async def main():
         stream = agent(model=at(server)).stream("Go")
@@ -241,7 +244,7 @@ def test_collected_stream_closes_the_http_request(run, loopback):
                 break
         del stream
         gc.collect()
-        return await asyncio.to_thread(server.requests[0].wait)
+        return await asyncio.to_thread(server.requests[0].wait, 30)
 
     assert run(main()) == "dropped"
 
@@ -382,9 +385,16 @@ def test_cancelling_the_reader_loses_no_event(run):
 
 def test_cancelling_one_waiter_of_the_turn_does_not_cancel_the_run(run):
     async def main():
-        stream = agent(model=scripted([Reply("late", delay=0.5)])).stream("Go")
+        release = asyncio.Event()
+
+        async def reply(_request):
+            await release.wait()
+            return "late"
+
+        stream = agent(model=scripted(reply)).stream("Go")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(stream.turn, 0.01)
+        release.set()
         return await stream.turn
 
     assert run(main()).response.text == "late"
@@ -429,7 +439,7 @@ def test_stream_sync_raises_the_error_of_the_model():
 
 
 def test_leaving_stream_sync_closes_the_http_request(loopback):
-    server = loopback(ServerReply(WORDS, gap=0.05))
+    server = loopback(LONG)
     stream = agent(model=at(server)).stream_sync("Go")
     for event in stream:
         if event.upp and event.upp.type == "text_delta":
@@ -438,18 +448,18 @@ def test_leaving_stream_sync_closes_the_http_request(loopback):
     del stream, event
     gc.collect()
 
-    assert server.requests[0].wait() == "dropped"
+    assert server.requests[0].wait(30) == "dropped"
 
 
 def test_stream_sync_is_a_context_manager(loopback):
-    server = loopback(ServerReply(WORDS, gap=0.05))
+    server = loopback(LONG)
 
     with agent(model=at(server)).stream_sync("Go") as stream:
         for event in stream:
             if event.upp and event.upp.type == "text_delta":
                 break
 
-    assert server.requests[0].wait() == "dropped"
+    assert server.requests[0].wait(30) == "dropped"
 
 
 def test_stream_rejects_an_invalid_input(run):

@@ -15,10 +15,11 @@ from turntree.upp import ErrorCode, UPPError, llm, openai, tool
 
 OWNERS = ("llm", "agent", "session")
 PHASES = ("text", "tool", "sub_agent")
-TEXT = " ".join([WORDS] * 5)
+TEXT = " ".join([WORDS] * 30)  # takes a minute
+CLEANUP = 60.0
 # Seconds until the server and the tools observe that the stream was left. Milliseconds on an idle machine; the limit
-# leaves room for a busy one and is below the cleanup timeout of 5 s.
-LIMIT = 4.0
+# leaves room for a busy one and is far below the cleanup timeout.
+LIMIT = 20.0
 
 
 class Case:
@@ -35,15 +36,16 @@ class Case:
             self.begun.set()
             context.report("begun")
             try:
-                await asyncio.sleep(30)
+                await asyncio.sleep(300)
             finally:
                 self.cancelled.set()
             return "late"
 
-        helper = agent(model=model, system=f"sub {key}")
+        helper = agent(model=model, system=f"sub {key}", cleanup_timeout=CLEANUP)
         tools = [helper.to_tool("wait", "A helper.")] if phase == "sub_agent" else [wait]
         self.options = {"sub_agent_events": True} if phase == "sub_agent" else {}
-        made = llm(model=model, tools=tools) if owner == "llm" else agent(model=model, tools=tools)
+        make = llm if owner == "llm" else agent
+        made = make(model=model, tools=tools, cleanup_timeout=CLEANUP)
         self.owner = session(made) if owner == "session" else made
 
     def stream(self):
@@ -71,7 +73,7 @@ def script(request):
     if "'sub " in str(request.json) or request.user_text.startswith("text "):
         return ServerReply(TEXT, gap=0.2)
     if request.user_text.startswith("silent "):
-        return ServerReply(TEXT, delay=30)
+        return ServerReply(TEXT, delay=60)
     if request.user_text.startswith("tool "):
         return [ToolCall("wait", {})]
     if request.user_text.startswith("sub_agent "):
@@ -79,8 +81,8 @@ def script(request):
     return "Fine."
 
 
-async def until(condition, limit=LIMIT):
-    deadline = time.monotonic() + limit
+async def until(condition):
+    deadline = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < deadline, "not observed in time"
         await asyncio.sleep(0.01)
@@ -317,7 +319,7 @@ def test_every_way_to_leave_a_stream_stops_its_request_and_its_tools(run, loopba
 
         async def one(number, case):
             async with places:
-                await asyncio.wait_for(check(server, f"{number:03}", *case), 20)
+                await asyncio.wait_for(check(server, f"{number:03}", *case), 90)
 
         return await asyncio.gather(*map(one, range(len(cases)), cases), return_exceptions=True)
 
@@ -340,7 +342,7 @@ def test_stream_left_before_the_first_token_closes_the_request(run, loopback, ow
         case = Case(server, "0", owner, "silent")
         stream = case.stream()
         task = asyncio.ensure_future(read(case, stream))
-        await until(case.request, 5)
+        await until(case.request)
         if way == "cancel":
             task.cancel()
         elif way == "abort":
