@@ -47,14 +47,14 @@ def test_ctrl_c_interrupts_a_run_that_waits_for_the_model(way):
             helper = agent(model=openai("gpt", "completions", base_url=server.base_url, api_key="key"))
 
             def ready():
-                server.wait_for_request(timeout=20)
+                server.wait_for_request(timeout=60)
                 print("READY", flush=True)
 
             threading.Thread(target=ready).start()
             try:
                 {way}
             except KeyboardInterrupt:
-                print("interrupted", server.requests[0].wait())
+                print("interrupted", server.requests[0].wait(30))
         """,
         interrupts=True,
     )
