@@ -13,20 +13,25 @@ from turntree.upp import UPPError, UserMessage, scripted
 
 
 def test_map_yields_turns_in_input_order_and_runs_concurrently(run):
-    running, most = 0, 0
-
-    async def reply(request):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        # The pace of the stand-in: input 1 ends before input 0, so the order of the ends is not that of the inputs.
-        await asyncio.sleep(0.02 if request.messages[-1].text in "02" else 0.001)
-        running -= 1
-        return echo(request)
-
-    helper = agent(model=scripted(reply))
+    running, most, ended = 0, 0, []
 
     async def main():
+        met = asyncio.Barrier(3)
+
+        async def reply(request):
+            nonlocal running, most
+            text = request.messages[-1].text
+            running += 1
+            most = max(most, running)
+            if text in "012":
+                await asyncio.wait_for(met.wait(), 30)
+            while text == "0" and "1" not in ended:  # The order of the ends is not that of the inputs.
+                await asyncio.sleep(0)
+            running -= 1
+            ended.append(text)
+            return echo(request)
+
+        helper = agent(model=scripted(reply))
         return [turn.response.text async for turn in helper.map(map(str, range(9)), concurrency=3)]
 
     assert run(main()) == [f"did {n}" for n in range(9)]
@@ -145,12 +150,13 @@ def test_map_rejects_invalid_arguments():
 
 
 def test_leaving_a_map_cancels_the_active_runs(run):
-    cancelled = []
+    begun, cancelled = [], []
 
     async def reply(request):
         text = request.messages[-1].text
         if text == "first":
             return "done"
+        begun.append(text)
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
@@ -160,13 +166,14 @@ def test_leaving_a_map_cancels_the_active_runs(run):
     async def main():
         turns = agent(model=scripted(reply)).map(["first", "second", "third"], concurrency=3)
         async for _turn in turns:
-            await asyncio.sleep(0.01)  # the other runs call their model
+            while len(begun) < 2:
+                await asyncio.sleep(0)
             break
         while len(cancelled) < 2:
             await asyncio.sleep(0)
         return [turn async for turn in turns]
 
-    assert run(asyncio.wait_for(main(), 5)) == []
+    assert run(asyncio.wait_for(main(), 30)) == []
     assert sorted(cancelled) == ["second", "third"]
 
 
