@@ -1,7 +1,6 @@
 """Custom strategies and combinations of strategies."""
 
 import asyncio
-import gc
 import weakref
 
 import pytest
@@ -255,7 +254,7 @@ async def _turn(stream):
     return await stream.turn
 
 
-async def test_context_is_unusable_and_collected_after_its_run():
+async def test_context_is_unusable_and_collected_after_its_run(is_collected):
     own = Plain()
     helper = agent(model=scripted(["hi"]), execution=own)
     await helper.run("go")
@@ -265,8 +264,7 @@ async def test_context_is_unusable_and_collected_after_its_run():
     own.contexts.append(helper)
     gone = weakref.ref(own)
     del own, helper
-    gc.collect()
-    assert gone() is None
+    assert is_collected(gone)
 
 
 # Nested strategies and combinations

@@ -1,7 +1,6 @@
 """Runs of sub-agents: depth, failures, approval and cancellation."""
 
 import asyncio
-import gc
 import itertools
 import threading
 import time
@@ -320,7 +319,7 @@ def test_sync_run_in_a_tool_thread_stops_with_the_outer_run(run):
     assert over.wait(10)
 
 
-def test_nested_runs_leave_no_objects(run):
+def test_nested_runs_leave_no_objects(run, is_collected):
     class Marker:
         pass
 
@@ -337,6 +336,4 @@ def test_nested_runs_leave_no_objects(run):
         run(session(lead).run("go"))
         return weakref.ref(marker)
 
-    gone = family()
-    gc.collect()
-    assert gone() is None
+    assert is_collected(family())

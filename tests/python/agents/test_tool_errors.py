@@ -1,6 +1,5 @@
 """What the model and the developer get when a tool fails or its arguments are invalid. UPP-1.2 §10.4."""
 
-import gc
 import logging
 import pickle
 import traceback
@@ -100,7 +99,7 @@ def test_the_exception_is_not_part_of_the_data():
     assert copy.tool_executions[0].exception is None
 
 
-def test_the_exceptions_are_freed_with_the_turn(monkeypatch):
+def test_the_exceptions_are_freed_with_the_turn(monkeypatch, is_collected):
     # pytest keeps log records, and these have the exception.
     monkeypatch.setattr(logging.getLogger("turntree.tools"), "disabled", True)
 
@@ -120,9 +119,8 @@ def test_the_exceptions_are_freed_with_the_turn(monkeypatch):
     turn = conversation.run_sync("Go")
     assert turn.tool_executions[0].exception is not None
     del turn
-    gc.collect()
 
-    assert alive() is None
+    assert is_collected(alive)
     assert len(conversation.tree.history()) == 4
 
 
