@@ -77,7 +77,7 @@ def test_tool_start_event_arrives_while_the_tool_runs(run):
 
         @tool
         async def wait() -> str:
-            await asyncio.wait_for(gate.wait(), 5)
+            await asyncio.wait_for(gate.wait(), 30)
             finished.append(1)
             return "ok"
 
@@ -96,7 +96,7 @@ def test_end_event_of_a_quick_tool_arrives_while_a_slow_tool_runs(run):
 
         @tool
         async def slow() -> str:
-            await asyncio.wait_for(gate.wait(), 5)
+            await asyncio.wait_for(gate.wait(), 30)
             return "slow"
 
         @tool
