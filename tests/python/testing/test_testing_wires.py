@@ -249,7 +249,7 @@ def test_ollama_done_reason_is_reported(run, loopback, mode):
 
 
 def post(server, path, body, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=30)
     with closing(connection):
         connection.request("POST", path, json.dumps(body), {"content-type": "application/json", **headers})
         response = connection.getresponse()

@@ -27,7 +27,7 @@ def question(api, text="Hi", *, stream=False, **more):
     return body
 
 
-def post(server, api, body, *, headers=None, timeout=5):
+def post(server, api, body, *, headers=None, timeout=30):
     """Send a POST request and return the open connection and its response."""
     connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=timeout)
     keys = {
