@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 
@@ -50,8 +51,10 @@ def once() -> str:
 
 @tool
 async def slow() -> str:
-    """Take a second."""
+    """Last until the file `go` exists, and a second longer."""
     record("slow starts")
+    while not os.path.exists("go"):
+        await asyncio.sleep(0.02)
     await asyncio.sleep(1)
     record("slow ends")
     return "ok"
@@ -78,7 +81,7 @@ def url(request, tmp_path):
             pytest.fail("TURNTREE_TEST_POSTGRES is not set")
         pytest.skip("NOT TESTED with postgres: TURNTREE_TEST_POSTGRES is not set")
     name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name).lower()[-40:]
-    return f"{server}{'&' if '?' in server else '?'}schema=w_{name}_{os.getpid()}"
+    return f"{server}{'&' if '?' in server else '?'}schema=w_{name}_{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
@@ -99,7 +102,7 @@ def start_worker(tmp_path, url):
         process.wait()
 
 
-async def until(saved, run_ids, status="done", seconds=30):
+async def until(saved, run_ids, status="done", seconds=60):
     """Wait for the status of all runs, and return them."""
     deadline = time.monotonic() + seconds
     while True:
@@ -110,7 +113,7 @@ async def until(saved, run_ids, status="done", seconds=30):
         await asyncio.sleep(0.05)
 
 
-async def until_file(path, text, seconds=30):
+async def until_file(path, text, seconds=60):
     deadline = time.monotonic() + seconds
     while not (path.exists() and text in path.read_text()):
         assert time.monotonic() < deadline
@@ -140,7 +143,7 @@ async def test_a_killed_worker_is_taken_over_and_an_idempotent_call_repeated(url
     async with store.from_url(url) as saved:
         run_id = await saved.enqueue("s", "repeatable")
         after = await saved.enqueue("s", "next")
-        first = start_worker("--lease", "1")
+        first = start_worker("--lease", "5")  # longer than a stall before the tool blocks
         await until_file(tmp_path / "effects", "repeatable")
         first.kill()
         start_worker()
@@ -159,7 +162,7 @@ async def test_a_call_of_a_killed_worker_that_is_not_idempotent_waits_for_its_re
     async with store.from_url(url) as saved:
         run_id = await saved.enqueue("s", "once")
         after = await saved.enqueue("s", "next")
-        first = start_worker("--lease", "1")
+        first = start_worker("--lease", "5")  # longer than a stall before the tool blocks
         await until_file(tmp_path / "effects", "once")
         first.kill()
         start_worker()
@@ -190,8 +193,9 @@ async def test_sigterm_ends_a_worker_after_its_run(url, start_worker, tmp_path):
         await until_file(tmp_path / "effects", "slow starts")
 
         worker.send_signal(signal.SIGTERM)
+        (tmp_path / "go").touch()
 
-        assert await asyncio.to_thread(worker.wait, 20) == 0
+        assert await asyncio.to_thread(worker.wait, 30) == 0
         assert (await saved.run(run_id)).status == "done"
         assert (await saved.run(after)).status == "queued"
 
@@ -405,8 +409,8 @@ async def test_an_idle_worker_wakes_within_two_seconds(url, start_worker):
         start_worker()
         await until(saved, [await saved.enqueue("s", "first")], seconds=60)
         took = []
-        # On a busy machine the worker also waits for a processor: one fast answer of three shows that it was woken.
-        while len(took) < 3 and min(took, default=2) >= 2:
+        # On a busy machine the worker also waits for a processor: one fast answer of many shows that it was woken.
+        while len(took) < 10 and min(took, default=2) >= 2:
             await asyncio.sleep(1.5)
             started = time.monotonic()
             await until(saved, [await saved.enqueue("s", "second")])
