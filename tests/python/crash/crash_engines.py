@@ -1,6 +1,7 @@
 """The stores of the crash tests: a store of each engine, in a folder or on the servers of tools/test-services."""
 
 import os
+import uuid
 from pathlib import Path
 
 import pytest
@@ -26,4 +27,4 @@ def url_of(engine: str, folder: Path, name: str) -> str:
         if os.environ.get("TURNTREE_REQUIRE_SERVICES"):
             pytest.fail(f"{variable} is not set")
         pytest.skip(f"NOT TESTED with {engine}: {variable} is not set")
-    return f"{url}{'&' if '?' in url else '?'}{option}=crash_{name}_{os.getpid()}"
+    return f"{url}{'&' if '?' in url else '?'}{option}=crash_{name}_{uuid.uuid4().hex[:12]}"

@@ -1,6 +1,7 @@
 """The engines of stores that are tested."""
 
 import os
+import uuid
 
 import pytest
 
@@ -17,7 +18,7 @@ def url_of(engine, folder, name):
     if engine == "file":
         return f"file://{folder}/{name}"
     if engine == "memory":
-        return f"memory://{name}"
+        return f"memory://{folder}/{name}"
     variable = SERVERS[engine]
     url = os.environ.get(variable)
     if url is None:
@@ -26,7 +27,7 @@ def url_of(engine, folder, name):
         pytest.skip(f"NOT TESTED with {engine}: {variable} is not set")
     name = "".join(letter if letter.isalnum() else "_" for letter in name).lower()[-50:]
     separator = "&" if "?" in url else "?"
-    return f"{url}{separator}{'prefix' if engine == 'redis' else 'schema'}=t_{name}_{os.getpid()}"
+    return f"{url}{separator}{'prefix' if engine == 'redis' else 'schema'}=t_{name}_{uuid.uuid4().hex[:8]}"
 
 
 def texts(sess):
