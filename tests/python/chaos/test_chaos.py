@@ -37,7 +37,7 @@ SCENARIOS = int(os.environ.get("TURNTREE_CHAOS_SCENARIOS", "10000"))
 AT_ONCE = 32
 
 # Timeout for a server that stops sending; all others have the longer time that a busy machine can need.
-SILENCE = 2.5
+SILENCE = 5.0
 PATIENCE = 60.0
 
 KEY = "sk-secret-0123456789"
