@@ -28,18 +28,27 @@ class Programs:
 
     def __init__(self, url: str, folder: Path) -> None:
         self.errors = (folder / "errors.log").open("w+")
+        self.outside = folder / "outside.log"
         command = [sys.executable, str(PROGRAM), url, str(folder)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True
         )
 
-    def kill_after(self, seconds: float, first: int) -> None:
-        """Start a program that executes the sessions from number `first` on, and kill it when it has run for a time."""
+    def kill_after(self, seconds: float, first: int, *, in_run: bool) -> None:
+        """Start a program that executes the sessions from number `first` on, and kill it when it has run for a time.
+
+        With `in_run` the time starts with its next tool call: on a slow machine too, it is then in a run.
+        """
         assert self.process.stdin
+        before = self.outside.stat().st_size
         self.process.stdin.write(f"{first}\n")
         self.process.stdin.flush()
         # Two processes print these lines, in any order.
         (pid,) = {self._line(), self._line()} - {"ready"}
+        deadline = time.monotonic() + 60
+        while in_run and self.outside.stat().st_size == before:
+            assert time.monotonic() < deadline, f"no tool was called: {self._said()}"
+            time.sleep(0.001)
         time.sleep(seconds)
         os.kill(int(pid), signal.SIGKILL)
         status = self._line()
@@ -134,8 +143,9 @@ async def test_a_killed_program_loses_nothing_that_it_was_told_and_continues(eng
     programs = Programs(url, tmp_path)
     try:
         async with store.from_url(url) as saved:
-            for _ in range(CRASHES):
-                programs.kill_after(chosen.uniform(0, chosen.choice(DELAYS)), checker.finished)
+            for number in range(CRASHES):
+                seconds = chosen.uniform(0, chosen.choice(DELAYS))
+                programs.kill_after(seconds, checker.finished, in_run=number % 2 == 0)
                 await checker.check(saved)
             # What the last program left is continued here.
             name = f"s-{checker.finished}"

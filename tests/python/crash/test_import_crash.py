@@ -1,5 +1,6 @@
 """Imports that are killed: the store has all of the sessions or none, and the import can be repeated."""
 
+import contextlib
 import json
 import os
 import random
@@ -12,7 +13,7 @@ import pytest
 from crash_engines import DURABLE, url_of
 from fault_program import HELPER
 
-from turntree import Session, store
+from turntree import ConflictError, Session, store
 
 PROGRAM = Path(__file__).with_name("import_program.py")
 SESSIONS = 60
@@ -33,6 +34,14 @@ def run(url: str, source: Path, kill_after: float | None = None) -> float:
         time.sleep(kill_after)
         program.kill()
     return kill_after
+
+
+async def import_again(saved: store.Store, source: Path) -> None:
+    """Import in this process."""
+    if source.suffix == ".jsonl":
+        await saved.load_export(source)
+    else:
+        await saved.import_from(source, format="pydantic-ai")
 
 
 async def export(folder: Path) -> Path:
@@ -72,9 +81,10 @@ async def test_an_import_that_is_killed_has_stored_all_sessions_or_none(engine, 
             found.append(len(await saved.sessions(limit=1000)))
             assert found[-1] in (0, SESSIONS), found
             assert await saved.check() == []
-        # A commit that was on its way at the end of the process may have come after the count above.
+        # A commit that was on its way at the end of a process may come after the counts, and before or in this import.
         if not await saved.sessions(limit=1000):
-            run(url, source)
+            with contextlib.suppress(ConflictError):
+                await import_again(saved, source)
         assert len(await saved.sessions(limit=1000)) == SESSIONS
     print(f"{engine}: an import of {longest * 1000:.0f} ms, killed {KILLS} times: {found.count(SESSIONS)} were done")
     if engine == "file":
