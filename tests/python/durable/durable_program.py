@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from durable_agents import INPUT, Journal, booking_agent
@@ -20,13 +21,16 @@ ID = "booking-1"
 effects = Journal(FOLDER / "effects")
 steps = Journal(FOLDER / "steps")
 places = 0
+counting = threading.Lock()  # a tool counts in a thread of its own
 
 
 def place(_: str) -> None:
     """Die here if this is the place to die at."""
     global places
-    places += 1
-    if places == DIE_AT:
+    with counting:
+        places += 1
+        here = places
+    if here == DIE_AT:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
