@@ -25,7 +25,7 @@ def url_of(engine, folder, name):
         if os.environ.get("TURNTREE_REQUIRE_SERVICES"):
             pytest.fail(f"{variable} is not set")
         pytest.skip(f"NOT TESTED with {engine}: {variable} is not set")
-    name = "".join(letter if letter.isalnum() else "_" for letter in name).lower()[-50:]
+    name = "".join(letter if letter.isalnum() else "_" for letter in name).lower()[-44:]  # suffixes of tests fit too
     separator = "&" if "?" in url else "?"
     return f"{url}{separator}{'prefix' if engine == 'redis' else 'schema'}=t_{name}_{uuid.uuid4().hex[:8]}"
 
