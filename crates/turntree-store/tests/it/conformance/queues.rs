@@ -1,7 +1,8 @@
 //! Queues: order, leases, fencing tokens, retries.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use turntree_core::runtime;
 use turntree_core::time::{Clock as _, SystemClock, Timestamp};
@@ -13,6 +14,9 @@ use crate::support::{Fixture, append_after, head_of, time};
 
 const LEASE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(150);
+
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn queue(engine: &Arc<dyn Engine>) -> &dyn Queue {
     engine.queue().unwrap()
@@ -46,6 +50,18 @@ async fn claimed_id(engine: &Arc<dyn Engine>) -> Option<String> {
     claim(engine).await.map(|claimed| claimed.run.id.to_string())
 }
 
+/// Claims again and again until there is a run.
+async fn claim_at_last(engine: &Arc<dyn Engine>) -> Claimed {
+    let start = Instant::now();
+    loop {
+        if let Some(claimed) = claim(engine).await {
+            return claimed;
+        }
+        assert!(start.elapsed() < PATIENCE, "there is no run");
+        runtime::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 async fn finish(engine: &Arc<dyn Engine>, claimed: &Claimed, outcome: Outcome) -> Result<(), StoreError> {
     let (run, session) = (Arc::clone(&claimed.run.id), Arc::clone(&claimed.run.session));
     queue(engine).finish(Finish { run, session, token: claimed.token, outcome }).await
@@ -62,6 +78,12 @@ fn retry(delay: Duration) -> Outcome {
 
 fn soon(milliseconds: i64) -> Timestamp {
     time(SystemClock.now().microseconds() + milliseconds * 1_000)
+}
+
+async fn wait_until(time: Timestamp) {
+    while SystemClock.now() < time {
+        runtime::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 pub(crate) async fn a_run_is_claimed_once_and_done(fixture: Fixture) {
@@ -126,15 +148,19 @@ pub(crate) async fn a_session_with_a_higher_priority_is_first(fixture: Fixture) 
 pub(crate) async fn a_run_does_not_start_before_its_time_and_blocks_nothing(fixture: Fixture) {
     let engine = &fixture.engine;
     make_tables(engine).await;
-    add(engine, NewRun { not_before: Some(soon(1_000)), ..new("later", "s") }).await;
+    add(engine, NewRun { not_before: Some(soon(600_000)), ..new("later", "s") }).await;
     add(engine, new("now", "s")).await;
 
     let first = claim(engine).await.unwrap();
     assert_eq!(&*first.run.id, "now");
     finish(engine, &first, Outcome::Done(None)).await.unwrap();
     assert!(claim(engine).await.is_none());
-    runtime::sleep(Duration::from_millis(1_100)).await;
-    assert_eq!(claimed_id(engine).await.as_deref(), Some("later"));
+
+    let not_before = soon(300);
+    add(engine, NewRun { not_before: Some(not_before), ..new("soon", "t") }).await;
+    let claimed = claim_at_last(engine).await;
+    assert_eq!(&*claimed.run.id, "soon");
+    assert!(SystemClock.now() >= not_before, "it was claimed before its time");
 }
 
 pub(crate) async fn a_run_of_another_agent_is_left_to_its_workers(fixture: Fixture) {
@@ -189,16 +215,22 @@ pub(crate) async fn a_heartbeat_extends_a_lease(fixture: Fixture) {
 pub(crate) async fn a_started_run_comes_before_an_earlier_one(fixture: Fixture) {
     let engine = &fixture.engine;
     make_tables(engine).await;
-    add(engine, NewRun { not_before: Some(soon(1_000)), ..new("a", "s") }).await;
-    add(engine, new("b", "s")).await;
-    let claimed = claim(engine).await.unwrap();
-    assert_eq!(&*claimed.run.id, "b");
-    finish(engine, &claimed, retry(Duration::from_millis(2_500))).await.unwrap();
-    runtime::sleep(Duration::from_millis(1_100)).await;
+    // The first runs of the sessions have not come when the second ones start.
+    let not_before = soon(4_000);
+    for session in ["s", "t"] {
+        let first = NewRun { not_before: Some(not_before), ..new(&format!("{session}1"), session) };
+        add(engine, first).await;
+        add(engine, new(&format!("{session}2"), session)).await;
+    }
+    let (s, t) = (claim(engine).await.unwrap(), claim(engine).await.unwrap());
+    assert_eq!((&*s.run.id, &*t.run.id), ("s2", "t2"));
+    finish(engine, &s, retry(LEASE)).await.unwrap();
+    wait_until(not_before).await;
 
-    assert!(claim(engine).await.is_none(), "b pauses, and a must not run between its attempts");
-    runtime::sleep(Duration::from_millis(1_500)).await;
-    assert_eq!(claimed_id(engine).await.as_deref(), Some("b"));
+    assert!(claim(engine).await.is_none(), "s2 pauses, and s1 must not run between its attempts");
+    finish(engine, &t, retry(Duration::ZERO)).await.unwrap();
+    assert_eq!(claimed_id(engine).await.as_deref(), Some("t2"));
+    assert!(claim(engine).await.is_none());
 }
 
 pub(crate) async fn attempts_and_failures_are_counted(fixture: Fixture) {
@@ -267,17 +299,22 @@ pub(crate) async fn concurrent_workers_claim_each_run_once(fixture: Fixture) {
         add(&fixture.engine, new(&format!("r{number}"), &format!("s{}", number % 10))).await;
     }
 
-    let work = |engine: Arc<dyn Engine>| async move {
-        let mut done = Vec::new();
-        for _ in 0..200 {
-            let Some(claimed) = claim(&engine).await else {
-                runtime::sleep(Duration::from_millis(5)).await;
-                continue;
-            };
-            done.push(claimed.run.id.to_string());
-            finish(&engine, &claimed, Outcome::Done(None)).await.unwrap();
+    let finished = Arc::new(AtomicUsize::new(0));
+    let work = |engine: Arc<dyn Engine>| {
+        let finished = Arc::clone(&finished);
+        async move {
+            let (start, mut done) = (Instant::now(), Vec::new());
+            while finished.load(Ordering::SeqCst) < 30 && start.elapsed() < PATIENCE {
+                let Some(claimed) = claim(&engine).await else {
+                    runtime::sleep(Duration::from_millis(5)).await;
+                    continue;
+                };
+                done.push(claimed.run.id.to_string());
+                finish(&engine, &claimed, Outcome::Done(None)).await.unwrap();
+                finished.fetch_add(1, Ordering::SeqCst);
+            }
+            done
         }
-        done
     };
     let tasks: Vec<_> = engines.into_iter().map(|engine| runtime::spawn(work(engine))).collect();
     let mut done = Vec::new();
@@ -289,31 +326,25 @@ pub(crate) async fn concurrent_workers_claim_each_run_once(fixture: Fixture) {
     let mut expected: Vec<String> = (0..30).map(|number| format!("r{number}")).collect();
     expected.sort_unstable();
     assert_eq!(done, expected);
+    assert!(claim(&fixture.engine).await.is_none());
 }
 
 pub(crate) async fn a_waiting_worker_wakes_up(fixture: Fixture) {
     let engine = Arc::clone(&fixture.engine);
-    let mut took = Vec::new();
-    // On a busy machine the worker also waits for a processor: one of three that is fast shows that it was woken.
-    for session in ["s1", "s2", "s3"] {
-        let waiting = Arc::clone(&engine);
-        let started = std::time::Instant::now();
-        let worker = runtime::spawn(async move {
-            while claim(&waiting).await.is_none() {
-                queue(&waiting).wait(Duration::from_secs(30)).await.unwrap();
-            }
-        });
-        runtime::sleep(Duration::from_millis(300)).await;
-
-        add(&engine, new(session, session)).await;
-        worker.await.unwrap();
-
-        took.push(started.elapsed());
-        if started.elapsed() < Duration::from_secs(2) {
-            return;
+    let waiting = Arc::clone(&engine);
+    let started = Instant::now();
+    let worker = runtime::spawn(async move {
+        while claim(&waiting).await.is_none() {
+            queue(&waiting).wait(Duration::from_secs(120)).await.unwrap();
         }
-    }
-    panic!("{took:?}");
+    });
+    runtime::sleep(Duration::from_millis(300)).await;
+
+    add(&engine, new("a", "s")).await;
+    worker.await.unwrap();
+
+    // Without a wake-up it waits for two minutes.
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
 
 fn runs_of(status: Option<RunStatus>, session: Option<&str>, limit: usize) -> RunQuery {
