@@ -76,5 +76,6 @@ fn a_writer_without_a_break_lets_others_write() {
         (0..10).map(write).max()
     });
 
-    assert!(longest < Some(Duration::from_secs(2)), "{longest:?}");
+    // Without breaks the other user waits for up to a minute.
+    assert!(longest < Some(Duration::from_secs(10)), "{longest:?}");
 }
