@@ -23,12 +23,14 @@ fn a_server_that_is_killed_and_restarted_loses_nothing_that_was_acknowledged() {
     survive_restarts(&*engine, &server);
 }
 
-/// An engine whose connections go through a proxy, unencrypted so that the proxy can read them.
-fn through_proxy(url: &str, schema: &str) -> (Proxy, PostgresEngine) {
+/// An engine whose connections go through a proxy, unencrypted so that the proxy can read them. It waits for a connection
+/// for `connect_timeout` seconds.
+fn through_proxy(url: &str, schema: &str, connect_timeout: u32) -> (Proxy, PostgresEngine) {
     let (user, address) = url.rsplit_once('@').unwrap();
     let (host, database) = address.split_once('/').unwrap();
     let proxy = Proxy::start(host.to_owned());
-    let url = format!("{user}@127.0.0.1:{}/{database}?sslmode=disable&connect_timeout=2", proxy.port);
+    let parameters = format!("sslmode=disable&connect_timeout={connect_timeout}");
+    let url = format!("{user}@127.0.0.1:{}/{database}?{parameters}", proxy.port);
     let engine = PostgresEngine::connect(&url, options(schema)).unwrap();
     (proxy, engine)
 }
@@ -37,7 +39,7 @@ fn through_proxy(url: &str, schema: &str) -> (Proxy, PostgresEngine) {
 fn an_append_whose_connection_is_cut_is_done_as_a_whole_or_not_at_all() {
     let Some(url) = service("TURNTREE_TEST_POSTGRES") else { return };
     let schema = Schema::new(&url);
-    let (proxy, engine) = through_proxy(&url, &schema.name);
+    let (proxy, engine) = through_proxy(&url, &schema.name, 30);
     let head = block_on(write(&engine, "s", &[b"one"]));
     let append = |data: &[u8]| Append { blobs: vec![blob(data)], ..append_after(head, "s", data) };
 
@@ -62,7 +64,7 @@ fn an_append_whose_connection_is_cut_is_done_as_a_whole_or_not_at_all() {
 fn a_transaction_whose_connection_is_cut_is_done_as_a_whole_or_not_at_all() {
     let Some(url) = service("TURNTREE_TEST_POSTGRES") else { return };
     let schema = Schema::new(&url);
-    let (proxy, engine) = through_proxy(&url, &schema.name);
+    let (proxy, engine) = through_proxy(&url, &schema.name, 30);
     let head = block_on(write(&engine, "s", &[b"one", b"two"]));
     let replace = |head: Option<Head>| Replace {
         expected: head,
@@ -91,7 +93,7 @@ fn a_transaction_whose_connection_is_cut_is_done_as_a_whole_or_not_at_all() {
 fn a_read_whose_connection_is_cut_is_repeated() {
     let Some(url) = service("TURNTREE_TEST_POSTGRES") else { return };
     let schema = Schema::new(&url);
-    let (proxy, engine) = through_proxy(&url, &schema.name);
+    let (proxy, engine) = through_proxy(&url, &schema.name, 30);
     let head = block_on(write(&engine, "the session", &[b"one"]));
 
     for cut in [Cut::Request(b"the session"), Cut::Response(b"the session")] {
@@ -107,7 +109,7 @@ fn a_read_whose_connection_is_cut_is_repeated() {
 fn a_server_that_does_not_answer_is_given_up_after_the_timeout() {
     let Some(url) = service("TURNTREE_TEST_POSTGRES") else { return };
     let schema = Schema::new(&url);
-    let (proxy, engine) = through_proxy(&url, &schema.name);
+    let (proxy, engine) = through_proxy(&url, &schema.name, 2);
     proxy.freeze();
     let start = Instant::now();
 
@@ -136,8 +138,12 @@ fn thirty_two_sessions_share_a_few_connections() {
                 running.fetch_sub(1, Ordering::Relaxed);
             });
         }
-        while running.load(Ordering::Relaxed) > 0 {
+        loop {
+            let is_last = running.load(Ordering::Relaxed) == 0;
             most.fetch_max(query_text(&url, &sql).parse().unwrap(), Ordering::Relaxed);
+            if is_last {
+                break;
+            }
         }
     });
 
@@ -161,11 +167,14 @@ fn connections_that_the_server_has_ended_are_replaced() {
     let name = &schema.name;
     let engine = engine(&format!("{url}?application_name={name}"), name);
     let mut head = block_on(write(&*engine, "s", &[b"0"]));
+    let count = format!("SELECT count(*)::text FROM pg_stat_activity WHERE application_name = '{name}'");
 
     for number in 1..=5 {
         schema.execute(&format!(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{name}'"
         ));
+        // The processes end later than the statement.
+        wait_for("the connections go on", || query_text(&url, &count) == "0");
         assert_eq!(block_on(engine.head("s")).unwrap(), head);
         let append = append_after(head, "s", number.to_string().as_bytes());
         head = Some(head_of(&append));

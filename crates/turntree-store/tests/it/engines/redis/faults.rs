@@ -20,12 +20,12 @@ fn a_server_that_is_killed_and_restarted_loses_nothing_that_was_acknowledged() {
     survive_restarts(&*engine, &server);
 }
 
-/// An engine whose connection goes through a proxy.
-fn through_proxy(url: &str, prefix: &str) -> (Proxy, RedisEngine) {
+/// An engine whose connection goes through a proxy. It waits for the connection for `connect_timeout`.
+fn through_proxy(url: &str, prefix: &str, connect_timeout: Duration) -> (Proxy, RedisEngine) {
     let (user, address) = url.rsplit_once('@').unwrap();
     let (host, database) = address.split_once('/').unwrap();
     let proxy = Proxy::start(host.to_owned());
-    let options = RedisOptions { connect_timeout: Duration::from_secs(2), ..options(prefix) };
+    let options = RedisOptions { connect_timeout, ..options(prefix) };
     let engine =
         RedisEngine::connect(&format!("{user}@127.0.0.1:{}/{database}", proxy.port), options).unwrap();
     (proxy, engine)
@@ -35,7 +35,7 @@ fn through_proxy(url: &str, prefix: &str) -> (Proxy, RedisEngine) {
 fn a_write_whose_connection_is_cut_is_done_as_a_whole_or_not_at_all() {
     let Some(url) = service("TURNTREE_TEST_REDIS") else { return };
     let prefix = Prefix::new(&url);
-    let (proxy, engine) = through_proxy(&url, &prefix.name);
+    let (proxy, engine) = through_proxy(&url, &prefix.name, Duration::from_secs(30));
     let head = block_on(write(&engine, "s", &[b"one"]));
     let append = |data: &[u8]| Append { blobs: vec![blob(data)], ..append_after(head, "s", data) };
 
@@ -74,7 +74,7 @@ fn a_write_whose_connection_is_cut_is_done_as_a_whole_or_not_at_all() {
 fn a_read_whose_connection_is_cut_is_repeated() {
     let Some(url) = service("TURNTREE_TEST_REDIS") else { return };
     let prefix = Prefix::new(&url);
-    let (proxy, engine) = through_proxy(&url, &prefix.name);
+    let (proxy, engine) = through_proxy(&url, &prefix.name, Duration::from_secs(30));
     let head = block_on(write(&engine, "the session", &[b"one"]));
 
     for cut in [Cut::Request(b"the session"), Cut::Response(b"the session")] {
@@ -90,7 +90,7 @@ fn a_read_whose_connection_is_cut_is_repeated() {
 fn a_server_that_does_not_answer_is_given_up_after_the_timeout() {
     let Some(url) = service("TURNTREE_TEST_REDIS") else { return };
     let prefix = Prefix::new(&url);
-    let (proxy, engine) = through_proxy(&url, &prefix.name);
+    let (proxy, engine) = through_proxy(&url, &prefix.name, Duration::from_secs(2));
     proxy.freeze();
     let start = Instant::now();
 
