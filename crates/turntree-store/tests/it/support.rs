@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -97,10 +97,20 @@ impl Stop {
     }
 }
 
+/// Read by those who use SQLite without a store. A fork closes the connections of stores only: a child would wait for ever
+/// for a lock of SQLite that a thread of its parent has.
+static DIRECT: RwLock<()> = RwLock::new(());
+
+/// Delays forks until it is dropped.
+pub(crate) fn without_forks() -> RwLockReadGuard<'static, ()> {
+    DIRECT.read().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs a function in a child that is made by `fork`, and returns a function that waits for its success: for 120 s.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "the standard library has no fork")]
 pub(crate) fn fork(child: impl FnOnce()) -> impl FnOnce() {
+    let alone = DIRECT.write().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the child runs `child` and ends. The C library makes its allocator usable in the child.
     let process = unsafe { libc::fork() };
     if process == 0 {
@@ -108,6 +118,7 @@ pub(crate) fn fork(child: impl FnOnce()) -> impl FnOnce() {
         // SAFETY: ends the process without its destructors, which belong to the parent.
         unsafe { libc::_exit(i32::from(result.is_err())) };
     }
+    drop(alone);
     move || {
         let (start, mut status) = (Instant::now(), 0);
         // SAFETY: `status` is valid for the call.

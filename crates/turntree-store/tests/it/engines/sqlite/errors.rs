@@ -1,6 +1,9 @@
 //! Files that cannot be opened, read or written.
 
 use std::fs;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::RwLockReadGuard;
 use std::time::{Duration, Instant};
 
 use turntree_store::engine::Engine;
@@ -8,10 +11,24 @@ use turntree_store::engines::sqlite::{SqliteEngine, SqliteOptions};
 use turntree_store::error::StoreError;
 
 use super::engine_at;
-use crate::support::{TempFolder, append_after, block_on, query, read_texts, write};
+use crate::support::{TempFolder, append_after, block_on, query, read_texts, without_forks, write};
 
-fn connect(path: &std::path::Path) -> rusqlite::Connection {
-    rusqlite::Connection::open(path).unwrap()
+/// A connection without a store. The guard is dropped after it.
+struct Direct(rusqlite::Connection, #[expect(dead_code, reason = "only its destructor is used")] Guard);
+
+type Guard = RwLockReadGuard<'static, ()>;
+
+impl Deref for Direct {
+    type Target = rusqlite::Connection;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+fn connect(path: &Path) -> Direct {
+    let guard = without_forks();
+    Direct(rusqlite::Connection::open(path).unwrap(), guard)
 }
 
 #[test]
