@@ -171,26 +171,29 @@ impl Drop for DropGuard {
     }
 }
 
-/// Limits that tests reach quickly.
+/// A limit of time in the tests of this limit. In other tests a machine that stalls could reach it.
+pub(crate) const SOON: Duration = Duration::from_millis(200);
+
+/// Sizes that tests reach quickly.
 pub(crate) fn limits() -> Limits {
-    Limits { body: 1024, body_timeout: Duration::from_millis(200) }
+    Limits { body: 1024, ..Limits::default() }
 }
 
-/// Settings that tests reach quickly.
+/// Sizes that tests reach quickly, and a drain limit that none reaches.
 pub(crate) fn config() -> ServerConfig {
-    ServerConfig {
-        header_timeout: Duration::from_millis(200),
-        max_header_bytes: 8192,
-        drain: Duration::from_millis(200),
-        ..ServerConfig::default()
-    }
+    ServerConfig { max_header_bytes: 8192, drain: PATIENCE * 2, ..ServerConfig::default() }
 }
 
 /// A running server of [`Behaviours`].
 pub(crate) async fn serve() -> (Server, Behaviours, Events) {
+    serve_with(config(), limits()).await
+}
+
+/// As [`serve`], with these settings.
+pub(crate) async fn serve_with(config: ServerConfig, limits: Limits) -> (Server, Behaviours, Events) {
     let (behaviours, events) = Behaviours::new();
-    let service = Service::new(behaviours.clone()).with_limits(limits());
-    (Server::start(service, config()).await.unwrap(), behaviours, events)
+    let service = Service::new(behaviours.clone()).with_limits(limits);
+    (Server::start(service, config).await.unwrap(), behaviours, events)
 }
 
 /// The next event of the application.

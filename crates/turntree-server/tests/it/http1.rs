@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use http::{StatusCode, Version};
 use turntree_server::access_log::{AccessLog, AccessRecord};
-use turntree_server::{Server, ServerConfig, Service};
+use turntree_server::{Limits, Server, ServerConfig, Service};
 
-use crate::application::{Behaviours, FLOOD_CHUNK, RawClient, config, http_client, next, serve};
+use crate::application::{
+    Behaviours, FLOOD_CHUNK, RawClient, SOON, config, http_client, limits, next, serve, serve_with,
+};
 
 #[tokio::test]
 async fn several_requests_share_a_connection() {
@@ -76,7 +78,7 @@ async fn a_chunked_body_over_the_limit_is_refused_while_it_is_read() {
 
 #[tokio::test]
 async fn a_slow_body_is_refused() {
-    let (server, ..) = serve().await;
+    let (server, ..) = serve_with(config(), Limits { body_timeout: SOON, ..limits() }).await;
     let mut client = RawClient::connect(server.address()).await;
 
     client.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc").await;
@@ -86,7 +88,8 @@ async fn a_slow_body_is_refused() {
 
 #[tokio::test]
 async fn a_connection_without_a_whole_head_is_closed() {
-    let (server, _, mut events) = serve().await;
+    let config = ServerConfig { header_timeout: SOON, ..config() };
+    let (server, _, mut events) = serve_with(config, limits()).await;
 
     for beginning in ["", "PRI * HT", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nHost:"] {
         let mut client = RawClient::connect(server.address()).await;
@@ -208,7 +211,7 @@ async fn hundreds_of_aborted_requests_leave_no_connection() {
         assert_eq!(next(&mut events).await, "dropped hang");
     }
 
-    // Without a leak the shutdown does not need its drain limit, and a leak would never let it end.
+    // Without a leak the shutdown does not need its drain limit.
     tokio::time::timeout(crate::application::PATIENCE, server.shutdown()).await.unwrap();
 }
 

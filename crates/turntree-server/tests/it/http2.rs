@@ -25,9 +25,10 @@ fn get(server: &Server, path: &str) -> Request<()> {
 #[tokio::test]
 async fn a_client_that_does_not_read_a_stream_is_disconnected_although_it_answers_pings() {
     let (behaviours, mut events) = Behaviours::new();
+    // Long enough for an answer to a ping on a machine that stalls.
     let config = ServerConfig {
-        write_timeout: Duration::from_millis(300),
-        ping_interval: Duration::from_millis(50),
+        write_timeout: Duration::from_secs(5),
+        ping_interval: Duration::from_secs(2),
         ..ServerConfig::default()
     };
     let server = Server::start(Service::new(behaviours), config).await.unwrap();

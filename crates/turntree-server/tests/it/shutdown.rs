@@ -4,7 +4,9 @@ use http::{StatusCode, Version};
 use tokio::net::TcpStream;
 use turntree_server::{Server, ServerConfig, Service};
 
-use crate::application::{Behaviours, PATIENCE, RawClient, http_client, next, serve};
+use crate::application::{
+    Behaviours, PATIENCE, RawClient, SOON, config, http_client, limits, next, serve, serve_with,
+};
 
 #[tokio::test]
 async fn open_requests_are_answered_and_new_connections_refused() {
@@ -31,7 +33,7 @@ async fn open_requests_are_answered_and_new_connections_refused() {
 #[tokio::test]
 async fn a_request_that_outlives_the_drain_limit_is_dropped() {
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        let (server, _, mut events) = serve().await;
+        let (server, _, mut events) = serve_with(ServerConfig { drain: SOON, ..config() }, limits()).await;
         let client = http_client(version);
         let open = tokio::spawn(client.get(format!("{}/hang", server.url())).send());
         assert_eq!(next(&mut events).await, "/hang");

@@ -9,9 +9,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
-use turntree_server::Server;
+use turntree_server::{Server, ServerConfig};
 
-use crate::application::{PATIENCE, next, serve};
+use crate::application::{PATIENCE, SOON, config, limits, next, serve, serve_with};
 
 type Client = WebSocketStream<TcpStream>;
 
@@ -147,7 +147,7 @@ async fn a_vanished_client_ends_the_applications_stream() {
 
 #[tokio::test]
 async fn a_shutdown_closes_connections_with_going_away() {
-    let (server, _, mut events) = serve().await;
+    let (server, _, mut events) = serve_with(ServerConfig { drain: SOON, ..config() }, limits()).await;
     let (mut client, _) = connect(&server, "/echo", "").await.unwrap();
 
     let shutdown = tokio::spawn(server.shutdown());
