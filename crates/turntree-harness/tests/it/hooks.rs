@@ -147,20 +147,25 @@ fn an_event_that_is_late_ends_as_the_fail_table_says() {
 
 #[cfg(unix)]
 mod program {
+    use std::io::{PipeWriter, Write as _};
     use std::process::{Child, Command, Output, Stdio};
 
     use super::*;
 
-    /// The hook program with a deadline in milliseconds.
-    fn start(deadline: &str) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_turntree-hook"))
+    /// The hook program with a deadline in milliseconds, and its input, which begins with an event.
+    fn start(deadline: &str, event: &[u8]) -> (Child, PipeWriter) {
+        let (input, mut writer) = std::io::pipe().unwrap();
+        // Before the start: the program may end before this thread goes on.
+        writer.write_all(event).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_turntree-hook"))
             .args(["--harness", "claude"])
             .env("TURNTREE_HOOK_DEADLINE_MS", deadline)
-            .stdin(Stdio::piped())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap()
+            .unwrap();
+        (child, writer)
     }
 
     fn blocked(output: &Output) -> String {
@@ -171,15 +176,13 @@ mod program {
 
     #[test]
     fn an_event_that_never_ends_blocks_at_the_deadline() {
-        let mut child = start("50");
         // Held open: the program waits for the rest.
-        let mut stdin = child.stdin.take().unwrap();
-        std::io::Write::write_all(&mut stdin, b"{\"hook_event_name\": \"PreToolUse\",").unwrap();
+        let (child, input) = start("50", b"{\"hook_event_name\": \"PreToolUse\",");
 
         let output = child.wait_with_output().unwrap();
 
         assert!(blocked(&output).contains("it took too long"));
-        drop(stdin);
+        drop(input);
     }
 
     #[test]
@@ -190,13 +193,12 @@ mod program {
             id = "user.slow"
             reason = "r"
             remedy = "m"
-            enforcer = ["sh", "-c", "exec sleep 4"]
+            timeout_ms = 30000
+            enforcer = ["sh", "-c", "exec sleep 30"]
         "#;
         fs::write(repository.main().join("policies/a.policy.toml"), rule).unwrap();
-        let mut child = start("300");
-        let mut stdin = child.stdin.take().unwrap();
-        std::io::Write::write_all(&mut stdin, &event("claude", "ls", &repository.tree())).unwrap();
-        drop(stdin);
+        let (child, input) = start("300", &event("claude", "ls", &repository.tree()));
+        drop(input);
 
         let output = child.wait_with_output().unwrap();
 

@@ -104,7 +104,7 @@ mod enforcers {
 
     fn asked(script: &str, level: &str) -> (Outcome, String) {
         let rule = format!(
-            "[[rule]]\nid = \"user.program\"\nlevel = \"{level}\"\nreason = \"no\"\nremedy = \"m\"\ntimeout_ms = 3000\n\
+            "[[rule]]\nid = \"user.program\"\nlevel = \"{level}\"\nreason = \"no\"\nremedy = \"m\"\ntimeout_ms = 30000\n\
              enforcer = [\"sh\", \"-c\", '''{script}''', \"sh\"]\n[rule.when]\nprograms = [\"deploy\"]\n"
         );
         let (repository, gate) = with_rule(&rule);
