@@ -10,7 +10,7 @@ use turntree_server::{BearerTokens, Message, Principal};
 use turntree_uamp::wires::uamp::UampLimits;
 use turntree_upp::providers::scripted::Reply;
 
-use super::{Socket, agent, calls_locate, locate, service, service_with, text_of};
+use super::{PATIENCE, Socket, agent, calls_locate, locate, service, service_with, text_of};
 use crate::service::site_of;
 
 #[tokio::test]
@@ -316,7 +316,8 @@ async fn a_client_that_does_not_read_is_disconnected_and_its_memory_is_bounded()
     let mut socket = Socket::open(&hosted.service, "/ws").await;
     let session = socket.create(json!({})).await;
     socket.ask(&session, "write").await;
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    let ended = tokio::time::timeout(PATIENCE, socket.outgoing.closed()).await;
+    ended.expect("the client stays connected");
 
     // What waited is the channel of the connection and the turn that was being written, not the million bytes.
     let mut bytes = 0;
