@@ -4,6 +4,7 @@
 //! `TURNTREE_UAMP_LOAD=full cargo test --release -p turntree-uamp --test it loopback -- --nocapture --test-threads 1`
 
 use std::fs;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,27 @@ type Socket = WebSocketStream<TcpStream>;
 /// True if the tests run at full size.
 fn is_full() -> bool {
     std::env::var("TURNTREE_UAMP_LOAD").is_ok_and(|size| size == "full")
+}
+
+/// The environment variable of a test that runs in a process of its own.
+const ALONE: &str = "TURNTREE_UAMP_ALONE";
+
+/// Runs a test of this module in a process of its own, whose memory and files no other test changes. False in that process.
+fn runs_in_another_process(test: &str) -> bool {
+    if std::env::var_os(ALONE).is_some() {
+        return false;
+    }
+    let (_, module) = module_path!().split_once("::").unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("{module}::{test}"), "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}\n{errors}");
+    print!("{printed}");
+    true
 }
 
 /// How long one step may take: a full run in a debug build is slow.
@@ -224,11 +246,18 @@ async fn many_sessions_on_many_connections_lose_nothing() {
 
 #[tokio::test]
 async fn readers_that_do_not_read_cost_little_memory() {
+    if runs_in_another_process("readers_that_do_not_read_cost_little_memory") {
+        return;
+    }
     let readers = if is_full() { 200 } else { 10 };
     let limits = UampLimits {
         slow_consumer: Duration::from_secs(if is_full() { 30 } else { 5 }),
         ..UampLimits::default()
     };
+    // What the first answer of a process costs once belongs to no reader.
+    let first = host(20_000, limits).await;
+    assert!(converse(&first, 1, 20_000).await > 0);
+    first.end().await;
     // Each answer is 5 MB as text, and more than 200 MB as events.
     let hosted = host(1_000_000, limits).await;
     let before = memory();
@@ -254,6 +283,9 @@ async fn readers_that_do_not_read_cost_little_memory() {
 
 #[tokio::test]
 async fn connections_that_come_and_go_leave_nothing() {
+    if runs_in_another_process("connections_that_come_and_go_leave_nothing") {
+        return;
+    }
     let rounds = if is_full() { 10_000 } else { 300 };
     let hosted = host(200, UampLimits::default()).await;
     let warm = rounds / 10;
