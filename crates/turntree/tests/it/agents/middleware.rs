@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use turntree::agents::host::RunContext;
@@ -225,11 +226,10 @@ fn a_dropped_run_calls_on_error_exactly_once_if_it_was_started() {
 
         // The hooks of a dropped run continue in the background.
         let begun = polls > 0;
-        for _ in 0..200 {
-            if !begun || ended || log.lock().unwrap().iter().any(|line| line == "a:on_error") {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(5));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let is_over = || log.lock().unwrap().iter().any(|line| line == "a:on_error");
+        while begun && !ended && !is_over() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
         }
         let lines = entries(&log);
         let count = |line: &str| lines.iter().filter(|other| *other == line).count();

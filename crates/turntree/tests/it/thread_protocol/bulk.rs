@@ -292,11 +292,11 @@ impl<R: Read> Read for Interrupted<R> {
 
 #[test]
 fn interrupted_reads_call_the_observer_and_lose_no_data() {
-    struct CountTicks(usize);
+    struct CountTicks(usize, usize);
     impl Observer for CountTicks {
         fn tick(&mut self, _so_far: &Report) -> Result<(), ObserverError> {
             self.0 += 1;
-            if self.0 > 50 { Err("enough".into()) } else { Ok(()) }
+            if self.0 > self.1 { Err("enough".into()) } else { Ok(()) }
         }
 
         fn failed(&mut self, _issue: &DocumentIssue, _text: &[u8]) -> Result<OnFailure, ObserverError> {
@@ -304,7 +304,7 @@ fn interrupted_reads_call_the_observer_and_lose_no_data() {
         }
     }
     let input = history(&"z".repeat(9000)) + "\n";
-    let (mut few, mut many) = (CountTicks(0), CountTicks(0));
+    let (mut few, mut many) = (CountTicks(0, usize::MAX), CountTicks(0, 50));
     let mut out = Vec::new();
 
     lines(
