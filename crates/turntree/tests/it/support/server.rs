@@ -8,6 +8,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
+/// How long a test waits for what must happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Lets the other tasks of the runtime do what they can do now. A number of turns and not a time: on a machine that stalls
+/// they may get no turn in any time. The runtime must have one thread.
+pub(crate) async fn settle() {
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 /// One step of the response to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
@@ -99,7 +110,7 @@ impl Server {
 
     /// Waits until a client disconnects during `AwaitHangUp` or `Flood`.
     pub(crate) async fn hung_up(&mut self) {
-        let waited = tokio::time::timeout(Duration::from_secs(5), self.hang_ups.recv()).await;
+        let waited = tokio::time::timeout(PATIENCE, self.hang_ups.recv()).await;
         waited.expect("the client keeps its connection open").unwrap();
     }
 }

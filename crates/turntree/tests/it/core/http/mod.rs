@@ -11,7 +11,7 @@ use turntree::core::http::{
 };
 use turntree::core::sse::{Decoder, SseError};
 
-use crate::support::server::{Server, Step, chunk, event_stream, json, last_chunk, response};
+use crate::support::server::{PATIENCE, Server, Step, chunk, event_stream, json, last_chunk, response};
 
 mod cassette;
 mod concurrency;

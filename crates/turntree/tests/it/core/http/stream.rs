@@ -13,7 +13,9 @@ use turntree::core::http::{
 use turntree::core::sse::{Decoder, SseError};
 
 use super::{EventData, StreamError, client, config, drain, open, phase, quick_retries};
-use crate::support::server::{Server, Step, chunk, event_stream, json, last_chunk, response};
+use crate::support::server::{
+    PATIENCE, Server, Step, chunk, event_stream, json, last_chunk, response, settle,
+};
 
 #[tokio::test]
 async fn json_instead_of_an_event_stream_is_a_content_type_error() {
@@ -30,7 +32,7 @@ async fn json_instead_of_an_event_stream_is_a_content_type_error() {
 #[tokio::test]
 async fn the_deadline_covers_the_stream() {
     let server = Server::start([vec![event_stream(), chunk("data: 1\n\n"), Step::AwaitHangUp]]).await;
-    let config = HttpConfig { total_deadline: Some(Duration::from_millis(500)), ..config() };
+    let config = HttpConfig { total_deadline: Some(Duration::from_secs(3)), ..config() };
 
     let (items, error) = drain(open(&server, &config, &RetryPolicy::default()).await.unwrap()).await;
 
@@ -108,9 +110,14 @@ async fn back_pressure_stops_reading_from_the_socket() {
     );
 
     let stream = opening.await.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
 
     // One item came with the headers, 256 are buffered, the task holds one.
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while decoded.load(Ordering::Relaxed) < 258 {
+        assert!(tokio::time::Instant::now() < deadline, "{decoded:?} chunks");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    settle().await;
     assert_eq!(decoded.load(Ordering::Relaxed), 258);
     drop(stream);
     server.hung_up().await;
@@ -140,7 +147,8 @@ async fn a_stream_read_to_its_end_returns_its_connection_to_the_pool() {
         let request = HttpRequest::get(server.url("/"));
         let stream = client.stream(request, &retry, &cancel, EventData::default()).await.unwrap();
         assert!(matches!(drain(stream).await, (items, None) if items == ["1"]));
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        // The rest of the body is read in the background.
+        settle().await;
     }
     client.send(HttpRequest::get(server.url("/")), &retry, &cancel).await.unwrap();
 
@@ -166,7 +174,7 @@ async fn a_broken_stream_returns_its_error_after_its_items() {
 #[tokio::test]
 async fn a_stream_without_new_bytes_times_out() {
     let mut server = Server::start([vec![event_stream(), chunk("data: 1\n\n"), Step::AwaitHangUp]]).await;
-    let config = HttpConfig { idle_timeout: Duration::from_millis(250), ..config() };
+    let config = HttpConfig { idle_timeout: Duration::from_secs(2), ..config() };
 
     let (items, error) = drain(open(&server, &config, &RetryPolicy::default()).await.unwrap()).await;
 
