@@ -17,17 +17,18 @@ use turntree::upp::providers::openai_chat::openai_chat;
 use turntree::upp::{Endpoint, ErrorCode, Model, ModelEvent, ModelResponse, ProviderConfig, UppError};
 
 use crate::support::dialect::{clock, decoded, frames, hello, streamed as decoded_stream};
-use crate::support::server::{Recorded, Server, Step, chunk, event_stream, json, last_chunk, response, send};
+use crate::support::server::{
+    PATIENCE, Recorded, Server, Step, chunk, event_stream, json, last_chunk, response, send,
+};
 
 const KEY: &str = "sk-very-secret-0123456789";
+/// Longer than the patience of a test: no test reaches it.
+const LONG: Duration = Duration::from_secs(60);
 const TEXT: &str = include_str!("../../../../../tests/data/upp/chat/text.json");
 const TEXT_STREAM: &str = include_str!("../../../../../tests/data/upp/chat/text.sse");
 
 fn config(server: &Server) -> ProviderConfig {
-    ProviderConfig::default()
-        .with_base_url(server.url("/v1"))
-        .with_key(KEY)
-        .with_timeout(Duration::from_secs(5))
+    ProviderConfig::default().with_base_url(server.url("/v1")).with_key(KEY).with_timeout(LONG)
 }
 
 fn model_of(dialect: impl Dialect, config: ProviderConfig) -> HttpModel {
@@ -288,7 +289,6 @@ async fn an_error_in_a_success_response_has_the_request_id() {
 
 #[tokio::test]
 async fn broken_streams_end_with_an_error() {
-    let quick = Duration::from_millis(200);
     let (half, _) = TEXT_STREAM.split_at(TEXT_STREAM.len() * 4 / 5);
     let cut_in_event = half.trim_end();
     let whole_events = &half[..half.rfind("\n\n").unwrap() + 2];
@@ -306,13 +306,14 @@ async fn broken_streams_end_with_an_error() {
         ),
     ];
     for (place, (steps, code)) in cases.into_iter().enumerate() {
-        let (events, error) = stream_error(steps, quick).await;
+        let timeout = if code == ErrorCode::Timeout { Duration::from_secs(2) } else { LONG };
+        let (events, error) = stream_error(steps, timeout).await;
         assert_eq!(error.code, code, "case {place}: {error}");
         assert!(events > 1, "case {place}: received events come before the error");
     }
-    let (_, empty) = stream_error(vec![event_stream(), last_chunk()], quick).await;
-    let (_, json) = stream_error(json(TEXT), quick).await;
-    let (_, silent) = stream_error(vec![Step::AwaitHangUp], quick).await;
+    let (_, empty) = stream_error(vec![event_stream(), last_chunk()], LONG).await;
+    let (_, json) = stream_error(json(TEXT), LONG).await;
+    let (_, silent) = stream_error(vec![Step::AwaitHangUp], Duration::from_millis(200)).await;
     assert_eq!((empty.code, json.code), (ErrorCode::InvalidResponse, ErrorCode::InvalidResponse));
     assert_eq!(silent.code, ErrorCode::Timeout);
     assert!(silent.message.starts_with("Request timed out after 200ms"), "{silent}");
@@ -343,10 +344,10 @@ async fn faults_after_the_end_of_a_stream_are_ignored() {
     for ending in [Step::Close, Step::AwaitHangUp] {
         let steps = |text: &str| vec![event_stream(), chunk(text), ending.clone()];
         let server = Server::start([steps(TEXT_STREAM), steps(anthropic_stream)]).await;
-        let quick = config(&server).with_timeout(Duration::from_secs(2));
+        let config = config(&server).with_timeout(PATIENCE);
 
-        let (_, chat) = drain(&model(quick.clone())).await;
-        let (_, messages) = drain(&model_of(anthropic::<&str>(&[], &quick), quick)).await;
+        let (_, chat) = drain(&model(config.clone())).await;
+        let (_, messages) = drain(&model_of(anthropic::<&str>(&[], &config), config)).await;
 
         assert!(chat.is_ok(), "{chat:?}");
         assert!(messages.is_ok(), "{messages:?}");
@@ -432,7 +433,7 @@ async fn assert_ends_at_the_last_event(dialect: impl Dialect, frames: &[&str], f
     let server = Server::start([vec![send(head), chunk(&last), Step::AwaitHangUp]]).await;
     let model = model_of(dialect, config(&server));
 
-    let drained = tokio::time::timeout(Duration::from_secs(3), drain(&model)).await;
+    let drained = tokio::time::timeout(PATIENCE, drain(&model)).await;
 
     let (_, end) = drained.expect("the stream waits for the host to hang up");
     assert_eq!(end.unwrap().message.content()[0].as_text(), Some("Hi."));

@@ -51,7 +51,7 @@ async fn asked(
     let config = ProviderConfig::default()
         .with_base_url(server.url("/v1"))
         .with_key("sk-very-secret-0123456789")
-        .with_timeout(Duration::from_secs(5));
+        .with_timeout(Duration::from_secs(60));
     let config = ProviderConfig { strict_schemas: strict, ..config };
     let model = HttpModel::new(Arc::new(dialect), model_id, config);
     let request = with_params(with_structure(hello(), TRIP), r#"{"output_config":{"effort":"low"}}"#);
