@@ -5,8 +5,9 @@ mod keys;
 mod urls;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use redis::FromRedisValue;
+use redis::{AsyncConnectionConfig, FromRedisValue};
 use turntree_core::runtime;
 use turntree_store::engine::Engine;
 use turntree_store::engines::redis::{RedisEngine, RedisOptions};
@@ -52,11 +53,18 @@ impl Drop for Prefix {
     }
 }
 
+/// How long a connection and a reply may take: the limits of the client, 1 s and 0.5 s, are those of a machine that never
+/// stalls.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Runs a command on a connection of its own.
 pub(crate) fn call<T: FromRedisValue + Send + 'static>(url: &str, words: Vec<Vec<u8>>) -> T {
     let client = redis::Client::open(url).unwrap();
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(PATIENCE));
     let task = runtime::spawn(async move {
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
         let (name, arguments) = words.split_first().unwrap();
         let mut command = redis::cmd(str::from_utf8(name).unwrap());
         command.arg(arguments).query_async(&mut connection).await.unwrap()
