@@ -1,8 +1,7 @@
 //! Programs that decide: `PROGRAM … --operation TOOL --args JSON`, exit 0 allows, exit 2 denies.
 
-use std::io::Read;
+use std::io;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,10 +9,11 @@ use serde_json::Value;
 
 use super::action::Action;
 use super::context::Context;
+use super::program_output::{Kept, Output};
 use super::user::UserRule;
 
 /// The most bytes of a reply.
-const MAX_REPLY: u64 = 64 * 1024;
+const MAX_REPLY: usize = 64 * 1024;
 
 /// What a program says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +41,13 @@ pub fn ask(rule: &UserRule, action: &Action, context: &Context<'_>) -> Verdict {
 
 fn wait(mut child: Child, timeout: Duration) -> Verdict {
     let end = Instant::now() + timeout;
-    let output = read(&mut child);
+    let failed = |error: io::Error| Verdict::Failed(error.to_string());
+    let mut output = match Output::of(&mut child, MAX_REPLY) {
+        Ok(output) => output,
+        Err(error) => return failed(error),
+    };
     let code = loop {
+        output.read();
         match child.try_wait() {
             Ok(Some(status)) => break status.code(),
             Ok(None) if Instant::now() < end => thread::sleep(Duration::from_millis(2)),
@@ -51,32 +56,19 @@ fn wait(mut child: Child, timeout: Duration) -> Verdict {
                 let _ = child.wait();
                 return Verdict::Failed(format!("it took longer than {} ms", timeout.as_millis()));
             }
-            Err(error) => return Verdict::Failed(error.to_string()),
+            Err(error) => return failed(error),
         }
     };
-    // A process that the program has left behind may hold the output open.
-    let reply = output.recv_timeout(Duration::from_millis(200)).unwrap_or_default();
-    verdict(code, &reply)
-}
-
-fn read(child: &mut Child) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = channel();
-    if let Some(stdout) = child.stdout.take() {
-        thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = stdout.take(MAX_REPLY).read_to_end(&mut bytes);
-            let _ = sender.send(bytes);
-        });
-    }
-    receiver
+    verdict(code, &output.end())
 }
 
 /// The exit status decides. A reply that contradicts it, `{"allowed": false}` at exit 0, denies.
-fn verdict(code: Option<i32>, reply: &[u8]) -> Verdict {
-    let reply: Value = serde_json::from_slice(reply).unwrap_or(Value::Null);
+fn verdict(code: Option<i32>, output: &Kept) -> Verdict {
+    let reply: Value = serde_json::from_slice(&output.bytes).unwrap_or(Value::Null);
     let reason = reply.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
     let allowed = reply.get("allowed").and_then(Value::as_bool);
     match (code, allowed) {
+        (Some(0), _) if output.is_cut => Verdict::Failed(format!("it wrote more than {MAX_REPLY} bytes")),
         (Some(0), Some(true) | None) => Verdict::Allowed,
         (Some(0), Some(false)) | (Some(2), _) => Verdict::Denied(reason),
         (Some(code), _) => Verdict::Failed(format!("it ended with status {code}")),

@@ -12,7 +12,7 @@
 //! | [`overrides`] | exceptions for a time |
 //! | [`policies`] | the user's own rules, from files |
 //! | [`user`], [`cedar`], `cedar_request` | those in TOML; those in Cedar, and actions as requests of Cedar |
-//! | [`enforcers`] | programs that decide for them |
+//! | [`enforcers`], `program_output` | programs that decide for them; what they write |
 //! | [`commit`] | the stage of git hooks |
 //! | [`replay`] | recorded decisions, decided again |
 
@@ -28,6 +28,7 @@ pub mod evaluator;
 pub mod gate;
 pub mod overrides;
 pub mod policies;
+mod program_output;
 pub mod replay;
 pub mod rules;
 pub mod user;

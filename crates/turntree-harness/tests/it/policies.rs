@@ -122,6 +122,21 @@ mod enforcers {
     }
 
     #[test]
+    fn a_process_that_it_leaves_behind_hides_no_reply() {
+        let left = r#"sleep 30 & echo "{\"allowed\": false, \"reason\": \"it is Friday\"}"; exit 0"#;
+        assert_eq!(asked(left, "required"), (Outcome::Deny, "it is Friday".to_owned()));
+        assert_eq!(asked("sleep 30 & exit 0", "required").0, Outcome::Allow);
+    }
+
+    #[test]
+    fn a_reply_that_is_too_long_is_a_failure_and_not_a_permission() {
+        let long = r#"echo '{"allowed": false, "reason": "'; head -c 300000 /dev/zero | tr '\0' x; echo '"}'; exit 0"#;
+        let (outcome, reason) = asked(long, "required");
+        assert_eq!(outcome, Outcome::Deny);
+        assert!(reason.contains("more than 65536 bytes"), "{reason}");
+    }
+
+    #[test]
     fn it_gets_the_tool_and_the_facts() {
         let script = r#"case "$1 $2 $3 $4" in "--operation shell --args "*deploy*) exit 2;; esac"#;
         assert_eq!(asked(script, "required").0, Outcome::Deny);
