@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from turntree import _core
 from turntree._agent import Agent
 from turntree._strategies import ExecutionContext, ExecutionStrategy
-from turntree.exceptions import ApprovalRequired
+from turntree.exceptions import ApprovalRequired, BudgetExceeded
 
 if TYPE_CHECKING:
     import asyncio
@@ -46,7 +46,11 @@ class SequenceStrategy(AgentsStrategy):
             context.state.step += 1
             # The text of the agent before is the input, so it is not in the history.
             history = [*context.history, *messages[:-1]]
-            turn = await _run(context, agent, history, given)
+            try:
+                turn = await _run(context, agent, history, given)
+            except BudgetExceeded as error:
+                _add_partial(error, turns, messages)
+                raise
             turns.append(turn)
             messages = [*messages, *turn.messages[1:]]
             context.state.messages = messages
@@ -62,9 +66,11 @@ class ParallelStrategy(AgentsStrategy):
     name = "parallel"
     _where_to_validate = "give the validators to these agents, or check their turns in merge="
 
-    def __init__(self, agents: tuple[Agent[Any, Any], ...], merge: Callable[[list[_core.Turn[Any]]], Any]) -> None:
+    def __init__(
+        self, agents: tuple[Agent[Any, Any], ...], merge: Callable[[list[_core.Turn[Any]]], Any] | None
+    ) -> None:
         super().__init__(agents)
-        self.merge: Callable[[list[_core.Turn[Any]]], Any] = merge
+        self.merge: Callable[[list[_core.Turn[Any]]], Any] | None = merge
 
     async def execute(self, context: ExecutionContext) -> _core.Turn:
         """Run all agents on the input, and merge their turns."""
@@ -78,12 +84,20 @@ class ParallelStrategy(AgentsStrategy):
         ]
         try:
             turns = await _all(tasks)
+        except BudgetExceeded as error:
+            ended = [
+                (agent, task.result())
+                for agent, task in zip(self.agents, tasks, strict=True)
+                if task.done() and not task.cancelled() and task.exception() is None
+            ]
+            _add_partial(error, [turn for _, turn in ended], [context.input, _core.AssistantMessage(_texts(ended))])
+            raise
         finally:
             # After an error the other runs end before the strategy does.
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        merged = self.merge(turns)
+        merged = _texts(zip(self.agents, turns, strict=True)) if self.merge is None else self.merge(turns)
         if inspect.isawaitable(merged):
             merged = await merged
         if not isinstance(merged, str):
@@ -165,12 +179,7 @@ def parallel(
     if merge is not None and not callable(merge):
         message = f"merge must be a function, not {type(merge).__name__}"
         raise TypeError(message)
-
-    def texts(turns: Sequence[_core.Turn[Any]]) -> str:
-        named = zip(agents, turns, strict=True)
-        return "\n\n".join(f"{agent.name or agent.id}: {turn.text}" for agent, turn in named)
-
-    return ParallelStrategy(agents, merge or texts)
+    return ParallelStrategy(agents, merge)
 
 
 def route(choose: Callable[[ExecutionContext], Any], agents: Sequence[Agent[Any, Any]] = ()) -> RouteStrategy:
@@ -252,6 +261,18 @@ def _joined(turns: Sequence[_core.Turn[Any]], messages: Sequence[Any], *, data: 
     if data is not None:
         joined["data"] = parts[-1].get("data")
     return _core.Turn.model_validate(joined)
+
+
+def _texts(turns: Iterable[tuple[Agent[Any, Any], _core.Turn[Any]]]) -> str:
+    return "\n\n".join(f"{agent.name or agent.id}: {turn.text}" for agent, turn in turns)
+
+
+def _add_partial(error: BudgetExceeded, turns: Sequence[_core.Turn[Any]], messages: Sequence[Any]) -> None:
+    """Put the turns of the agents that have ended, and their messages, before the incomplete turn of an error."""
+    last = error.partial
+    if turns:
+        more = [] if last is None else last.messages[1:]
+        error.partial = _joined([*turns, *([] if last is None else [last])], [*messages, *more])
 
 
 def _sum(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

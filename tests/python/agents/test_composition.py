@@ -498,3 +498,33 @@ def test_a_list_of_agents_says_how_to_pass_them(make):
 def test_two_agents_of_a_route_cannot_have_one_name():
     with pytest.raises(ValueError, match="two agents are named 'a'.*rename one"):
         route(lambda context: "a", [agent(model=scripted(["1"]), name="a"), agent(model=scripted(["2"]), name="a")])
+
+
+async def test_a_limit_keeps_the_turns_of_the_agents_that_have_ended():
+    one, two = agent(name="one", model=scripted(["1"] * 3)), agent(name="two", model=scripted(["2"] * 3))
+
+    with pytest.raises(LimitExceeded) as error:
+        await agent(execution=sequence(one, two, one)).run("Go.", limits=Limits(requests=2))
+
+    assert [message.text for message in error.value.partial.messages] == ["Go.", "1", "2"]
+    assert error.value.partial.cycles == 2
+
+    with pytest.raises(LimitExceeded) as error:
+        await agent(execution=parallel(one, two, two)).run("Go.", limits=Limits(requests=2))
+    assert [message.text for message in error.value.partial.messages] == ["Go.", "one: 1\n\ntwo: 2"]
+    assert error.value.partial.cycles == 2
+
+
+async def test_a_limit_within_an_agent_keeps_its_incomplete_turn():
+    one, two = says("1"), agent(name="two", model=scripted([call("search", query="x")] * 3), tools=[search])
+
+    with pytest.raises(LimitExceeded) as error:
+        await agent(execution=sequence(one, two)).run("Go.", limits=Limits(requests=2))
+
+    assert [message.type for message in error.value.partial.messages] == [
+        "user",
+        "assistant",
+        "assistant",
+        "tool_result",
+    ]
+    assert [record.tool_name for record in error.value.partial.tool_executions] == ["search"]
