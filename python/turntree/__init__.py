@@ -24,6 +24,7 @@ from turntree._core import (
     __version__,
 )
 from turntree._dataclass import complete as _complete
+from turntree._dataclass import share as _share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ _LATE = {
 
 _names.import_late(__name__, globals(), _LATE, "ROOT")
 _complete(_native.Data)
+_share(_native.ModelReference)
 _names.make_generic(_native.AgentStreamCore, _native.ResultStreamCore)
 _names.explain_attributes(_native.Turn, "Turn", "TURN")
 _names.explain_attributes(_native.TokenUsage, "TokenUsage", "USAGE")

@@ -316,6 +316,18 @@ class Agent(Generic[DepsT, DataT]):
         """A copy of the agent's options."""
         return {**self._options}
 
+    def __copy__(self) -> Agent[DepsT, DataT]:
+        """Return the agent itself: it does not change."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Agent[DepsT, DataT]:
+        """Return the agent itself, with the keys of its models: it does not change."""
+        return self
+
+    def __replace__(self, **changes: Any) -> Agent[Any, Any]:
+        """Return a copy with other options, as `copy.replace` does. The same as `with_`."""
+        return self.with_(**changes)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the agent by its options. Keys are not part of them: the other process reads its environment."""
         config = portable_config(self._options.get("config"))

@@ -67,6 +67,16 @@ def complete(base: Any) -> None:
             data_class.__new__ = _new
 
 
+def share(immutable: Any) -> None:
+    """Let `copy.copy` and `copy.deepcopy` return the object itself, not one made by its pickle, which has no keys."""
+    immutable.__copy__ = _itself
+    immutable.__deepcopy__ = _itself
+
+
+def _itself(self: object, _memo: object = None) -> object:
+    return self
+
+
 def _new(cls: type, **fields: object) -> object:
     """Create an object from its attributes. Missing ones have their defaults.
 

@@ -114,6 +114,11 @@ class Store(Maintenance):
     def __init__(self, native: _core.StoreCore) -> None:
         self._native = native
 
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled."""
+        message = "a store cannot be pickled: give its URL, and write store.from_url(url) in the process that uses it"
+        raise TypeError(message)
+
     async def sessions(
         self,
         agent: str | None = None,

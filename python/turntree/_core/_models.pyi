@@ -127,6 +127,12 @@ class ModelReference:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the reference by the arguments of its factory, without the key."""
 
+    def __copy__(self) -> Self:
+        """Return the reference itself: it does not change."""
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the reference itself, with its key: it does not change."""
+
     @property
     def model_id(self) -> str:
         """The vendor's name of the model."""

@@ -250,6 +250,11 @@ class _AnyClient:
         natives = [workflow._native()]
         self._core = _core.UaipClientCore.in_process(natives, self._store._native, settings, principal)
 
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled."""
+        message = "a client of UAIP cannot be pickled: it holds connections. Connect in the process that uses it"
+        raise TypeError(message)
+
 
 class Client(_AnyClient):
     """A client of a server. Created by `connect`."""

@@ -1,5 +1,6 @@
 """Agents, models and tools pickle by their options, for Ray, Dask, Spark and multiprocessing."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from turntree import GuardrailError, agent, mcp, middleware, session, testing
+from turntree import GuardrailError, agent, execution, mcp, middleware, session, store, testing, uaip
 from turntree.tools import tool
 from turntree.upp import ErrorCode, ProviderConfig, Tool, create_provider, fallback, llm, openai, router, scripted
 
@@ -206,3 +207,35 @@ def test_another_process_runs_a_pickled_agent(monkeypatch):
         )
 
     assert done.stdout.decode().strip() == "Dry."
+
+
+def test_a_default_merge_can_be_pickled():
+    both = agent(execution=execution.parallel(agent(name="a", model=openai("gpt-5")), agent(model=openai("gpt-5"))))
+
+    assert copied(both).options["execution"].agents[0].name == "a"
+
+
+def test_stores_and_clients_say_what_to_do_instead():
+    with pytest.raises(TypeError, match=r"^a store cannot be pickled: give its URL, and write store\.from_url\(url\)"):
+        pickle.dumps(store.memory())
+    with pytest.raises(TypeError, match="^a client of UAIP cannot be pickled"):
+        pickle.dumps(agent(model=openai("gpt-5"), tools=[uaip.toolset("http://127.0.0.1:1")]))
+
+
+@pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy])
+async def test_a_copy_in_the_same_process_keeps_the_key(copy_of, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
+    with testing.serve(["Hi."] * 2) as server:
+        model = openai("gpt-5", base_url=server.base_url, api_key="sk-here")
+
+        await copy_of(agent(model=model)).run("Hello")
+        await agent(model=copy_of(model)).run("Hello")
+
+        assert {request.headers["authorization"] for request in server.requests} == {"Bearer sk-here"}
+
+
+def test_agents_of_this_process_can_be_copied():
+    helper = agent(model=scripted(["Hi"]), name="helper")
+
+    assert copy.deepcopy({"helper": helper})["helper"] is helper
+    assert helper.__replace__(name="other").name == "other"
