@@ -45,3 +45,15 @@ def _refusal(error: UnicodeEncodeError, argument: str) -> ValueError:
     return error_type(
         f"{argument}: {message}", [{"loc": (), "pointer": "", "type": "invalid_utf8", "msg": message, "input": None}]
     )
+
+
+def json_problem(error: ValueError) -> str:
+    """What is wrong with a JSON text, in a line, from the error of `json.loads`."""
+    import json
+
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    if not error.doc.strip():
+        return "it is empty"
+    place = f"character {error.colno}" if "\n" not in error.doc.strip() else f"line {error.lineno}"
+    return f"{error.msg[:1].lower()}{error.msg[1:]}, at {place}"

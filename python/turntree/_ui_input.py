@@ -9,6 +9,7 @@ from typing import Any, cast
 from turntree import _core
 from turntree._agent_stream import AgentStream
 from turntree._session import Session
+from turntree._texts import json_problem
 from turntree._types import Input
 
 
@@ -196,7 +197,9 @@ def _dict_of(body: Any) -> Mapping[str, Any]:
         try:
             body = json.loads(body)
         except ValueError as error:
-            raise _invalid(f"the body is not JSON: {error}") from None
+            raise _invalid(
+                f"the body is not JSON: {json_problem(error)}; pass the body as the request has it"
+            ) from None
     if not isinstance(body, Mapping):
         raise _invalid(f"expected the body of a request of useChat, a dict, not {type(body).__name__}")
     return cast("Mapping[str, Any]", body)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, Union, cast
 
 from turntree import Agent
 from turntree._run_options import RunOptions, native_options
-from turntree._texts import check_path
+from turntree._texts import check_path, json_problem
 from turntree._typing import Unpack
 from turntree.testing._expect import called_tools, has_data, is_subsequence
 from turntree.upp import ModelReference, Turn
@@ -131,6 +131,9 @@ class Dataset:
                 continue
             try:
                 cases.append(_case(json.loads(line), number))
+            except json.JSONDecodeError as error:
+                message = f"{path}, line {number}: the line is not JSON: {json_problem(error)}"
+                raise ValueError(message) from None
             except (TypeError, ValueError) as error:
                 message = f"{path}, line {number}: {error}"
                 raise ValueError(message) from None
@@ -168,20 +171,36 @@ Judge: TypeAlias = Callable[[Case, "Turn"], Union["Verdict", bool, Awaitable[Uni
 """Decides about a turn: takes the case and the turn, sync or async, and returns a `Verdict` or whether it passed."""
 
 
-def judge(criterion: str, model: ModelReference | str, *, name: str = "judge") -> Judge:
-    """Make a judge of a model: it reads the input and the answer, and decides by a criterion in plain words.
+def judge(criterion: str, model: ModelReference | str | Agent[Any, Any], *, name: str = "judge") -> Judge:
+    """Make a judge of a model or an agent: it reads the input and the answer, and decides by a criterion.
 
     Args:
-        criterion: What the answer must meet, for example "The answer is polite and names a price".
-        model: The model, as for `turntree.agent`.
+        criterion: What the answer must meet, in plain words, for example "The answer is polite and names a price".
+        model: The model, as for `turntree.agent`; or an agent, which judges with its own instructions and tools.
         name: The name of the verdicts in reports.
+
+    Raises:
+        TypeError: `criterion` is not a text, or `model` is neither a model nor an agent.
+        ValueError: `criterion` is empty.
     """
     from turntree import agent
 
-    grader = agent(model=model, system=_JUDGE.format(criterion=criterion), structure=_Grade)
+    if not isinstance(cast("object", criterion), str):
+        message = f"criterion must be a str, not {type(criterion).__name__}; write judge(criterion, model)"
+        raise TypeError(message)
+    if not criterion.strip():
+        message = 'criterion must not be empty; write what the answer must meet, such as "The answer is polite."'
+        raise ValueError(message)
+    instructions = _JUDGE.format(criterion=criterion)
+    task = ""
+    if isinstance(model, Agent):
+        task = f"{instructions}\n\n"
+        grader: Agent[Any, Any] = model.with_(structure=_Grade)
+    else:
+        grader = agent(model=model, system=instructions, structure=_Grade)
 
     async def decide(case: Case, turn: Turn) -> Verdict:
-        grade: _Grade = (await grader.run(f"Input:\n{case.input}\n\nAnswer:\n{turn.text}")).data
+        grade: _Grade = (await grader.run(f"{task}Input:\n{case.input}\n\nAnswer:\n{turn.text}")).data
         return Verdict(grade.passed, grade.reason, name)
 
     return decide
@@ -264,8 +283,15 @@ class Report:
         return sum(known) if costs and len(known) == len(costs) else None
 
     def check(self, pass_rate: float = 1.0) -> Report:
-        """Raise `AssertionError` with the table if fewer runs passed than this share. Returns the report otherwise."""
+        """Raise `AssertionError` with the table if fewer runs passed than this share. Returns the report otherwise.
+
+        Raises:
+            ValueError: `pass_rate` is not from 0 to 1.
+        """
         __tracebackhide__ = True
+        if not 0 <= pass_rate <= 1:
+            message = f"pass_rate must be from 0 to 1, not {pass_rate}"
+            raise ValueError(message)
         if self.pass_rate < pass_rate:
             message = f"{self.passed} of {len(self.results)} runs passed, fewer than {pass_rate:.0%}\n{self.table()}"
             raise AssertionError(message)
@@ -339,6 +365,9 @@ async def evaluate(
         raise TypeError(message)
     native_options("evaluate", options)
     for name, value in (("concurrency", concurrency), ("repeats", repeats)):
+        if not isinstance(cast("object", value), int) or isinstance(value, bool):
+            message = f"{name} must be an int, not {type(value).__name__}"
+            raise TypeError(message)
         if value < 1:
             message = f"{name} must be at least 1, not {value}"
             raise ValueError(message)
@@ -350,6 +379,8 @@ async def evaluate(
     for place, decider in enumerate(deciders):
         if not callable(decider):
             message = f"judges[{place}] must be a function of a case and a turn, not {type(decider).__name__}"
+            if isinstance(decider, Agent):
+                message += '; write judge("the criterion", agent)'
             raise TypeError(message)
     free = asyncio.Semaphore(concurrency)
 

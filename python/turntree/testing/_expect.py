@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from turntree._typing import Self
-from turntree.upp import ToolExecution, Turn
+from turntree.upp import Tool, ToolExecution, Turn
 
 __all__ = ["Expectation", "expect"]
 
@@ -51,11 +51,13 @@ class Expectation:
 
     def text_contains(self, *texts: str) -> Self:
         """The answer contains each of these texts."""
+        _check_texts("text_contains", texts)
         missing = [text for text in texts if text not in self._turn.text]
         return self._check(not missing, f"the answer does not contain {', '.join(map(_short, missing))}")
 
     def text_excludes(self, *texts: str) -> Self:
         """The answer contains none of these texts."""
+        _check_texts("text_excludes", texts)
         found = [text for text in texts if text in self._turn.text]
         return self._check(not found, f"the answer contains {', '.join(map(_short, found))}")
 
@@ -68,8 +70,12 @@ class Expectation:
         """The structured answer equals this value, or its JSON does."""
         return self._check(has_data(self._turn, data), f"the data are {_short(self._turn.data)}, not {_short(data)}")
 
-    def called(self, tool: str, /, *, times: int | None = None, **arguments: Any) -> Self:
+    def called(self, tool: str | Tool[..., Any], /, *, times: int | None = None, **arguments: Any) -> Self:
         """A tool was called, with at least these arguments; exactly `times` times if given."""
+        tool = _name_of("called", tool)
+        if times is not None and times < 0:
+            message = f"times must not be negative, but is {times}"
+            raise ValueError(message)
         calls = [call for call in self._turn.tool_executions if call.tool_name == tool]
         matching = [call for call in calls if _has(call.arguments, arguments)]
         of = f" with {_short(arguments)}" if arguments else ""
@@ -79,17 +85,19 @@ class Expectation:
             len(matching) == times, f'the tool "{tool}" was called{of} {len(matching)} times, not {times} times'
         )
 
-    def not_called(self, *tools: str) -> Self:
+    def not_called(self, *tools: str | Tool[..., Any]) -> Self:
         """None of these tools was called; without names, no tool at all."""
         names = [call.tool_name for call in self._turn.tool_executions]
-        found = [name for name in names if not tools or name in tools]
+        unwanted = [_name_of("not_called", tool) for tool in tools]
+        found = [name for name in names if not unwanted or name in unwanted]
         return self._check(not found, f"these tools were called: {', '.join(found)}")
 
-    def called_in_order(self, *tools: str) -> Self:
+    def called_in_order(self, *tools: str | Tool[..., Any]) -> Self:
         """These tools were called in this order; others may have been called between them."""
+        names = [_name_of("called_in_order", tool) for tool in tools]
         return self._check(
-            is_subsequence(tools, called_tools(self._turn)),
-            f"the tools were not called in the order {', '.join(tools)}",
+            is_subsequence(names, called_tools(self._turn)),
+            f"the tools were not called in the order {', '.join(names)}",
         )
 
     def succeeded(self) -> Self:
@@ -125,6 +133,26 @@ class Expectation:
         __tracebackhide__ = True
         message = f"{problem}\n{summary(self._turn)}"
         raise AssertionError(message)
+
+
+def _check_texts(method: str, texts: tuple[object, ...]) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            found = type(text).__name__
+            hint = f"; write {method}(*texts)" if found in ("list", "tuple") else ""
+            message = f"{method}() takes texts, not {found}{hint}"
+            raise TypeError(message)
+
+
+def _name_of(method: str, tool: object) -> str:
+    from turntree.upp import Tool
+
+    if isinstance(tool, Tool):
+        return cast("Tool[..., Any]", tool).name
+    if isinstance(tool, str):
+        return tool
+    message = f"{method}() takes names of tools, or tools, not {type(tool).__name__}"
+    raise TypeError(message)
 
 
 def has_data(turn: Turn, data: Any) -> bool:

@@ -132,7 +132,7 @@ def test_datasets_are_read_from_files_and_errors_name_the_line(tmp_path) -> None
     path.write_text('{"input": "a", "text": "b"}\n\n{"input": "c", "tools": ["t"]}\n', encoding="utf-8")
     cases = list(Dataset.from_jsonl(path))
     assert [case.input for case in cases] == ["a", "c"]
-    for line, problem in [("[]", "must be a Case or a dict"), ('{"inptu": 1}', "a case has input"), ("{", "Expecting")]:
+    for line, problem in [("[]", "must be a Case or a dict"), ('{"inptu": 1}', "a case has input"), ("{", "expecting")]:
         path.write_text('{"input": "a"}\n' + line, encoding="utf-8")
         with pytest.raises(ValueError, match=f"line 2: .*{problem}"):
             Dataset.from_jsonl(path)
@@ -224,3 +224,33 @@ async def test_something_else_than_an_agent_is_refused_at_once(wrong) -> None:
 async def test_wrong_datasets_and_judges_are_refused_before_anything_runs(dataset, judges, words) -> None:
     with pytest.raises(TypeError, match=words):
         await evaluate(echoing(), dataset, judges=judges)
+
+
+async def test_an_agent_judges_with_its_own_instructions() -> None:
+    grader = agent(model=scripted(['{"passed": false, "reason": "No price."}']), system="You are strict.")
+
+    report = await evaluate(echoing(), [Case("a")], judges=[judge("It names a price.", grader)])
+
+    assert report.failures[0].verdicts[0] == Verdict(False, "No price.", "judge")
+    request = grader.model.requests[0]
+    assert "You are strict." in str(request.system)
+    assert "It names a price." in request.messages[-1].text
+
+
+async def test_wrong_judges_and_numbers_are_explained(tmp_path) -> None:
+    with pytest.raises(TypeError, match=r"criterion must be a str, not int; write judge\(criterion, model\)"):
+        judge(5, scripted([]))
+    with pytest.raises(ValueError, match="criterion must not be empty"):
+        judge(" ", scripted([]))
+    with pytest.raises(TypeError, match=r"not Agent; write judge\(\"the criterion\", agent\)"):
+        await evaluate(echoing(), [Case("a")], judges=[echoing()])
+    with pytest.raises(TypeError, match="repeats must be an int, not str"):
+        await evaluate(echoing(), [Case("a")], repeats="2")
+    with pytest.raises(ValueError, match="pass_rate must be from 0 to 1, not 90"):
+        (await evaluate(echoing(), [Case("a")])).check(pass_rate=90)
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"input": "a"}\n{"input":\n')
+    with pytest.raises(
+        ValueError, match=r"cases\.jsonl, line 2: the line is not JSON: expecting value, at character 10$"
+    ):
+        Dataset.from_jsonl(path)

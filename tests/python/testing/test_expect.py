@@ -91,3 +91,23 @@ async def test_a_run_that_was_not_awaited_is_explained() -> None:
     with pytest.raises(TypeError, match="await the run first"):
         expect(coroutine)  # type: ignore[arg-type]
     coroutine.close()
+
+
+async def test_tools_may_be_given_themselves() -> None:
+    turn = await run("Tokyo")
+
+    expect(turn).called(weather, city="Tokyo", times=1).called_in_order(weather)
+    with pytest.raises(AssertionError, match="these tools were called: weather"):
+        expect(turn).not_called(weather)
+
+
+async def test_wrong_arguments_of_expectations_are_explained() -> None:
+    expectation = expect(await run("Tokyo"))
+    with pytest.raises(TypeError, match=r"text_contains\(\) takes texts, not list; write text_contains\(\*texts\)"):
+        expectation.text_contains(["sunny"])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"text_excludes\(\) takes texts, not int"):
+        expectation.text_excludes(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"called\(\) takes names of tools, or tools, not int"):
+        expectation.called(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="times must not be negative, but is -1"):
+        expectation.called("weather", times=-1)

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 from test_ui_real_client import HERE, REQUIRED, missing
 
-from turntree import Session, agent
+from turntree import Session, ValidationError, agent
 from turntree.store import memory
 from turntree.thread_protocol import ui_input, ui_response
 from turntree.upp import ToolCall, scripted, tool
@@ -149,3 +149,18 @@ def test_the_first_answer_of_a_chat_can_be_regenerated(converse):
     after, _ = converse(6, "first", {"send": {"text": "One"}}, {"regenerate": {}}, {"send": {"text": "Two"}})
 
     assert texts(after[-1]) == ["One", "1: One", "Two", "3: Two"]
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"", "it is empty"),
+        ("hello", "expecting value, at character 1"),
+        ('{\n "id":\n}', "expecting value, at line 3"),
+    ],
+)
+def test_a_body_that_is_not_json_is_explained(body, problem):
+    with pytest.raises(
+        ValidationError, match=f"^the body is not JSON: {problem}; pass the body as the request has it$"
+    ):
+        ui_input(body)
