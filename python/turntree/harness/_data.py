@@ -11,12 +11,10 @@ import re
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, NoReturn, Union, cast, get_args, get_origin, get_type_hints
 
+from turntree._typing import Self
 from turntree.exceptions import SerializationError, ValidationError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _Place = tuple["str | int", ...]
 

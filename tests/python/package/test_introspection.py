@@ -40,10 +40,17 @@ def public_objects():
             yield pytest.param(getattr(module, name), id=f"{module.__name__}.{name}")
 
 
+def is_ours(owner):
+    return owner.__module__.partition(".")[0] == "turntree"
+
+
 def functions_of(value):
     yield value
     if inspect.isclass(value):
-        for name, member in vars(value).items():
+        members = {
+            name: member for owner in reversed(value.__mro__) if is_ours(owner) for name, member in vars(owner).items()
+        }
+        for name, member in members.items():
             function = member.fget if isinstance(member, property) else getattr(value, name)
             if inspect.isroutine(function) and (not name.startswith("_") or name == "__init__"):
                 yield function
