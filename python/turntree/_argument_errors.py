@@ -70,6 +70,40 @@ AGENT: dict[str, str] = {
     "dependencies": "the dependencies belong to a run: run(input, deps=…); deps_type= is their type",
     "context_schema": "the dependencies belong to a run: run(input, deps=…); deps_type= is their type",
     "timeout": "the time belongs to a run: run(input, timeout=…)",
+    "max_iter": "the limit belongs to the strategy: execution=loop(max_iterations=…)",
+    **dict.fromkeys(("goal", "backstory", "persona"), "the instructions of an agent are system="),
+    **dict.fromkeys(("team", "members"), "other agents are among tools="),
+    **dict.fromkeys(("builtin_tools", "native_tools"), "tools of vendors are among tools=: turntree.upp.native"),
+    **dict.fromkeys(
+        ("session_id", "thread_id", "user_id", "num_history_runs", "add_history_to_messages", "add_history_to_context"),
+        "the conversation of a run is a session: turntree.session(agent, id=…, metadata=…)",
+    ),
+    **dict.fromkeys(
+        ("history_processors", "pre_model_hook", "before_model_callback", "callbacks", "event_stream_handler"),
+        "functions around a run are middleware=, and those of its steps hooks=",
+    ),
+    **dict.fromkeys(
+        ("after_model_callback", "before_agent_callback", "after_agent_callback", "post_model_hook"),
+        "functions around a run are middleware=, and those of its steps hooks=",
+    ),
+    **dict.fromkeys(
+        ("before_tool_callback", "after_tool_callback", "tool_hooks"),
+        "the hooks of tools are tool_strategy=ToolUseStrategy(…)",
+    ),
+    **dict.fromkeys(("interrupt_before", "interrupt_on"), 'calls that wait for a person are @tool(approval="ask")'),
+    **dict.fromkeys(("instrument", "tracing"), "traces are sent for all agents: see turntree.tracing"),
+    **dict.fromkeys(
+        ("knowledge", "output_key", "input_schema", "state_schema", "session_state"),
+        "agents have none; give the data to a run with run(input, deps=…), and read them in tools",
+    ),
+    **dict.fromkeys(("debug", "debug_mode"), "add turntree.middleware.logging() to middleware="),
+    **dict.fromkeys(("tool_choice", "parallel_tool_calls", "reasoning_effort"), _PARAMS),
+    **dict.fromkeys(
+        ("generate_content_config", "model_config"),
+        'model parameters are params=, a dict such as {{"max_tokens": 500}}',
+    ),
+    "reasoning": "write settings=ModelSettings(reasoning=…) of turntree.models",
+    "planner": "how an agent works is execution=, such as execution=turntree.execution.plan()",
     "stream": "write `async for event in agent.stream(input)`, or `for event in agent.stream_sync(input)`",
     "api_key": 'the key belongs to the model: openai("…", api_key=…), or config=',
     "base_url": 'the URL belongs to the model: openai("…", base_url=…), or config=',
@@ -100,6 +134,22 @@ RUN: dict[str, str] = {
     **dict.fromkeys(("temperature", "max_tokens", "top_p"), _PARAMS),
     **dict.fromkeys(("max_turns", "max_steps", "max_iterations", "recursion_limit"), _ROUNDS),
     **dict.fromkeys(("toolsets", "functions"), "the tools are those of the agent: agent.with_(tools=[…]) is a copy"),
+    **dict.fromkeys(("hooks", "tool_strategy", "on_refusal"), _OF_AGENT),
+    **dict.fromkeys(("callbacks", "event_stream_handler"), "read the events: `async for event in agent.stream(input)`"),
+    **dict.fromkeys(
+        ("images", "audio", "videos", "files"), "media are blocks of the input: run([text, Image.from_url(…)])"
+    ),
+    **dict.fromkeys(("new_message", "task", "inputs", "message"), "the input has no name: run(input)"),
+    "usage": "the usage is turn.usage; a limit of it is limits=turntree.Limits(…)",
+    **dict.fromkeys(("run_config", "stream_mode"), "write the options of the run by name, such as timeout="),
+    **dict.fromkeys(("user_id", "conversation_id"), "run a session instead: turntree.session(agent, id=…, metadata=…)"),
+    **dict.fromkeys(("session_state", "state_delta"), "the object for the functions of the run is deps="),
+    "deferred_tool_results": "decide about calls with session.approve(call), and continue with session.resume()",
+    "approval": "calls are approved by on_approval=",
+    "retries": "retries are those of the agent and its tools: agent.with_(output_retries=…), @tool(retries=…)",
+    **dict.fromkeys(("debug", "verbose"), "add turntree.middleware.logging() to middleware= of the agent"),
+    **dict.fromkeys(("tool_choice", "parallel_tool_calls", "reasoning_effort"), _PARAMS),
+    "builtin_tools": "the tools are those of the agent: agent.with_(tools=[…]) is a copy",
     "stream": _STREAM,
     "session_id": "run a session instead: turntree.session(agent, id=…)",
     **dict.fromkeys(
@@ -133,6 +183,12 @@ SESSION_RUN: dict[str, str] = {
     "thread_id": "the id is that of the session: turntree.session(agent, id=…)",
     "session_id": "the id is that of the session: turntree.session(agent, id=…)",
     "stream": _STREAM.replace("agent.", "session."),
+    **dict.fromkeys(
+        ("user_id", "conversation_id"), "the id is that of the session: turntree.session(agent, id=…, metadata=…)"
+    ),
+    **dict.fromkeys(
+        ("callbacks", "event_stream_handler"), "read the events: `async for event in session.stream(input)`"
+    ),
 }
 del SESSION_RUN["at"]
 
@@ -409,7 +465,12 @@ def _message(function: str, name: str, hints: Mapping[str, str], known: list[str
     remedy = f"the arguments are {', '.join(known)}" if known else "it is not an argument of turntree"
     if name in hints:
         remedy = hints[name].format(name=name)
-    elif near := get_close_matches(name, [*known, *hints], 1):
-        is_known = near[0] in known
-        remedy = f"{remedy}; did you mean {near[0]}=?" if is_known else hints[near[0]].format(name=near[0])
+    else:
+        # Another word of a peer must be very similar, or its remedy is about something else.
+        similar = get_close_matches(name, hints, 1, 0.8)
+        near = get_close_matches(name, [*known, *similar], 1)
+        if near and near[0] in known:
+            remedy = f"{remedy}; did you mean {near[0]}=?"
+        elif near:
+            remedy = hints[near[0]].format(name=near[0])
     return f"{function}() has no argument '{name}': {remedy}"

@@ -195,6 +195,22 @@ MISTAKES = {
         lambda: thread_protocol.ui_response("x"),
         r"^stream must be agent\.stream\(input\).* not str$",
     ),
+    "hooks of a run": (lambda: agent(model=model()).run_sync("x", hooks={}), r"agent\.with_\(hooks=…\)"),
+    "images of a run": (lambda: agent(model=model()).run_sync("x", images=[]), r"Image\.from_url"),
+    "the message of ADK": (
+        lambda: agent(model=model()).run_sync(new_message="x"),
+        r"the input has no name: run\(input\)",
+    ),
+    "the usage of Pydantic AI": (lambda: agent(model=model()).run_sync("x", usage=1), r"limits=turntree\.Limits"),
+    "the state of a run": (lambda: session(agent(model=model())).run_sync("x", session_state={}), "is deps="),
+    "a team": (lambda: agent(team=[]), "other agents are among tools="),
+    "a backstory": (lambda: agent(backstory="x"), "the instructions of an agent are system="),
+    "the key of a result": (lambda: agent(output_key="x"), r"run\(input, deps=…\)"),
+    "traces": (lambda: agent(instrument=True), r"turntree\.tracing"),
+    "the session of an agent": (lambda: agent(session_id="x"), r"turntree\.session\(agent, id=…"),
+    "a callback": (lambda: agent(before_model_callback=print), "middleware=, and those of its steps hooks="),
+    "tools of vendors": (lambda: agent(builtin_tools=[]), r"turntree\.upp\.native"),
+    "a word like no other": (lambda: agent(goals_of_mine=1), "the arguments are cleanup_timeout, "),
     "a program as a URL": (lambda: mcp.http("uvx server"), r"address of a server.*a program is mcp\.stdio\(command\)"),
 }
 
