@@ -70,10 +70,14 @@ def complete(base: Any) -> None:
 def share(immutable: Any) -> None:
     """Let `copy.copy` and `copy.deepcopy` return the object itself, not one made by its pickle, which has no keys."""
     immutable.__copy__ = _itself
-    immutable.__deepcopy__ = _itself
+    immutable.__deepcopy__ = _itself_deeply
 
 
-def _itself(self: object, _memo: object = None) -> object:
+def _itself(self: object) -> object:
+    return self
+
+
+def _itself_deeply(self: object, memo: object) -> object:
     return self
 
 

@@ -256,6 +256,10 @@ def tool(
         message = f"tool() takes a function, not the class {function.__name__}; decorate its methods' functions"
         raise TypeError(message)
 
+    if function is not None and not callable(function):
+        message = f"tool() takes a function, not {type(function).__name__}"
+        raise TypeError(message)
+
     def decorate(function: Callable[P, R]) -> Tool[P, R]:
         documentation = description if description is not None else _summary(function)
         function_name: str = getattr(function, "__name__", type(function).__name__)

@@ -211,6 +211,7 @@ MISTAKES = {
     "a callback": (lambda: agent(before_model_callback=print), "middleware=, and those of its steps hooks="),
     "tools of vendors": (lambda: agent(builtin_tools=[]), r"turntree\.upp\.native"),
     "a word like no other": (lambda: agent(goals_of_mine=1), "the arguments are cleanup_timeout, "),
+    "a number as a tool": (lambda: tool(5), r"^tool\(\) takes a function, not int$"),
     "a program as a URL": (lambda: mcp.http("uvx server"), r"address of a server.*a program is mcp\.stdio\(command\)"),
 }
 
