@@ -101,6 +101,27 @@ def logging(
     )
 
 
+def _shown(self: object) -> str:
+    """The repr of a middleware: the call that creates it, without arguments that have their defaults."""
+    import inspect
+
+    from turntree._reprs import literal
+
+    made = cast("AgentMiddleware", self)
+    try:
+        _, (function, args, options) = made.__reduce__()
+    except (TypeError, ValueError):
+        return f"AgentMiddleware({made.name!r})"
+    signature = inspect.signature(function)
+    given = signature.bind(*args, **options).arguments
+    changed = {name: value for name, value in given.items() if value != signature.parameters[name].default}
+    words = ", ".join(f"{name}={literal(value, 100)}" for name, value in changed.items())
+    return f"AgentMiddleware({function.__name__}({words}))"
+
+
+AgentMiddleware.__repr__ = _shown  # type: ignore[method-assign]
+
+
 def _writer(logger: Any, *, with_traceback: bool) -> Callable[[str, str, BaseException | None], object]:
     log = getattr(logger, "log", None)
     if log is None and not callable(logger):

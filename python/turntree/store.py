@@ -341,8 +341,11 @@ def sqlite(
 
     Raises:
         StoreError: The folder does not exist, or the path is a folder.
-        ValueError: `synchronous` is unknown.
+        ValueError: `synchronous` is unknown, or the path is a URL.
     """
+    if isinstance(path, str) and path.startswith("sqlite:"):
+        message = f"sqlite() takes the path of a file, not a URL; write store.from_url({path!r})"
+        raise ValueError(message)
     return Store(_core.StoreCore.sqlite(path, synchronous, read_only))
 
 

@@ -75,6 +75,20 @@ _DEFAULTS: ServerOptions = {
 }
 
 
+# What to write instead of options of other clients.
+_REMEDIES = {
+    "args": "the arguments come after the command: mcp.stdio(command, *args)",
+    "command": "the command comes first: mcp.stdio(command, *args)",
+    "tool_prefix": "write prefix=",
+    **dict.fromkeys(("token", "api_key", "bearer_token"), "write auth=, or headers="),
+    **dict.fromkeys(("tool_filter", "allowed_tools", "include_tools"), "write allow=, the names of tools"),
+    **dict.fromkeys(("exclude_tools", "blocked_tools"), "write deny=, the names of tools"),
+    **dict.fromkeys(("sampling_callback", "sampling_handler"), "write on_sampling="),
+    **dict.fromkeys(("elicitation_callback", "elicitation_handler"), "write on_elicitation="),
+    **dict.fromkeys(("read_timeout", "client_session_timeout_seconds"), "write timeout="),
+}
+
+
 def _with_options(function: _F) -> _F:
     """Show the options of `ServerOptions` as parameters of the function, for `help` and completion."""
     own = inspect.signature(function)
@@ -101,7 +115,8 @@ class McpServer:
     def __init__(self, name: str, connect: Connect, given: ServerOptions) -> None:
         unknown = sorted(set(given) - set(_DEFAULTS))
         if unknown:
-            message = f"unknown option {unknown[0]!r}; the options are {', '.join(_DEFAULTS)}"
+            remedy = _REMEDIES.get(unknown[0], f"the options are {', '.join(_DEFAULTS)}")
+            message = f"unknown option {unknown[0]!r}; {remedy}"
             raise TypeError(message)
         options: dict[str, Any] = {**_DEFAULTS, **given}
         self.name: str = name

@@ -11,6 +11,7 @@ from agent_middleware_support import (
     with_tool,
 )
 
+import turntree.middleware
 from turntree import (
     AgentStrategy,
     agent,
@@ -196,3 +197,11 @@ def test_strategy_on_error_runs_before_middleware_on_error(run):
 
     assert run(helper.run("Hello")).response.text == "by the strategy"
     assert log == ["a:before", "a:after"]
+
+
+def test_the_repr_of_a_middleware_is_the_call_that_creates_it():
+    assert repr(turntree.middleware.budget(steps=1)) == "AgentMiddleware(budget(steps=1))"
+    assert repr(turntree.middleware.logging("debug", print)).startswith(
+        "AgentMiddleware(logging(level='debug', logger="
+    )
+    assert "GuardrailRule('x', action='reject')" in repr(turntree.middleware.guardrails("x"))

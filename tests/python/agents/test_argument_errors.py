@@ -7,7 +7,7 @@ import pytest
 import turntree
 import turntree.models
 import turntree.tools
-from turntree import Session, agent, execution, mcp, middleware, query, session, thread_protocol
+from turntree import Session, agent, execution, mcp, middleware, query, session, store, thread_protocol
 from turntree._argument_errors import AGENT, RUN
 from turntree.upp import AssistantMessage, Reply, Thread, ToolUseStrategy, UserMessage, llm, scripted, tool
 
@@ -212,6 +212,9 @@ MISTAKES = {
     "tools of vendors": (lambda: agent(builtin_tools=[]), r"turntree\.upp\.native"),
     "a word like no other": (lambda: agent(goals_of_mine=1), "the arguments are cleanup_timeout, "),
     "a number as a tool": (lambda: tool(5), r"^tool\(\) takes a function, not int$"),
+    "the arguments of a server": (lambda: mcp.stdio("npx", args=["x"]), r"mcp\.stdio\(command, \*args\)"),
+    "the token of a server": (lambda: mcp.http("https://example.com/mcp", token="x"), "write auth=, or headers="),
+    "a URL as a path": (lambda: store.sqlite("sqlite:///x.db"), r"write store\.from_url\('sqlite:///x\.db'\)"),
     "a program as a URL": (lambda: mcp.http("uvx server"), r"address of a server.*a program is mcp\.stdio\(command\)"),
 }
 
