@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from turntree import _core
 from turntree._generics import DataT
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from turntree._session import Session
 else:
     Session = LateClass("turntree._session", "Session")
+
+ItemT = TypeVar("ItemT")
 
 
 def _frame(name: str, data: str) -> bytes:
@@ -47,6 +49,9 @@ class AgentStream(TurnStream[_core.AgentStreamEvent], Generic[DataT]):
     if TYPE_CHECKING:
 
         def __await__(self) -> Generator[Any, Any, _core.Turn[DataT]]: ...
+
+    def _loop(self, items: AsyncIterator[ItemT]) -> AsyncIterator[ItemT]:
+        return items if self._session is None or not _is_in_kernel() else _ExplainedLoop(items, self._session)
 
     async def _outcome(self) -> _core.Turn[DataT]:
         try:
@@ -115,6 +120,9 @@ class SyncAgentStream(SyncTurnStream[_core.AgentStreamEvent], Generic[DataT]):
         super().__init__(native)
         self._session = session
 
+    def _loop(self, items: Iterator[ItemT]) -> Iterator[ItemT]:
+        return items if self._session is None or not _is_in_kernel() else _ExplainedSyncLoop(items, self._session)
+
     @property
     def turn(self) -> _core.Turn[DataT]:
         """The turn. Runs to the end if the run is not over."""
@@ -129,6 +137,46 @@ class SyncAgentStream(SyncTurnStream[_core.AgentStreamEvent], Generic[DataT]):
         self._native.abort()
 
 
+class _ExplainedLoop(Generic[ItemT]):
+    """One loop over a stream of a session in a notebook: an exception that stops it says how to continue."""
+
+    __slots__ = ("_items", "_session")
+
+    def __init__(self, items: AsyncIterator[ItemT], session: SessionState) -> None:
+        self._items = items
+        self._session = session
+
+    def __aiter__(self) -> AsyncIterator[ItemT]:
+        return self
+
+    async def __anext__(self) -> ItemT:
+        try:
+            return await self._items.__anext__()
+        except BaseException as error:
+            complete_exception(error, self._session)
+            raise
+
+
+class _ExplainedSyncLoop(Generic[ItemT]):
+    """`_ExplainedLoop` without an event loop."""
+
+    __slots__ = ("_items", "_session")
+
+    def __init__(self, items: Iterator[ItemT], session: SessionState) -> None:
+        self._items = items
+        self._session = session
+
+    def __iter__(self) -> Iterator[ItemT]:
+        return self
+
+    def __next__(self) -> ItemT:
+        try:
+            return next(self._items)
+        except BaseException as error:
+            complete_exception(error, self._session)
+            raise
+
+
 def complete_exception(error: BaseException, session: Any) -> None:
     """Add the session to an exception that ended a run."""
     if isinstance(error, ApprovalRequired):
@@ -137,11 +185,16 @@ def complete_exception(error: BaseException, session: Any) -> None:
         _explain_stop(error, session)
 
 
+def _is_in_kernel() -> bool:
+    """Whether this is a kernel of IPython."""
+    kernels = sys.modules.get("ipykernel.kernelapp")
+    return kernels is not None and bool(kernels.IPKernelApp.initialized())
+
+
 def _explain_stop(error: BaseException, session: SessionState | None) -> None:
     """Add how to continue to a cancellation in a notebook. Python 3.10 has no notes."""
     add = getattr(error, "add_note", None)
-    kernels = sys.modules.get("ipykernel.kernelapp")
-    if add is None or session is None or kernels is None or not kernels.IPKernelApp.initialized():
+    if add is None or session is None or not _is_in_kernel():
         return
     if session.is_unfinished:
         add("The run was stopped. Continue it: await session.resume()")

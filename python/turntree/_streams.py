@@ -5,7 +5,6 @@ Subclasses: `turntree.AgentStream`, `turntree.upp.StreamResult`, and the streams
 
 from __future__ import annotations
 
-import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
@@ -142,13 +141,16 @@ class BaseStream(Generic[EventT, ResultT]):
     def _outcome(self) -> Awaitable[ResultT]:
         raise NotImplementedError
 
+    def _loop(self, items: AsyncIterator[ItemT]) -> AsyncIterator[ItemT]:
+        """Return the iterator of a loop over the native items. Subclasses may wrap it."""
+        return items
+
     def __aiter__(self) -> AsyncIterator[EventT]:
         """Start a loop over the events. Leaving the loop before the end stops the work.
 
         Events that are ready are returned without a trip through the event loop.
         """
-        events: AsyncIterator[EventT] = self._native.events.iterate()
-        return events
+        return self._loop(self._native.events.iterate())
 
     def __iter__(self) -> NoReturn:
         """Raise TypeError: the stream is asynchronous."""
@@ -193,8 +195,11 @@ class BaseSyncStream(Generic[EventT]):
 
     def __iter__(self) -> Iterator[EventT]:
         """Start a loop over the events. Leaving the loop before the end stops the work."""
-        events: Iterator[EventT] = self._native.events.iterate_sync()
-        return events
+        return self._loop(self._native.events.iterate_sync())
+
+    def _loop(self, items: Iterator[ItemT]) -> Iterator[ItemT]:
+        """Return the iterator of a loop over the native items. Subclasses may wrap it."""
+        return items
 
     def __aiter__(self) -> NoReturn:
         """Raise TypeError: the stream is synchronous."""
@@ -227,7 +232,7 @@ class TurnStream(BaseStream[EventT, "_core.Turn"]):
 
     def batches(self, limit: int = 256) -> AsyncIterator[list[EventT]]:
         """Iterate over lists of all events that are ready, up to `limit`. For consumers of many events."""
-        return LoopIterator(functools.partial(self._native.events.batches, limit))
+        return LoopIterator(lambda: self._loop(self._native.events.batches(limit)))
 
     def text(self) -> AsyncIterator[str]:
         """Iterate over the pieces of the answer's text: ``async for text in stream.text()``.
@@ -235,7 +240,7 @@ class TurnStream(BaseStream[EventT, "_core.Turn"]):
         Reasoning, tools, structured output and sub-agents are left out. Leaving the loop early stops the work.
         """
         events = self._native.events
-        return LoopIterator(lambda: TextLoop(events.iterate()))
+        return LoopIterator(lambda: TextLoop(self._loop(events.iterate())))
 
     @property
     def partial(self) -> Any:
@@ -256,7 +261,7 @@ class SyncTurnStream(BaseSyncStream[EventT]):
     def text(self) -> Iterator[str]:
         """Iterate over the pieces of the answer's text. Leaving the loop early stops the work."""
         events = self._native.events
-        return SyncLoopIterator(lambda: SyncTextLoop(events.iterate_sync()))
+        return SyncLoopIterator(lambda: SyncTextLoop(self._loop(events.iterate_sync())))
 
     @property
     def partial(self) -> Any:

@@ -183,6 +183,25 @@ def test_a_session_goes_on_after_stop(kernel):
     assert cell.printed.endswith("'Done.'")
 
 
+STREAMS = {
+    "a stream": "async for event in stopped.stream('Go'): pass",
+    "batches": "async for events in stopped.stream('Go').batches(): pass",
+    "texts": "async for text in stopped.stream('Go').text(): pass",
+    "a stream without an event loop": "for event in stopped.stream_sync('Go'): pass",
+    "texts without an event loop": "for text in stopped.stream_sync('Go').text(): pass",
+    "a live display": "from turntree.notebook import live\nawait live(stopped, 'Go')",
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_stopped_stream_of_a_session_says_how_to_go_on(kernel, stream):
+    kernel.run("stopped = session(agent(model=calls('sleep'), tools=[sleep]))")
+    cell = kernel.run(STREAMS[stream], stop_at="WAITING")
+
+    assert cell.error in ("CancelledError", "KeyboardInterrupt"), cell.traceback
+    assert cell.traceback.count("The run was stopped. Continue it: await session.resume()") == 1
+
+
 SERVER = """
 import asyncio
 from turntree import mcp
