@@ -59,6 +59,9 @@ class LoopIterator(Generic[ItemT]):
             self._own = self._start()
         return self._own.__anext__()
 
+    def __repr__(self) -> str:
+        return "<items of a stream: read them with async for>"
+
 
 class SyncLoopIterator(Generic[ItemT]):
     """`LoopIterator` without an event loop."""
@@ -76,6 +79,9 @@ class SyncLoopIterator(Generic[ItemT]):
         if self._own is None:
             self._own = self._start()
         return next(self._own)
+
+    def __repr__(self) -> str:
+        return "<items of a stream: read them with for>"
 
 
 class TextLoop:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from turntree.notebook._markdown import to_html
 from turntree.notebook._page import (
     ENTRIES,
     TEXT,
+    TOTAL,
     USER,
     Page,
     colour_of,
@@ -24,6 +26,10 @@ from turntree.notebook._usage import usage_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+# In Markdown: an image, and the end of a link or of a reference whose address is not of the web or of mail.
+_IMAGE = re.compile(r"!(?=\[)")
+_OTHER_LINK = re.compile(r"\][(:](?=\s*[\w+.\\-]+:)(?!\s*(?:https?|mailto):)", re.IGNORECASE)
 
 # Tool calls that one turn or message shows.
 _CALLS = 50
@@ -191,25 +197,41 @@ def message_markdown(message: _core.Message) -> str:
 
 def messages_markdown(messages: Sequence[_core.Message]) -> str:
     """Return messages as Markdown."""
-    left = len(messages) - ENTRIES
-    note = f"\n… {left:,} more messages are not shown\n" if left > 0 else ""
-    return "\n".join(message_markdown(message) for message in islice(messages, ENTRIES)) + note
+    shown = _fitting(map(message_markdown, islice(messages, ENTRIES)))
+    left = len(messages) - len(shown)
+    note = f"\n… {left:,} more messages are not shown\n" if left else ""
+    return "\n".join(shown) + note
+
+
+def _fitting(parts: Iterable[str]) -> list[str]:
+    """Return parts until they have the characters that a display shows at most."""
+    shown: list[str] = []
+    size = 0
+    for part in parts:
+        if size >= TOTAL:
+            break
+        shown.append(part)
+        size += len(part)
+    return shown
 
 
 def protocol_markdown(thread: Any) -> str:
     """Return the messages of a document of ThreadProtocol as Markdown, each under its agent, with the tools called."""
     names = {id: agent.agent_name or id for id, agent in islice(thread.agents.items(), ENTRIES)}
-    lines: list[str] = []
-    for action in islice(thread.actions, ENTRIES):
-        kind: str = action.action_type
-        agent: str = getattr(action, "agent_id", "") or ""
-        head = _limited(one_line("user" if kind == "user_message" else names.get(agent, agent or kind), 60))
-        if kind in ("user_message", "assistant_message"):
-            lines.append(f"**{head}**: {_limited(_protocol_text(action.content))}\n")
-        elif kind == "tool_call":
-            lines.append(f"**{head}** calls {_limited(one_line(action.tool_name, 80))}\n")
-    left = len(thread.actions) - ENTRIES
-    return "\n".join(lines) + (f"\n… {left:,} more actions are not shown\n" if left > 0 else "")
+    actions = thread.actions
+    parts = _fitting(_action_markdown(action, names) for action in islice(actions, ENTRIES))
+    left = len(actions) - len(parts)
+    return "\n".join(filter(None, parts)) + (f"\n… {left:,} more actions are not shown\n" if left else "")
+
+
+def _action_markdown(action: Any, names: Mapping[str, str]) -> str:
+    """Return a message or a tool call; empty for other actions."""
+    kind: str = action.action_type
+    agent: str = getattr(action, "agent_id", "") or ""
+    head = _limited(one_line("user" if kind == "user_message" else names.get(agent, agent or kind), 60))
+    if kind in ("user_message", "assistant_message"):
+        return f"**{head}**: {_limited(_protocol_text(action.content))}\n"
+    return f"**{head}** calls {_limited(one_line(action.tool_name, 80))}\n" if kind == "tool_call" else ""
 
 
 def _protocol_text(content: Any) -> str:
@@ -219,8 +241,12 @@ def _protocol_text(content: Any) -> str:
 
 
 def _limited(text: str) -> str:
+    """Return the beginning of a text as Markdown that fetches nothing and leads to the web and to mail only."""
     missing = len(text) - TEXT
     shown = escape(text[:TEXT]).replace("&quot;", '"').replace("&#x27;", "'")
+    # A character that is written by its number is text. An image becomes a link.
+    shown = _IMAGE.sub("&#33;", shown)
+    shown = _OTHER_LINK.sub(lambda found: f"]&#{ord(found[0][1])};", shown)
     return shown if missing <= 0 else f"{shown}\n\n… {missing:,} more characters are not shown"
 
 

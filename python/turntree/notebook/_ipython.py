@@ -76,7 +76,9 @@ def hint_of(value: Any) -> str | None:
     owner: Any = frame.f_locals.get("self")
     name = value.__name__
     if owner is None:
-        return f"{name}(…) has not begun. Write: result = await {name}(…)"
+        owner = frame.f_locals.get("cls")
+        call = f"{owner.__name__}.{name}" if isinstance(owner, type) else name
+        return f"{call}(…) has not begun. Write: result = await {call}(…)"
     kind: Any = class_of(owner)
     variable = kind.__name__.lower()
     text = f"{kind.__name__}.{name}(…) has not begun. Write: result = await {variable}.{name}(…)"

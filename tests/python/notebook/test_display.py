@@ -283,6 +283,34 @@ def test_a_document_of_thread_protocol_has_markdown():
     assert many._repr_markdown_().endswith("… 50 more actions are not shown\n")
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("![x](https://a.example/?q=secret)", "&#33;[x](https://a.example/?q=secret)"),
+        ("![x][1]\n\n[1]: https://a.example", "&#33;[x][1]\n\n[1]: https://a.example"),
+        ("[x](javascript:alert(1))", "[x]&#40;javascript:alert(1))"),
+        ("[x](\n JavaScript\\:alert(1))", "[x]&#40;\n JavaScript\\:alert(1))"),
+        ("[x][1]\n\n[1]: data:text/html,x", "[x][1]\n\n[1]&#58; data:text/html,x"),
+        ("[a](https://a.example) [b](mailto:a@b.example)", "[a](https://a.example) [b](mailto:a@b.example)"),
+        ("if x[0]: f[x](1)", "if x[0]: f[x](1)"),
+    ],
+)
+def test_markdown_fetches_nothing_and_leads_to_the_web(text, shown):
+    document = tp.from_upp([UserMessage("x"), AssistantMessage(text)])
+
+    assert AssistantMessage(text)._repr_markdown_() == f"**assistant**: {shown}\n"
+    assert shown in document._repr_markdown_()
+
+
+def test_markdown_of_many_large_messages_is_cut_with_a_note():
+    history = [UserMessage("x" * 20_000) for _ in range(150)]
+
+    assert len(Thread(history)._repr_markdown_()) < 150_000
+    assert Thread(history)._repr_markdown_().endswith("\n… 145 more messages are not shown\n")
+    assert len(tp.from_upp(history)._repr_markdown_()) < 150_000
+    assert tp.from_upp(history)._repr_markdown_().endswith("\n… 145 more actions are not shown\n")
+
+
 def test_streams_say_how_they_are_read():
     helper = agent(model=scripted(["x"]))
 
@@ -291,6 +319,8 @@ def test_streams_say_how_they_are_read():
     assert repr(stream) == "<AgentStream: read its events with async for, or await its result>"
     assert repr(stream.turn) == "<the turn of a stream: await it>"
     assert repr(sync) == "<SyncAgentStream: read its events with for>"
+    assert repr(stream.text()) == repr(stream.batches()) == "<items of a stream: read them with async for>"
+    assert repr(sync.text()) == "<items of a stream: read them with for>"
     assert sync.turn.text == "x"
 
 

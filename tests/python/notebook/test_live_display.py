@@ -11,7 +11,7 @@ from turntree.upp import ToolCall, scripted, tool
 
 SETUP = r"""
 import asyncio
-from turntree import agent, session
+from turntree import Session, agent, session
 from turntree.notebook import live
 from turntree.upp import Reply, ToolCall, UserMessage, scripted, tool
 
@@ -245,6 +245,8 @@ def test_a_turn_and_a_tree_are_rich_in_a_kernel(kernel):
         ("agent(model=scripted([])).stream('Hi')", "turn = await stream"),
         ("agent(model=scripted([])).stream('Hi').turn", "turn = await stream.turn"),
         ("agent(model=scripted([])).map(['Hi'])", "async for turn in agent.map(…)"),
+        ("Session.load('memory:', 'x', agent(model=scripted([])))", "result = await Session.load(…)"),
+        ("Session.open('memory:', 'x', agent(model=scripted([])))", "result = await Session.open(…)"),
     ],
 )
 def test_a_value_without_await_says_what_to_write(kernel, code, said):
