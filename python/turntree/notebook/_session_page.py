@@ -22,6 +22,8 @@ _NODES = 30
 _SCRIPT = """
 const main = document.querySelector("main");
 let version = main.dataset.version, changed = new Map();
+// Also if the address was given without the slash at its end.
+const content = location.pathname.replace(/[/]?$/, "/content?");
 const places = () => [...main.querySelectorAll("details")];
 main.addEventListener("toggle", event => {
   const at = places().indexOf(event.target);
@@ -29,7 +31,8 @@ main.addEventListener("toggle", event => {
 }, true);
 async function follow() {
   try {
-    const answer = await fetch("content?" + version);
+    const answer = await fetch(content + version);
+    if (!answer.ok) throw new Error(answer.status);
     if (answer.status === 200) {
       const focused = places().findIndex(each => each.firstElementChild === document.activeElement);
       const open = new Map(changed);
@@ -96,16 +99,24 @@ def content(session: SessionState) -> str:
 def _nodes(tree: _core.ThreadTree) -> list[str]:
     parts: list[str] = []
     nodes, current = tree.nodes, tree.current.id
-    for id, node in islice(nodes.items(), _NODES):
+    shown = dict(islice(nodes.items(), _NODES))
+    if current not in shown:
+        shown.popitem()
+        shown[current] = nodes[current]
+    for id, node in shown.items():
         name = node.name or ("main" if node.parent_id is None else id)
         mark = " (current)" if id == current else ""
         page = Page()
-        add_messages(page, node.thread.messages)
+        messages = node.thread.messages
+        # The last ones: the page follows a session that goes on.
+        if len(messages) > ENTRIES:
+            page.add(f'<p class="dim">… {len(messages) - ENTRIES:,} earlier messages are not shown</p>')
+        add_messages(page, messages[-ENTRIES:])
         opened = " open" if id == current else ""
         label = f"{escape(one_line(name, 80))}{mark}: {count(len(node.thread), 'message')}"
         parts.append(f"<details{opened}><summary>{label}</summary>{_unstyled(page)}</details>")
-    if len(nodes) > _NODES:
-        parts.append(f"<p>… {len(nodes) - _NODES:,} more nodes are not shown</p>")
+    if len(nodes) > len(shown):
+        parts.append(f"<p>… {len(nodes) - len(shown):,} more nodes are not shown</p>")
     return parts
 
 

@@ -114,6 +114,26 @@ def test_the_content_is_sent_again_only_when_it_has_changed(shown):
     assert "another" in get(inspector, f"{path}?{headers['X-Version']}")[2]
 
 
+def test_a_large_session_shows_its_current_node_and_its_last_messages():
+    made = session(agent(model=scripted(lambda request: f"answer {len(request.messages)}.")))
+    for _ in range(60):
+        made.run_sync("Go on.")
+    root = made.tree.root.id
+    for number in range(40):
+        at = made.tree.branch(root, f"branch-{number}")
+    made.tree.checkout(at)
+
+    with made.inspect() as inspector:
+        text = get(inspector)[2]
+    messages = text[text.index('id="messages"') : text.index('id="checkpoints"')]
+
+    assert "20 earlier messages are not shown" in messages
+    assert "answer 119." in messages
+    assert "answer 3." not in messages
+    assert "branch-39 (current): 0 messages" in messages
+    assert "… 11 more nodes are not shown" in messages
+
+
 def test_a_closed_inspector_answers_no_more():
     inspector = inspect(session(agent(model=scripted([]))))
     inspector.close()
@@ -148,6 +168,17 @@ def test_a_browser_shows_the_page_without_errors_and_asks_nobody_else(shown, pag
     assert page.value("document.querySelectorAll('main script, main img').length") == 0
     assert [each for each in page.asked if not each.startswith((inspector.url, "data:"))] == []
     assert page.logged == []
+
+
+def test_the_page_follows_the_session_also_without_the_slash_at_its_end(shown, page):
+    made, inspector = shown
+    page.open(inspector.url.rstrip("/"))
+    made.tree.branch(made.tree.root.id, "without-slash")
+    page.until("document.querySelector('main').textContent.includes('without-slash')")
+
+    assert page.value("document.getElementById('state').textContent") == "following the session"
+    assert page.logged == []
+    page.open(inspector.url)
 
 
 def test_the_page_works_by_keyboard(page):
