@@ -561,6 +561,18 @@ class Agent(Generic[DepsT, DataT]):
         tools = ", ".join([*(tool.name for tool in self._tools), *(f"*{name_of(one)}" for one in self._toolsets)])
         return f"Agent({name}model={self.model!r}, tools=[{shortened(tools, 1_000)}])"
 
+    def _repr_html_(self) -> str:
+        from turntree.notebook._agents import agent_html
+
+        return agent_html(self)
+
+    def __rich_repr__(self) -> Iterable[Any]:
+        from turntree._reprs import without_ends
+
+        yield "name", without_ends(self.name), None
+        yield "model", self.model
+        yield "tools", without_ends([tool.name for tool in self._tools]), []
+
 
 class _Owner:
     """Returns the agent for its middleware; recreates it if only a run still refers to it. Called by the Rust core."""

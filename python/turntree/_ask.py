@@ -5,6 +5,7 @@ Spec: UAP-1.0 §9.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from turntree import _core
@@ -165,6 +166,21 @@ class QueryResult:
 
     def __repr__(self) -> str:
         return f"QueryResult(thread_id={self.thread_id!r}, messages={len(self._thread)})"
+
+    def _repr_html_(self) -> str:
+        from turntree.notebook._conversation import turn_html
+
+        return turn_html(self._turn)
+
+    def _repr_markdown_(self) -> str:
+        from turntree.notebook._conversation import turn_markdown
+
+        return turn_markdown(self._turn)
+
+    def __rich_repr__(self) -> Iterable[Any]:
+        yield self._turn
+        yield "thread_id", self.thread_id
+        yield "messages", len(self._thread)
 
 
 publish(__name__, globals())

@@ -8,7 +8,7 @@ library is imported at the first call.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -68,6 +68,9 @@ class Inspector:
 
     def __repr__(self) -> str:
         return f"Inspector({self.url!r})" if self._server is not None else "Inspector(closed)"
+
+    def __rich_repr__(self) -> Iterable[Any]:
+        yield self.url if self._server is not None else "closed"
 
     def _repr_html_(self) -> str:
         from html import escape

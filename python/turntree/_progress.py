@@ -39,11 +39,12 @@ class Tokens:
     __slots__ = ("_drawing", "_open", "began", "cost", "done", "errors", "tokens")
 
     def __init__(self, total: int | None, what: str = "runs") -> None:
-        self.began = time.monotonic()
         self.done = self.tokens = self.errors = 0
         self.cost = 0.0
         self._open = True
         self._drawing = drawing(total, what)
+        # After the import of tqdm or rich, which takes up to 0.1 s.
+        self.began = time.monotonic()
 
     def ended(self, outcome: Any) -> None:
         """Count a turn, or the exception of a run that failed."""

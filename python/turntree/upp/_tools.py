@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from turntree._argument_errors import TOOL, explain_arguments
@@ -166,6 +166,18 @@ class Tool(Generic[P, R]):
         from turntree._reprs import literal
 
         return f"Tool(name={literal(self.name, 100)}, description={self.description[:60]!r})"
+
+    def _repr_html_(self) -> str:
+        from turntree.notebook._agents import tool_html
+
+        return tool_html(self)
+
+    def __rich_repr__(self) -> Iterable[Any]:
+        from turntree._reprs import without_ends
+
+        yield "name", without_ends(self.name)
+        yield "description", without_ends(self.description)
+        yield "parameters", without_ends(self.parameters)
 
     def _bound(self) -> Any:
         if self._signature is None:

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from turntree import ExecutionState, PlanStep, ThreadTree, agent, notebook, session
+from turntree import ExecutionState, PlanStep, ThreadTree, agent, notebook, query, session
 from turntree import thread_protocol as tp
 from turntree._core import ThreadDiff
 from turntree.upp import (
@@ -203,6 +203,26 @@ def test_rich_gets_the_parts_of_a_repr(packed):
     assert list(turn.__rich_repr__())[:2] == ["Take **sunglasses**.", ("tools", ["weather"], [])]
     assert list(talk.__rich_repr__())[1:] == [("messages", 6), ("checkpoints", 3)]
     assert ("input_tokens", turn.usage.input_tokens) in list(turn.usage.__rich_repr__())
+
+
+def test_agents_and_tools_show_what_they_are_made_of():
+    helper = agent(model=scripted(["x"]), tools=[weather], name=HOSTILE, system=HOSTILE)
+
+    page = checked(helper)
+    assert "Return the weather." in page.text
+    assert '"city"' in page.text
+    assert "⟨U+202E⟩gnp.exe" in page.text
+    assert "Return the weather." in checked(weather).text
+    assert ("tools", ["weather"], []) in list(helper.__rich_repr__())
+    assert next(iter(weather.__rich_repr__())) == ("name", "weather")
+
+
+async def test_the_result_of_a_query_shows_its_turn():
+    result = await query(agent(model=scripted(["**Fine.**"])), "How?")
+
+    assert result._repr_html_() == result.turn._repr_html_()
+    assert result._repr_markdown_() == result.turn._repr_markdown_()
+    assert list(result.__rich_repr__()) == [result.turn, ("thread_id", result.thread_id), ("messages", 2)]
 
 
 def test_a_tree_is_drawn_with_its_branches_head_and_hover_texts(packed):

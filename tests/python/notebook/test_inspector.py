@@ -142,6 +142,7 @@ def test_a_closed_inspector_answers_no_more():
     with pytest.raises(ConnectionRefusedError):
         get(inspector)
     assert repr(inspector) == "Inspector(closed)"
+    assert list(inspector.__rich_repr__()) == ["closed"]
     with pytest.raises(TypeError, match="session must be a Session, not str"):
         inspect("session")
 
