@@ -317,16 +317,11 @@ pub(crate) fn message_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc
 /// Refuses messages of other libraries with the way to convert them.
 ///
 /// # Errors
-/// `TypeError` for a dict in the form of OpenAI's API, and for objects of Pydantic AI.
+/// `TypeError` for a dict in the form of another library, and for objects of Pydantic AI.
 pub(crate) fn check_not_foreign(value: &Bound<'_, PyAny>, what: &str) -> PyResult<()> {
     if let Ok(dict) = value.cast::<PyDict>() {
-        if dict.contains("role")? && !dict.contains("type")? {
-            return Err(PyTypeError::new_err(format!(
-                "{what} is a message in the form of OpenAI's API; write it as UserMessage(content) or \
-                 AssistantMessage(content) of turntree.upp"
-            )));
-        }
-        return Ok(());
+        return foreign_form(dict)?
+            .map_or(Ok(()), |form| Err(PyTypeError::new_err(format!("{what} is {form}"))));
     }
     let module = value.get_type().module()?;
     if module.to_str()?.split('.').next() == Some("pydantic_ai") {
@@ -335,6 +330,30 @@ pub(crate) fn check_not_foreign(value: &Bound<'_, PyAny>, what: &str) -> PyResul
         )));
     }
     Ok(())
+}
+
+/// Which library writes messages like this one, and how they are converted.
+fn foreign_form(dict: &Bound<'_, PyDict>) -> PyResult<Option<&'static str>> {
+    let has = |key: &str| dict.contains(key);
+    Ok(if has("kind")? && has("parts")? {
+        Some(
+            "a message of Pydantic AI as a dict; convert the history with \
+             turntree.upp.from_pydantic_ai(messages), with the messages themselves or their JSON",
+        )
+    } else if has("role")? && has("parts")? {
+        Some(
+            "a message in the form of a chat page (useChat) or of Gemini's API; read the body of a chat page with \
+             turntree.thread_protocol.ui_input(body), or write it as UserMessage(content) or \
+             AssistantMessage(content) of turntree.upp",
+        )
+    } else if has("role")? && !has("type")? {
+        Some(
+            "a message in the form of OpenAI's API; write it as UserMessage(content) or \
+             AssistantMessage(content) of turntree.upp",
+        )
+    } else {
+        None
+    })
 }
 
 /// Content blocks and tool calls from a list of both; `what` names the list in errors.

@@ -200,7 +200,8 @@ fn unknown(py: Python<'_>, name: &str) -> PyResult<PyErr> {
         py.import("difflib")?.call_method1("get_close_matches", (name, OPTIONS, 1))?.extract()?;
     let hint = near.first().map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
     let known = OPTIONS.join(", ");
-    Ok(PyTypeError::new_err(format!("unknown option \"{name}\"{hint} Known are {known}")))
+    let end = if hint.is_empty() { "." } else { "" };
+    Ok(PyTypeError::new_err(format!("unknown option \"{name}\"{hint}{end} Known are {known}")))
 }
 
 /// Reads a positive number.

@@ -8,6 +8,7 @@ use std::ops::Range;
 use crate::prelude::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
+use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::types::{PyBytes, PyDict, PyDictMethods, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -15,7 +16,7 @@ use super::classes::{Class, Installation, Member, MemberType, REQUEST, RESPONSE,
 use super::plain::{PlainBudget, write, write_float, write_integer};
 use super::{Unknown, caused_by};
 use crate::convert::error::refused_argument;
-use crate::error::{named, wrong_type};
+use crate::error::named;
 use turntree_core::json::{ParseError, PathSegment};
 use turntree_core::limits::Limits;
 use turntree_thread_protocol::ThreadError;
@@ -98,7 +99,11 @@ fn dump(classes: &Installation, message: &Bound<'_, PyAny>, location: &str) -> P
     let py = message.py();
     let [request, response] = &classes.message_classes;
     if !message.is_instance(request.bind(py))? && !message.is_instance(response.bind(py))? {
-        return Err(wrong_type(message, location, "a ModelRequest or a ModelResponse"));
+        let found = message.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "{location} must be a ModelRequest or a ModelResponse, not {found}; pass the messages themselves, or \
+             their JSON as text or bytes"
+        )));
     }
     let dumped = classes.dump_json(message).map_err(|error| {
         let text = format!("{location}: Pydantic cannot dump this message: {}", error.value(py));

@@ -19,7 +19,7 @@ use rmcp::service::{
     ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RoleClient, RunningService, ServiceError,
     ServiceExt as _,
 };
-use rmcp::transport::IntoTransport;
+use rmcp::transport::{DynamicTransportError, IntoTransport};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use turntree_core::runtime::{self, Task};
@@ -309,8 +309,27 @@ fn connect_error(error: ClientInitializeError) -> McpError {
         ClientInitializeError::ConnectionClosed(_) => McpError::Connect {
             reason: "it ended the connection before it answered; its own messages are on stderr".to_owned(),
         },
+        ClientInitializeError::TransportError { error, .. } => {
+            McpError::Connect { reason: transport_reason(&error) }
+        }
+        ClientInitializeError::JsonRpcError(error) => {
+            McpError::Connect { reason: format!("it refuses the first request: {}", error.message) }
+        }
+        ClientInitializeError::ExpectedInitResponse(_) | ClientInitializeError::ExpectedInitResult(_) => {
+            McpError::Connect {
+                reason: "it answers the first request with something else; check that the address or the program is \
+                         that of an MCP server"
+                    .to_owned(),
+            }
+        }
         other => McpError::Connect { reason: other.to_string() },
     }
+}
+
+/// What failed, without the types of the library.
+fn transport_reason(error: &DynamicTransportError) -> String {
+    let text = error.error.to_string();
+    text.strip_prefix("Client error: ").map_or(text.clone(), ToOwned::to_owned)
 }
 
 fn service_error(method: &str, error: ServiceError) -> McpError {
@@ -321,6 +340,7 @@ fn service_error(method: &str, error: ServiceError) -> McpError {
         }
         ServiceError::Timeout { timeout } => McpError::Timeout { method, timeout },
         ServiceError::TransportClosed => McpError::Closed { method },
+        ServiceError::TransportSend(error) => McpError::Protocol { method, reason: transport_reason(&error) },
         other => McpError::Protocol { method, reason: other.to_string() },
     }
 }
