@@ -114,11 +114,24 @@ class _Chat:
         return self._status
 
     def _lines(self) -> Iterator[str]:
+        was_interrupted = False
         while True:
             try:
-                yield input("> " if self._is_person else "").strip()
+                line = input("> " if self._is_person else "").strip()
             except EOFError:
+                if self._is_person:
+                    print()  # the prompt of the shell begins on a line of its own
                 return
+            except KeyboardInterrupt as error:
+                # A person may want to discard the line, or stop a run that has just ended: the conversation goes on.
+                if was_interrupted or not self._is_person:
+                    message = "interrupted"
+                    raise CliError(message, 130) from error
+                was_interrupted = True
+                self._output.error("Ctrl-C again ends, as Ctrl-D and /quit do", error)
+                continue
+            was_interrupted = False
+            yield line
 
     def _command(self, name: str = "", argument: str = "") -> None:
         tree = self._session.tree

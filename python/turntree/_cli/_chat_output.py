@@ -25,7 +25,7 @@ HELP = """\
 /branch [NAME]    start a branch at the end of the current one, and go there
 /checkout NAME    go to a branch, by its name or id
 /resume           continue a run that was stopped
-/quit             end; Ctrl-D does the same, Ctrl-C stops a run"""
+/quit             end; Ctrl-D does the same, Ctrl-C stops a run or discards a line"""
 
 
 class Output(Protocol):

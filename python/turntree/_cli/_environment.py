@@ -35,9 +35,17 @@ def load_env(file: str | None) -> None:
         name, separator, value = text.partition("=")
         if not separator or not name.strip().replace("_", "a").isalnum():
             raise CliError(f"{path}:{number}: must be NAME=VALUE", 2)
-        value = value.strip()
-        if len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
-            value = value[1:-1]
-        else:
-            value = value.partition(" #")[0].rstrip()
-        os.environ.setdefault(name.strip(), value)
+        os.environ.setdefault(name.strip(), _value(value.strip()))
+
+
+def _value(text: str) -> str:
+    """Return a value without its quotes and without the comment after it."""
+    if text[:1] in ("'", '"'):
+        inner, end, rest = text[1:].partition(text[0])
+        if end and (not rest or (rest[0].isspace() and rest.lstrip()[0] == "#")):
+            return inner
+        if len(text) > 1 and text[-1] == text[0]:
+            return text[1:-1]
+    if text.startswith("#"):
+        return ""
+    return text.partition(" #")[0].rstrip()

@@ -8,6 +8,8 @@ import subprocess
 import pytest
 from shell_command import COMMAND, fails, turntree
 
+from turntree._cli._environment import load_env
+
 pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason="the wheel is not installed beside this interpreter")
 
 AGENTS = '''
@@ -119,6 +121,114 @@ def test_bash_completes_commands_and_options():
 
     assert completed("conv", 1) == ["convert"]
     assert completed("show --ht", 2) == ["--html"]
+    assert completed("policy ch", 2) == ["check"]
+    assert completed("policy --project x ch", 4) == ["check"]
+    assert completed("policy check --js", 3) == ["--json"]
+    assert completed("convert --to pyd", 3) == ["pydantic-ai"]
+    assert completed("completion z", 2) == ["zsh"]
+    assert "--store" not in completed("harness doctor --", 3)
+
+
+def test_zsh_completes_also_without_a_compinit_before():
+    script = turntree("completion", "zsh").stdout.decode()
+
+    assert script.index("compinit") < script.index("bashcompinit")
+    if (zsh := shutil.which("zsh")) is None:
+        pytest.skip("NOT TESTED: zsh is not installed")
+    command = [zsh, "-f", "-c", f"{script}\nwhence _turntree"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("_turntree\n", "")
+
+
+def test_fish_completes_commands_below_others_and_values():
+    if (fish := shutil.which("fish")) is None:
+        pytest.skip("NOT TESTED: fish is not installed")
+    script = turntree("completion", "fish").stdout.decode()
+
+    def completed(line):
+        command = [fish, "--no-config", "-c", f"{script}\ncomplete -C '{line}'"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+        return [row.partition("\t")[0] for row in done.stdout.splitlines()]
+
+    assert completed("turntree policy ch") == ["check"]
+    assert completed("turntree policy check --js") == ["--json"]
+    assert completed("turntree convert --to pyd") == ["pydantic-ai"]
+    assert "--store" not in completed("turntree harness doctor --")
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("plain # note", "plain"),
+        ("'a b'", "a b"),
+        ('"x # y" # note', "x # y"),
+        ("'it' # isn't", "it"),
+        ('"a"b"', 'a"b'),
+        ("a#b", "a#b"),
+        ("# only a note", ""),
+        ('"', '"'),
+        ("", ""),
+    ],
+)
+def test_a_value_of_the_env_file_has_neither_its_quotes_nor_the_comment_after_it(line, value, tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNTREE_TEST_VALUE", "")
+    monkeypatch.delenv("TURNTREE_TEST_VALUE")
+    file = tmp_path / "variables"
+    file.write_text(f"TURNTREE_TEST_VALUE={line}\n")
+
+    load_env(str(file))
+
+    assert os.environ["TURNTREE_TEST_VALUE"] == value
+
+
+class Terminal:
+    """A chat in a terminal, until it has ended."""
+
+    def __init__(self, app):
+        self.process, self._end = pty.fork()
+        if not self.process:
+            os.chdir(app)
+            os.execv(str(COMMAND), [str(COMMAND), "chat", "app:helper"])
+
+    def type(self, text, after):
+        """Wait until the chat has printed something, and type."""
+        self.wait(after)
+        os.write(self._end, text)
+
+    def wait(self, for_):
+        said = b""
+        while for_ not in said:
+            said += os.read(self._end, 65_536)
+        return said
+
+    def status(self):
+        """Wait until the chat has ended, and return its exit status."""
+        try:
+            while os.read(self._end, 65_536):
+                pass
+        except OSError:  # the other end is closed
+            pass
+        os.close(self._end)
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+
+def test_ctrl_c_at_the_prompt_discards_the_line_and_keeps_the_conversation(app):
+    terminal = Terminal(app)
+    terminal.type(b"Hi\n", after=b"> ")
+    terminal.type(b"half a line\x03", after=b"> ")
+    terminal.type(b"Again\n", after=b"Ctrl-C again ends, as Ctrl-D and /quit do\r\n> ")
+    terminal.type(b"\x04", after=b"3. Oslo Again \\x1b[31m\r\n\x1b[2m[")
+
+    assert terminal.status() == 0
+
+
+def test_ctrl_c_twice_at_the_prompt_ends_the_chat(app):
+    terminal = Terminal(app)
+    terminal.type(b"\x03", after=b"> ")
+    terminal.type(b"\x03", after=b"\r\n> ")
+    terminal.wait(b"turntree: interrupted\r\n")
+
+    assert terminal.status() == 130
 
 
 def test_a_terminal_gets_a_prompt(app):
