@@ -30,6 +30,7 @@ from turntree._cli import (
     _validate,
 )
 from turntree._cli._terminal import CliError, is_json, print_error, set_json
+from turntree.exceptions import TurntreeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print_error("interrupted; unfinished files were removed", 130)
         return 130
-    except (OSError, ValueError, TypeError, ImportError) as error:
+    except (OSError, ValueError, TypeError, ImportError, OverflowError, TurntreeError) as error:
         print_error(_message_of(error), 1)
         return 1
     finally:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from turntree.harness import Coordination, Gate, Project
+    from turntree.harness import Coordination, Gate, Project, Worktree
 
 
 def add(commands: Any) -> None:
@@ -53,6 +53,11 @@ def _command(group: Any, name: str, text: str, run: Any) -> argparse.ArgumentPar
     return parser
 
 
+_OBJECT = "one JSON object"
+_RULES = "one JSON object for each rule"
+_SCHEMA = "one JSON object: the schema, that of Cedar as text"
+
+
 def _listing(group: Any, name: str, text: str, run: Any, what: str = "one JSON object for each line") -> Any:
     """Add a command that prints data."""
     parser = _command(group, name, text, run)
@@ -70,8 +75,8 @@ def _run(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) 
 
 
 def _add_harness(group: Any) -> None:
-    install = _command(group, "install", "Install the hooks of a harness in the project", run_install)
-    uninstall = _command(group, "uninstall", "Remove the hooks of a harness", run_uninstall)
+    install = _listing(group, "install", "Install the hooks of a harness in the project", run_install, _OBJECT)
+    uninstall = _listing(group, "uninstall", "Remove the hooks of a harness", run_uninstall, _OBJECT)
     for parser in (install, uninstall):
         parser.add_argument("harness", help="claude, codex, cursor, opencode, factory, or git for its hooks")
     _listing(group, "status", "Show which harnesses have hooks", run_harness_status)
@@ -91,9 +96,9 @@ def _add_policy(group: Any) -> None:
     override.add_argument("--reason", required=True, help="why the rule does not apply")
     override.add_argument("--minutes", type=limit_of, default=15, help="the time (default: 15)")
 
-    test = _command(group, "test", "Run the examples of the user's rules", run_policy_test)
+    test = _listing(group, "test", "Run the examples of the user's rules", run_policy_test, _RULES)
     test.add_argument("folder", nargs="?", help="the folder of policies (default: that of the project)")
-    replay = _command(group, "replay", "Decide about recorded actions again", run_replay)
+    replay = _listing(group, "replay", "Decide about recorded actions again", run_replay, _OBJECT)
     replay.add_argument("--from", dest="entries", metavar="FILE", help="JSON lines of audit --json (default: all)")
     replay.add_argument("--config", metavar="FILE", help="another turntree.toml")
     replay.add_argument("--policies", "--with", metavar="FOLDER", help="another folder of *.policy.toml and *.cedar")
@@ -106,18 +111,19 @@ def _add_policy(group: Any) -> None:
 def _add_config(group: Any) -> None:
     explain = _listing(group, "explain", "Show values, where they come from and what they mean", run_explain)
     explain.add_argument("key", nargs="?", default="", help="the beginning of a key (default: all)")
-    schema = _command(group, "schema", "Print the JSON Schema of turntree.toml", run_schema)
+    schema = _listing(group, "schema", "Print the JSON Schema of turntree.toml", run_schema, _SCHEMA)
     schema.add_argument("--policy", action="store_true", help="that of *.policy.toml instead")
     schema.add_argument("--cedar", action="store_true", help="the Cedar schema of *.cedar instead")
 
 
 def _add_coord(group: Any) -> None:
-    _command(group, "forecast", "Show which worktrees would conflict, and an order to merge them", run_forecast)
+    forecast = "Show which worktrees would conflict, and an order to merge them"
+    _listing(group, "forecast", forecast, run_forecast, _OBJECT)
     _listing(group, "status", "Show agents, claims and the board", run_status, "one JSON object")
-    claim = _command(group, "claim", "Claim a resource", run_claim)
+    claim = _listing(group, "claim", "Claim a resource", run_claim, "one JSON object, as without")
     claim.add_argument("resource", help='such as "file:src/a.rs"')
     claim.add_argument("--ttl", type=float, default=300, help="seconds (default: 300)")
-    release = _command(group, "release", "Release the claims of an agent on a resource", run_release)
+    release = _listing(group, "release", "Release the claims of an agent on a resource", run_release, _OBJECT)
     release.add_argument("resource", help="as for claim")
     announce = _listing(
         group, "announce", "Announce work; print what overlaps with it, and the risk", run_announce, "one JSON object"
@@ -126,10 +132,10 @@ def _add_coord(group: Any) -> None:
     intents = ("editing", "reviewing", "refactoring", "testing", "documenting")
     announce.add_argument("--intent", default="editing", choices=intents, help="what is done (default: editing)")
     announce.add_argument("--note", default="", help="more about it")
-    send = _command(group, "send", "Send a message", run_send)
+    send = _listing(group, "send", "Send a message", run_send, _OBJECT)
     send.add_argument("text", help="the text")
     send.add_argument("--to", help="the agent (default: all)")
-    post = _command(group, "post", "Post on the board", run_post)
+    post = _listing(group, "post", "Post on the board", run_post, _OBJECT)
     post.add_argument("text", help="the text")
     post.add_argument(
         "--kind", default="note", choices=("note", "finding", "dead-end", "norm", "flag"), help="what it is"
@@ -142,13 +148,15 @@ def _add_coord(group: Any) -> None:
 
 
 def _add_worktree(group: Any) -> None:
-    create = _command(group, "create", "Create a working tree on a branch of its own, and print its folder", run_create)
-    ensure = _command(group, "ensure", "Print the folder of a working tree; create it if there is none", run_ensure)
+    text = "Create a working tree on a branch of its own, and print its folder"
+    create = _listing(group, "create", text, run_create, _OBJECT)
+    text = "Print the folder of a working tree; create it if there is none"
+    ensure = _listing(group, "ensure", text, run_ensure, _OBJECT)
     for parser in (create, ensure):
         parser.add_argument("name", help="letters, digits and -")
         parser.add_argument("--base", help="where the branch starts (default: the head of the main working tree)")
     _listing(group, "list", "List the working trees", run_worktrees)
-    remove = _command(group, "remove", "Remove a working tree; its branch stays", run_remove)
+    remove = _listing(group, "remove", "Remove a working tree; its branch stays", run_remove, _OBJECT)
     remove.add_argument("name", help="the name")
     remove.add_argument("--force", action="store_true", help="also with uncommitted changes")
 
@@ -195,10 +203,17 @@ def run_install(options: argparse.Namespace) -> int:
     from turntree.harness import _git_hooks, _install
 
     if options.harness == "git":
-        print(_git_hooks.install(_project(options)))
-        return 0
-    target = _install.target_of(options.harness)
-    print(f"{_install.install(_project(options), options.harness)}: {target.note}")
+        file, note = _git_hooks.install(_project(options)), None
+    else:
+        note = _install.target_of(options.harness).note
+        file = _install.install(_project(options), options.harness)
+    values = {"harness": options.harness, "file": str(file), "note": note}
+    return _print(options, values, f"{file}: {note}" if note else file)
+
+
+def _print(options: argparse.Namespace, values: dict[str, Any], text: object) -> int:
+    """Print one result, and return the exit status of success."""
+    print_json(values) if options.json else print(text)
     return 0
 
 
@@ -209,7 +224,7 @@ def run_uninstall(options: argparse.Namespace) -> int:
     project = _project(options)
     is_git = options.harness == "git"
     removed = _git_hooks.uninstall(project) if is_git else _install.uninstall(project, options.harness)
-    print("removed" if removed else "not installed")
+    _print(options, {"harness": options.harness, "removed": removed}, "removed" if removed else "not installed")
     return 0 if removed else 1
 
 
@@ -296,13 +311,17 @@ def run_policy_test(options: argparse.Namespace) -> int:
     if options.folder is not None and not Path(options.folder).is_dir():
         raise CliError(f"{options.folder}: there is no such folder; check the path", 2)
     tested = _project(options)._core.test_policies(options.folder)
+    failed = sum(len(rule["wrong"]) for rule in tested)
     for rule in tested:
+        if options.json:
+            print_json(rule)
+            continue
         for wrong in rule["wrong"]:
             print(f"{rule['id']}: {wrong['example']}: {wrong['got']}, not {wrong['wanted']}")
         if not rule["count"]:
             print(f"{rule['id']}: no examples")
-    failed = sum(len(rule["wrong"]) for rule in tested)
-    print(f"{len(tested)} rules, {sum(rule['count'] for rule in tested)} examples, {failed} wrong")
+    if not options.json:
+        print(f"{len(tested)} rules, {sum(rule['count'] for rule in tested)} examples, {failed} wrong")
     return 1 if failed else 0
 
 
@@ -314,6 +333,9 @@ def run_replay(options: argparse.Namespace) -> int:
             raise CliError(f"{given}: there is no such {kind}; check the path", 2)
     entries = None if options.entries is None else _read_entries(options.entries)
     found = _gate(options).replay(entries, limit=options.limit, config=options.config, policies=options.policies)
+    if options.json:
+        print_json(found.model_dump(mode="json"))
+        return 1 if found.changes else 0
     for change in found.changes:
         print(f"{change.number} {change.before} -> {change.after} {change.subject} {', '.join(change.rules)}".rstrip())
     if found.not_asked:
@@ -361,7 +383,11 @@ def run_schema(options: argparse.Namespace) -> int:
     from turntree._core import harness_schemas
 
     if options.cedar:
-        print(harness_schemas()["cedar"], end="")
+        cedar = harness_schemas()["cedar"]
+        print_json({"cedar": cedar}) if options.json else print(cedar, end="")
+        return 0
+    if options.json:
+        print_json(harness_schemas()["policy" if options.policy else "turntree.toml"])
         return 0
     print(json.dumps(harness_schemas()["policy" if options.policy else "turntree.toml"], indent=2))
     return 0
@@ -372,6 +398,9 @@ def run_forecast(options: argparse.Namespace) -> int:
     from turntree.harness import Worktrees
 
     forecast = Worktrees(_project(options)).forecast_all()
+    if options.json:
+        print_json(forecast.model_dump(mode="json"))
+        return 1 if forecast.conflicts else 0
     for conflict in forecast.conflicts:
         print(f"{conflict.ours} and {conflict.theirs}: {', '.join(conflict.files)}")
     print(f"merge in this order: {', '.join(forecast.order) or 'nothing to merge'}")
@@ -407,7 +436,7 @@ def run_status(options: argparse.Namespace) -> int:
 def run_claim(options: argparse.Namespace) -> int:
     """Claim a resource and print the lease."""
     lease = _coordination(options).acquire(options.resource, ttl=options.ttl)
-    print(json.dumps(lease.model_dump(mode="json")))
+    print_json(lease.model_dump(mode="json"))
     return 0
 
 
@@ -418,7 +447,8 @@ def run_release(options: argparse.Namespace) -> int:
     resource = core.resource_name(options.resource)
     own = [found for found in core.claims() if found["owner"] == agent and found["resource"] == resource]
     released = [core.release(found["id"], found["resource"], agent) for found in own]
-    print("released" if any(released) else f"{agent} has no claim on {options.resource}")
+    values = {"agent": agent, "resource": resource, "released": sum(map(bool, released))}
+    _print(options, values, "released" if any(released) else f"{agent} has no claim on {options.resource}")
     return 0 if any(released) else 1
 
 
@@ -450,14 +480,14 @@ def run_board(options: argparse.Namespace) -> int:
 
 def run_send(options: argparse.Namespace) -> int:
     """Send a message and print its id."""
-    print(_coordination(options).send(options.text, options.to))
-    return 0
+    sent = _coordination(options).send(options.text, options.to)
+    return _print(options, {"id": sent}, sent)
 
 
 def run_post(options: argparse.Namespace) -> int:
     """Post on the board and print the id."""
-    print(_coordination(options).post(options.text, options.kind))
-    return 0
+    posted = _coordination(options).post(options.text, options.kind)
+    return _print(options, {"id": posted}, posted)
 
 
 def run_inbox(options: argparse.Namespace) -> int:
@@ -474,16 +504,19 @@ def run_create(options: argparse.Namespace) -> int:
     """Create a working tree and print its folder."""
     from turntree.harness import Worktrees
 
-    print(Worktrees(_project(options)).create(options.name, options.base).path)
-    return 0
+    return _print_worktree(options, Worktrees(_project(options)).create(options.name, options.base))
 
 
 def run_ensure(options: argparse.Namespace) -> int:
     """Print the folder of a working tree."""
     from turntree.harness import Worktrees
 
-    print(Worktrees(_project(options)).ensure(options.name, options.base).path)
-    return 0
+    return _print_worktree(options, Worktrees(_project(options)).ensure(options.name, options.base))
+
+
+def _print_worktree(options: argparse.Namespace, worktree: Worktree) -> int:
+    values = {"name": worktree.name, "branch": worktree.branch, "path": str(worktree.path)}
+    return _print(options, values, worktree.path)
 
 
 def run_worktrees(options: argparse.Namespace) -> int:
@@ -504,4 +537,6 @@ def run_remove(options: argparse.Namespace) -> int:
     from turntree.harness import Worktrees
 
     Worktrees(_project(options)).remove(options.name, force=options.force)
+    if options.json:
+        print_json({"name": options.name, "removed": True})
     return 0

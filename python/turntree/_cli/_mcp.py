@@ -95,6 +95,11 @@ async def _serve(found: list[Any], options: argparse.Namespace, auth: Any, outpu
     done, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for task in others:
         task.cancel()
-    for task in done:
-        task.result()
+    try:
+        for task in done:
+            task.result()
+    except mcp.McpError as error:
+        reason = error.message.partition("cannot connect to the MCP server: ")[2]
+        message = f"no client has connected: {reason}" if reason else error.message
+        raise CliError(message) from error
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +65,10 @@ def run_graph(options: argparse.Namespace) -> int:
     from turntree.uaip._graph import terminal
 
     load_env(options.env)
-    found = load_object(options.workflow, "a workflow", "app.shop:shop")
     output: Any = sys.stdout
+    # What the application prints goes to standard error: a reader of the graph would take it for the graph.
+    with redirect_stdout(sys.stderr):
+        found = load_object(options.workflow, "a workflow", "app.shop:shop")
     if isinstance(output, TextIOWrapper):
         # Characters that the terminal's encoding lacks become question marks instead of an exception.
         output.reconfigure(errors="replace")

@@ -275,9 +275,28 @@ def test_an_input_that_ends_before_the_answer_is_an_error():
 
 def test_the_graph_of_a_workflow_is_json(folder):
     (folder / "shops.py").write_text(
-        "from turntree import uaip\nshop = uaip.Workflow('shop')\nshop.stage('cart', initial=True)\n"
+        "from turntree import uaip\nprint('printed')\nshop = uaip.Workflow('shop')\nshop.stage('cart', initial=True)\n"
     )
     long = turntree("uaip", "graph", "shops:shop", "--format", "json")
 
     assert long.returncode == 0, long.stderr
     assert json.loads(turntree("uaip", "graph", "shops:shop", "--json").stdout) == json.loads(long.stdout)
+    assert long.stderr == b"printed\n"
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("enqueue", "Hi", "--session", "a", "--store", "sqlite:///missing/a.db"),
+        ("worker", "printing_app:helper", "--store", "sqlite:///missing/a.db"),
+        ("serve", "printing_app:helper", "--port", "99999"),
+    ],
+)
+def test_an_error_of_a_store_or_a_port_is_one_object(command):
+    done = turntree(*command, "--json")
+
+    assert done.returncode == 1
+    error = json.loads(done.stderr.splitlines()[-1])
+    assert (error["type"], error["status"]) == ("error", 1)
+    assert b"Traceback" not in done.stderr

@@ -51,6 +51,16 @@ async def test_objects_are_served_over_standard_streams(application: Path):
     assert said["content"][0]["text"] == "You said: Hello!"
 
 
+def test_an_input_that_ends_before_a_client_has_connected_is_an_error_of_one_line(application: Path):
+    done = subprocess.run([*COMMAND, "served_by_mcp:add"], cwd=application, input=b"", capture_output=True, timeout=50)
+
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        "the application starts",
+        "turntree: no client has connected: connection closed: initialize request",
+    ]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM for other processes")
 async def test_objects_are_served_over_http_with_a_token_until_sigterm(application: Path):
     options = ["--transport", "http", "--port", "0", "--auth-token-env", "MCP_TOKEN"]

@@ -85,6 +85,34 @@ def test_claims_are_released_and_work_is_announced_by_commands(project, capsys):
     assert run(capsys, "coord", "board", *root) == (0, "note anna: frozen\n")
 
 
+def test_every_command_prints_its_result_as_json(project, capsys):
+    root = ("--project", project.root, "--json")
+
+    def result(*arguments, status=0):
+        found, text = run(capsys, *arguments, *root)
+        assert found == status
+        return json.loads(text)
+
+    assert result("coord", "claim", "file:a", "--agent", "anna")["resource"] == "file:a"
+    released = {"agent": "anna", "resource": "file:a"}
+    assert result("coord", "release", "file:a", "--agent", "anna") == {**released, "released": 1}
+    assert result("coord", "release", "file:a", "--agent", "anna", status=1) == {**released, "released": 0}
+    assert list(result("coord", "send", "Hello.", "--agent", "anna")) == ["id"]
+    assert list(result("coord", "post", "frozen", "--agent", "anna")) == ["id"]
+    assert result("coord", "forecast") == {"conflicts": [], "order": []}
+    created = result("worktree", "create", "fix")
+    assert list(created) == ["name", "branch", "path"]
+    assert result("worktree", "ensure", "fix") == created
+    assert result("worktree", "remove", created["name"]) == {"name": created["name"], "removed": True}
+    installed = result("harness", "install", "claude")
+    assert (installed["harness"], list(installed)) == ("claude", ["harness", "file", "note"])
+    assert result("harness", "uninstall", "claude") == {"harness": "claude", "removed": True}
+    assert result("harness", "uninstall", "claude", status=1) == {"harness": "claude", "removed": False}
+    assert result("policy", "replay") == {"count": 0, "skipped": 0, "changes": [], "not_asked": []}
+    assert "properties" in result("config", "schema")
+    assert "entity" in result("config", "schema", "--cedar")["cedar"]
+
+
 def test_check_prints_rules_reason_and_remedy_as_json(project, capsys):
     status, text = run(capsys, "policy", "check", "git push --force", "--json", "--project", project.root)
 

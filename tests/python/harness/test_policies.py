@@ -33,6 +33,7 @@ def repository(empty_repository):
 
 def test_the_examples_of_a_rule_are_run(repository, run):
     assert run("policy", "test") == (0, "1 rules, 3 examples, 0 wrong\n")
+    assert json.loads(run("policy", "test", "--json")[1]) == {"id": "user.no-production", "count": 3, "wrong": []}
 
     file = repository / "policies/team.policy.toml"
     file.write_text(RULE.replace('deny = ["kubectl --context=prod-eu', 'deny = ["kubectl --context=dev'))
