@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, overload
 
 from turntree import _core
+from turntree.exceptions import SessionError
 
 # The default of an argument that can be None.
 _NOT_GIVEN: Any = object()
@@ -31,10 +32,11 @@ class SessionCalls:
             arguments: Arguments that replace those from the model.
 
         Raises:
-            SessionError: No pending call has this id, the call is already approved or denied, or a run is active.
+            SessionError: No pending call has this id, the call is already approved or denied, a run is active, or
+                another call with the same id comes first.
             TypeError: `arguments` is not a dict, or contains a value that JSON does not support.
         """
-        self._native.approve(_id_of(call), arguments)
+        self._native.approve(self._id_to_decide(call), arguments)
 
     def deny(self, call: str | _core.ToolCall, reason: str | None = None) -> None:
         """Deny a pending call. The model receives an error result on `resume`.
@@ -46,7 +48,7 @@ class SessionCalls:
         Raises:
             SessionError: As `approve`.
         """
-        self._native.deny(_id_of(call), reason)
+        self._native.deny(self._id_to_decide(call), reason)
 
     def approve_all(self) -> list[_core.ToolCall]:
         """Approve all pending calls, and return them.
@@ -69,6 +71,27 @@ class SessionCalls:
         for call in calls:
             self.deny(call, reason)
         return calls
+
+    def _id_to_decide(self, call: str | _core.ToolCall) -> str:
+        """Return the id of the call. The decision counts for the first pending call with it, which must be this one.
+
+        Raises:
+            SessionError: It is another one: some models count the calls of a response, so that two sub-agents make
+                calls with one id.
+        """
+        id = _id_of(call)
+        if isinstance(call, str):
+            return id
+        of_id = [pending for pending in self.pending if pending.tool_call_id == id]
+        if call in of_id and call != of_id[0]:
+            from turntree._reprs import literal
+
+            message = (
+                f"two calls that wait for approval have the id {literal(id, 100)}; decide the earlier one first: "
+                f"{of_id[0].tool_name} with the arguments {literal(of_id[0].arguments, 500)}"
+            )
+            raise SessionError(message)
+        return id
 
     @property
     def in_doubt(self) -> list[_core.ToolCall]:

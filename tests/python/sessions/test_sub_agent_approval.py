@@ -321,3 +321,48 @@ async def test_without_a_session_the_caller_gets_an_error_result():
 
     assert family.paid == []
     assert "calls wait for approval" in turn.response.text
+
+
+def two_with_one_id(paid):
+    """A session whose two sub-agents each make a call with the id call_1_1."""
+
+    @tool(approval="ask")
+    def pay(to: str) -> str:
+        paid.append(to)
+        return f"paid {to}"
+
+    def payer(to):
+        return agent(model=once(call("pay", to=to)), tools=[pay]).to_tool(to)
+
+    return session(
+        agent(model=once(call("ann", task="pay"), call("bob", task="pay")), tools=[payer("ann"), payer("bob")])
+    )
+
+
+@pytest.mark.parametrize("decide", ["approve", "deny"])
+async def test_a_decision_about_a_call_never_counts_for_another_one_with_the_same_id(decide):
+    paid = []
+    sess = two_with_one_id(paid)
+    await stopped(sess)
+    ann, bob = sess.pending
+    assert ann.tool_call_id == bob.tool_call_id
+
+    with pytest.raises(SessionError, match=r"have the id 'call_1_1'.*decide the earlier one first: pay .*'ann'"):
+        getattr(sess, decide)(bob)
+    assert sess.pending == [ann, bob]
+
+    sess.deny(ann)
+    getattr(sess, decide)(bob)
+    await sess.resume()
+    assert paid == (["bob"] if decide == "approve" else [])
+
+
+async def test_calls_with_one_id_can_be_approved_together():
+    paid = []
+    sess = two_with_one_id(paid)
+    await stopped(sess)
+
+    sess.approve_all()
+    await sess.resume()
+
+    assert sorted(paid) == ["ann", "bob"]
