@@ -8,10 +8,10 @@ from turntree import _core
 from turntree._agent import Agent
 from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._strategies import ExecutionStrategy
-from turntree.exceptions import StoreError
+from turntree.exceptions import ApprovalRequired, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from turntree._session import Session
     from turntree._strategies import ExecutionContext
@@ -58,6 +58,8 @@ class BranchRun:
 
     async def run(self, input: Input) -> _core.Turn[Any]:
         """Run and return the turn."""
+        if _has_other_agent(self._agent, self._history):
+            return await self._kept(await self._with_other_agent(input))
         turn: _core.Turn[Any] = await self._agent._native.run(self._history, input, None, self._native)
         return await self._kept(turn)
 
@@ -77,13 +79,37 @@ class BranchRun:
 
     async def execute(self, context: ExecutionContext) -> _core.Turn[Any]:
         """Run the agent; pass on its events if the outer run is streamed."""
+        has_other = _has_other_agent(self._agent, self._history)
         if not context._native.is_streamed:
+            if has_other:
+                return await self._kept(await self._with_other_agent(context.input))
             return await self._kept(await self._agent.run(self._history, context.input, **self._options))
         options: dict[str, Any] = {"sub_agent_events": self._events, **self._options}
-        async with self._agent.stream(self._history, context.input, **options) as stream:
+        stream = (
+            self._conversation().stream(context.input, **options)
+            if has_other
+            else self._agent.stream(self._history, context.input, **options)
+        )
+        async with stream:
             async for event in stream:
                 await context.emit(event)
             return await self._kept(await stream.turn)
+
+    async def _with_other_agent(self, input: Input) -> _core.Turn[Any]:
+        try:
+            return await self._conversation().run(input, **self._options)
+        except ApprovalRequired as error:
+            names = ", ".join(f"{call.tool_name} ({call.tool_call_id})" for call in error.calls)
+            message = f"calls wait for approval: {names}; a run with at= cannot be resumed: decide with on_approval="
+            raise ApprovalRequired(message, error.calls, error.partial) from error
+
+    def _conversation(self) -> Session[Any, Any]:
+        """Return a session for this run only: a session starts with the agent that answered last, an agent does not."""
+        from turntree._session import session
+
+        conversation = session(self._agent, checkpoints=False)
+        conversation.tree.current.thread.push(*self._history)
+        return conversation
 
     def _outer(self) -> Agent[Any, Any]:
         return Agent(model=self._options.get("model") or self._agent.model, execution=cast("Any", _Inner(self)))
@@ -97,6 +123,18 @@ class BranchRun:
             error.turn = turn
             raise
         return turn
+
+
+def _has_other_agent(agent: Agent[Any, Any], history: Sequence[_core.Message]) -> bool:
+    """Return whether another agent than this one answered last, after a handoff."""
+    if all(tool._handoff is None for tool in agent.tools):
+        return False
+    for message in reversed(history):
+        ours: Any = (message.metadata or {}).get("turntree")
+        name: Any = cast("dict[str, Any]", ours).get("agent") if isinstance(ours, dict) else None
+        if isinstance(name, str):
+            return name != agent.name
+    return False
 
 
 class _Inner(ExecutionStrategy):

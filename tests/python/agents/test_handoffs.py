@@ -1,5 +1,6 @@
 """Handoffs: another agent takes over the conversation."""
 
+import asyncio
 import pickle
 import subprocess
 import sys
@@ -98,6 +99,60 @@ def test_each_branch_has_the_agent_that_answered_on_it():
     chat.tree.checkout(other)
 
     assert chat.run_sync("Nothing").agent == "triage"
+
+
+async def run_at(chat, how, node, **options):
+    """Run at a node in one of the four ways."""
+    if how == "run":
+        return await chat.run("When?", at=node, **options)
+    if how == "run_sync":
+        return await asyncio.to_thread(chat.run_sync, "When?", at=node, **options)
+    if how == "stream":
+        stream = chat.stream("When?", at=node, **options)
+        events = [event async for event in stream]
+        assert "".join(event.upp.delta["text"] for event in events if event.upp and event.upp.type == "text_delta")
+        return await stream.turn
+    return await asyncio.to_thread(lambda: chat.stream_sync("When?", at=node, **options).turn)
+
+
+@pytest.mark.parametrize("how", ["run", "run_sync", "stream", "stream_sync"])
+async def test_a_run_at_another_node_starts_with_the_agent_that_answered_there(how):
+    triage, billing = agents("Refunded.", "On Monday.", "In May.")
+    chat = session(triage)
+    chat.run_sync("Refund, please.")
+    current = chat.tree.current.id
+    branch = chat.fork(current)
+
+    turn = await run_at(chat, how, branch)
+    again = await run_at(chat, how, branch)
+
+    assert (turn.text, turn.agent, again.text, again.agent) == ("On Monday.", "billing", "In May.", "billing")
+    assert len(triage.model.requests) == 1
+    assert [message.text for message in billing.model.requests[-1].messages[-3:]] == ["When?", "On Monday.", "When?"]
+    assert [message.text for message in chat.tree.history(branch)[-4:]] == ["When?", "On Monday.", "When?", "In May."]
+    assert chat.tree.current.id == current
+    assert not chat.is_unfinished
+
+
+async def test_a_run_at_another_node_says_how_to_approve_a_call_of_the_other_agent():
+    @tool(approval="ask")
+    def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    billing = agent(
+        model=scripted(["Refunded.", *[ToolCall("p1", "pay", {"amount": 5})] * 2, "Paid."]), name="billing", tools=[pay]
+    )
+    chat = session(agent(model=scripted([TO_BILLING]), name="triage", tools=[handoff(billing)]))
+    await chat.run("Refund, please.")
+    branch = chat.fork(chat.tree.current.id)
+
+    with pytest.raises(ApprovalRequired, match=r"pay \(p1\); a run with at= cannot be resumed") as caught:
+        await chat.run("Pay.", at=branch)
+    assert [call.arguments for call in caught.value.calls] == [{"amount": 5}]
+    assert chat.pending == []
+
+    turn = await chat.run("Pay.", at=branch, on_approval=lambda call: True)
+    assert (turn.text, turn.agent) == ("Paid.", "billing")
 
 
 def test_a_failed_run_resumes_with_the_agent_that_had_taken_over():
