@@ -8,20 +8,28 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypedDict, TypeVar, cast
 
 from turntree._core import McpClientCore, ModelReference, ToolContext, __version__, _approvers
 from turntree._recipes import Recipe, has_secret_header, is_secret_url, recipe
-from turntree._texts import check_path, encoded
 from turntree._typing import Self, Unpack
 from turntree.mcp import _elicitation
 from turntree.mcp._elicitation import Elicitation, OnElicitation, RunCall
 from turntree.mcp._errors import McpError
 from turntree.mcp._results import MEDIA, Medium, text_of, value_of
 from turntree.mcp._sampling import sample
+from turntree.mcp._server_options import (
+    check_answers,
+    check_auth,
+    check_text,
+    check_texts,
+    media_of,
+    names_of,
+    roots_of,
+    timeout_of,
+)
 from turntree.upp._signature import ArgumentError
 from turntree.upp._tools import Tool
 
@@ -121,14 +129,15 @@ class McpServer:
         options: dict[str, Any] = {**_DEFAULTS, **given}
         self.name: str = name
         self._connect = connect
-        self._prefix: str = options["prefix"] or ""
-        self._allow = _names("allow", options["allow"])
-        self._deny = _names("deny", options["deny"]) or set()
-        self._timeout: float | None = options["timeout"]
+        check_answers(options["on_elicitation"], options["on_sampling"])
+        self._prefix = check_text("prefix", options["prefix"] or "")
+        self._allow = names_of("allow", options["allow"])
+        self._deny = names_of("deny", options["deny"]) or set()
+        self._timeout = timeout_of(options["timeout"])
         self._on_elicitation: OnElicitation | None = options["on_elicitation"]
         self._on_sampling: OnSampling | None = options["on_sampling"]
-        self._roots = [_root(path) for path in options["roots"]]
-        self._media = _media(options["media"])
+        self._roots = roots_of(options["roots"])
+        self._media = media_of(options["media"])
         self._core: Any = None
         self._connecting: asyncio.Future[Any] | None = None
         self._listed: list[Tool[..., Any]] | None = None
@@ -376,34 +385,6 @@ def names_for_models(names: Sequence[str]) -> list[str]:
     return shown
 
 
-def _names(option: str, names: Iterable[str] | None) -> set[str] | None:
-    if isinstance(names, str):
-        message = f"{option} must be a list of names of tools; write {option}=[{names!r}]"
-        raise TypeError(message)
-    return None if names is None else set(names)
-
-
-def _root(path: str | os.PathLike[str]) -> dict[str, str]:
-    text = os.fspath(path)
-    if "://" in text:
-        encoded(text, "roots")
-        return {"uri": text}
-    check_path(text, "roots")
-    return {"uri": Path(text).absolute().as_uri()}
-
-
-def _media(kinds: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(kinds, str):
-        message = f"media must be a list of kinds of media; write media=[{kinds!r}]"
-        raise TypeError(message)
-    known = tuple(kinds)
-    unknown = [kind for kind in known if kind not in MEDIA]
-    if unknown:
-        message = f"media: unknown kind {unknown[0]!r}; the kinds are {', '.join(MEDIA)}"
-        raise ValueError(message)
-    return known
-
-
 @_with_options
 def stdio(
     command: str,
@@ -442,8 +423,8 @@ def stdio(
     variables = {name: os.environ[name] for name in _WINDOWS if name in os.environ} if sys.platform == "win32" else {
         name: os.environ[name] for name in _POSIX if name in os.environ
     }  # fmt: skip
-    variables.update(env or {})
-    program = [command, *args]
+    variables.update(check_texts("env", env))
+    program = [check_text("command", command), *(check_text(f"args[{place}]", arg) for place, arg in enumerate(args))]
     folder = None if cwd is None else os.fspath(cwd)
 
     def connect(settings: dict[str, Any], answer: Any) -> Any:
@@ -505,7 +486,8 @@ def _over_http(url: str, headers: Mapping[str, str] | None, auth: Any, *, is_sse
     if not isinstance(cast("object", url), str) or not url.startswith(("http://", "https://")):
         message = f"url must be the address of a server, such as https://example.com/mcp, not {url!r}"
         raise ValueError(f"{message}; a program is mcp.stdio(command)")
-    pairs = list((headers or {}).items())
+    pairs = list(check_texts("headers", headers).items())
+    check_auth(auth)
 
     async def connect(settings: dict[str, Any], answer: Any) -> Any:
         token: Any = auth() if callable(auth) else auth

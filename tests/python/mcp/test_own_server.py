@@ -208,3 +208,42 @@ def test_the_kinds_of_servers_have_the_same_options():
     assert all({**shared, "roots": ()}.items() <= own.items() for own in options)
     with pytest.raises(TypeError, match="unknown option 'tool_prefix'; write prefix=$"):
         mcp.http("http://127.0.0.1:1/mcp", tool_prefix="x")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"timeout": "5"}, TypeError, "timeout must be a number of seconds or None, not str"),
+        ({"timeout": True}, TypeError, "timeout must be a number of seconds or None, not bool"),
+        ({"timeout": 0}, ValueError, "timeout must be a number of seconds greater than 0, not 0"),
+        ({"timeout": float("nan")}, ValueError, "timeout must be a number of seconds greater than 0, not nan"),
+        ({"timeout": 10**400}, ValueError, "timeout is too large; write timeout=None for no limit"),
+        ({"prefix": 3}, TypeError, "prefix must be a str, not int"),
+        ({"allow": 3}, TypeError, "allow must be a list of names of tools, not int"),
+        ({"deny": [3]}, TypeError, r"deny\[0\] must be a str, not int"),
+        ({"roots": "/tmp"}, TypeError, r"roots must be a list of folders; write roots=\['/tmp'\]"),
+        ({"roots": 3}, TypeError, "roots must be a list of folders, not int"),
+        ({"media": 3}, TypeError, "media must be a list of kinds of media, not int"),
+        ({"on_elicitation": "ask"}, TypeError, "on_elicitation must be a function or \"approval\", not 'ask'"),
+        ({"on_sampling": "openai:gpt-5"}, TypeError, "on_sampling must be a model, such as .* not str"),
+        ({"env": {"A": 3}}, TypeError, r"env\['A'\] must be a str, not int"),
+        ({"env": ["A=3"]}, TypeError, "env must be a dict, not list"),
+    ],
+)
+def test_options_of_servers_are_checked_where_they_are_given(options, kind, text):
+    with pytest.raises(kind, match=text):
+        mcp.stdio("server", **options)
+
+
+def test_arguments_of_servers_are_checked_where_they_are_given():
+    with pytest.raises(TypeError, match="command must be a str, not int"):
+        mcp.stdio(3)
+    with pytest.raises(TypeError, match=r"args\[1\] must be a str, not int"):
+        mcp.stdio("server", "--port", 3)
+    for connect in (mcp.http, mcp.sse):
+        with pytest.raises(TypeError, match=r"headers\['A'\] must be a str, not int"):
+            connect("https://example.com/mcp", headers={"A": 3})
+        with pytest.raises(
+            TypeError, match=r"auth must be a token, a function that returns one, or mcp.oauth\(url\), not int"
+        ):
+            connect("https://example.com/mcp", auth=3)
