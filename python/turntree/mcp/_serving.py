@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 from turntree._core import ToolContext, __version__, mcp_server, mcp_stdio
 from turntree._server import Server
 from turntree.mcp._results import result_of
+from turntree.mcp._server_options import check_text
 from turntree.upp._signature import ArgumentError
 from turntree.upp._tools import Tool, as_tool
 
@@ -60,9 +61,13 @@ def serve(
         instructions: How the tools are used, for the model of the client.
 
     Raises:
-        TypeError: An item is neither an agent, a tool nor a function.
-        ValueError: Two tools have one name, or a tool asks for approval, which MCP has no message for.
+        TypeError: An item is neither an agent, a tool nor a function, or `name` or `instructions` is no str.
+        ValueError: Two tools have one name, a tool asks for approval, which MCP has no message for, or a tool is a
+            handoff.
     """
+    check_text("name", name)
+    if instructions is not None:
+        check_text("instructions", instructions)
     tools = _tools(agents_or_tools)
     served = {
         "name": name,
@@ -101,6 +106,12 @@ def _tools(items: tuple[Any, ...]) -> dict[str, Tool[..., Any]]:
         if tool.approval is not None:
             message = (
                 f"tool '{tool.name}' asks for approval, which MCP clients do themselves; serve it without approval="
+            )
+            raise ValueError(message)
+        if tool._handoff is not None:
+            message = (
+                f"tool '{tool.name}' hands a conversation over, and MCP clients have no conversation here; serve the "
+                "agent itself"
             )
             raise ValueError(message)
         tools[tool.name] = tool

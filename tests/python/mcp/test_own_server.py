@@ -10,7 +10,7 @@ import sys
 import pytest
 from mcp_support import OFFICIAL_CLIENT, OWN_SERVER, environment, model_events
 
-from turntree import agent, mcp
+from turntree import agent, handoff, mcp
 from turntree.upp import Tool, scripted
 
 
@@ -247,3 +247,16 @@ def test_arguments_of_servers_are_checked_where_they_are_given():
             TypeError, match=r"auth must be a token, a function that returns one, or mcp.oauth\(url\), not int"
         ):
             connect("https://example.com/mcp", auth=3)
+
+
+def test_a_handoff_is_not_served():
+    billing = agent(model=scripted(["Refunded."]), name="billing")
+
+    with pytest.raises(ValueError, match="'transfer_to_billing' hands a conversation over.*serve the agent itself"):
+        mcp.serve(handoff(billing), transport="http")
+
+
+@pytest.mark.parametrize("option", ["name", "instructions"])
+def test_texts_of_a_server_are_checked(option):
+    with pytest.raises(TypeError, match=f"{option} must be a str, not int"):
+        mcp.serve(agent(model=scripted(["Hi."]), name="helper"), transport="http", **{option: 3})
