@@ -6,14 +6,14 @@ Spec: UAP-1.0 §6 and §13.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, Literal
+from typing import Any, Generic, Literal, cast
 
 from turntree import _core
 from turntree._agent import Agent
 from turntree._agent_stream import AgentStream, SyncAgentStream, complete_exception
 from turntree._argument_errors import SESSION, explain_arguments
 from turntree._branch_run import branch_run
-from turntree._generics import DataT, DepsT
+from turntree._generics import DataT, DepsT, GivenDataT, GivenDepsT
 from turntree._inputs import checked_input
 from turntree._inspector import Inspector, inspect
 from turntree._options import check_name
@@ -24,7 +24,7 @@ from turntree._saved_session import SavedSession
 from turntree._session_id import check_id
 from turntree._session_store import SaveInterval, call_store, given_store, load_core, parse, save_interval_of, store_of
 from turntree._types import Input
-from turntree._typing import Self, Unpack
+from turntree._typing import Unpack
 from turntree.exceptions import CorruptDataError, SessionError, ValidationError
 from turntree.store import PersistenceAdapter, Store, key_of
 
@@ -355,13 +355,13 @@ class Session(SavedSession, Generic[DepsT, DataT]):
     def from_json(
         cls,
         data: str | bytes | Mapping[str, Any],
-        agent: Agent[DepsT, DataT],
+        agent: Agent[GivenDepsT, GivenDataT],
         *,
         persistence: PersistenceAdapter | str | None = None,
         save_interval: SaveInterval | None = None,
         on_approval: OnApproval | None = None,
         strict: bool = False,
-    ) -> Self:
+    ) -> Session[GivenDepsT, GivenDataT]:
         """Create a session from its JSON; its state equals that of the serialized session.
 
         The agent's id may differ from the serialized one, since a new agent gets a new id.
@@ -387,14 +387,15 @@ class Session(SavedSession, Generic[DepsT, DataT]):
         except (TypeError, ValueError) as error:
             # Values without a JSON form, such as NaN or an object.
             raise ValidationError(str(error)) from error
-        return cls(native, agent, store, on_approval, saves=saves is not None)
+        create = cast("type[Session[GivenDepsT, GivenDataT]]", cls)
+        return create(native, agent, store, on_approval, saves=saves is not None)
 
     @classmethod
     async def open(
         cls,
         store: PersistenceAdapter | str,
         id: str,
-        agent: Agent[DepsT, DataT],
+        agent: Agent[GivenDepsT, GivenDataT],
         *,
         metadata: Mapping[str, Any] | None = None,
         save_interval: SaveInterval | None = None,
@@ -402,7 +403,7 @@ class Session(SavedSession, Generic[DepsT, DataT]):
         checkpoints: bool = True,
         checkpoint_interval: Literal["step", "turn"] = "step",
         progress: bool = False,
-    ) -> Session[DepsT, DataT]:
+    ) -> Session[GivenDepsT, GivenDataT]:
         """Load a session from a store, or create it if the store does not have it.
 
         The session is saved to the store after every run. A new session is in the store after its first run or `save`.
@@ -445,12 +446,12 @@ class Session(SavedSession, Generic[DepsT, DataT]):
         cls,
         adapter: PersistenceAdapter | str,
         id: str,
-        agent: Agent[DepsT, DataT],
+        agent: Agent[GivenDepsT, GivenDataT],
         *,
         save_interval: SaveInterval | None = None,
         on_approval: OnApproval | None = None,
         progress: bool = False,
-    ) -> Self:
+    ) -> Session[GivenDepsT, GivenDataT]:
         """Load a session from a store; it is saved to the same store after every run.
 
         Args:
@@ -481,10 +482,10 @@ class Session(SavedSession, Generic[DepsT, DataT]):
         cls,
         adapter: PersistenceAdapter | str,
         id: str,
-        agent: Agent[DepsT, DataT],
+        agent: Agent[Any, Any],
         save_interval: SaveInterval | None,
         progress: bool,  # noqa: FBT001
-    ) -> Self | None:
+    ) -> Session[Any, Any] | None:
         """Return the session that a store has, or None."""
         check_id(id)
         store = given_store(adapter)
@@ -506,9 +507,9 @@ class Session(SavedSession, Generic[DepsT, DataT]):
         data: str,
         adapter: PersistenceAdapter,
         id: str,
-        agent: Agent[DepsT, DataT],
+        agent: Agent[Any, Any],
         save_interval: SaveInterval | None,
-    ) -> Self:
+    ) -> Session[Any, Any]:
         try:
             session = cls.from_json(data, agent, persistence=adapter, save_interval=save_interval)
         except ValidationError as error:

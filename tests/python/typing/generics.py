@@ -67,6 +67,14 @@ async def sessions(database: Database) -> None:
     assert_type(await conversation.stream("x"), Turn[City])
 
 
+async def loaded(helper: Agent[Database, City], database: Database) -> None:
+    opened = await Session.open("sqlite:///x.db", "chat", helper)
+    assert_type(opened, Session[Database, City])
+    assert_type((await opened.run("x", deps=database)).data, City)
+    assert_type(await Session.load("sqlite:///x.db", "chat", helper), Session[Database, City])
+    assert_type(Session.from_json(opened.to_json(), helper), Session[Database, City])
+
+
 async def models() -> None:
     model = llm(model=openai("gpt-5"), structure=City, system="Be brief.")
     assert_type(model, LLM[City])
