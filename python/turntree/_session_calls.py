@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Literal, overload
 
 from turntree import _core
-from turntree.exceptions import SessionError
 
 # The default of an argument that can be None.
 _NOT_GIVEN: Any = object()
@@ -73,25 +72,8 @@ class SessionCalls:
         return calls
 
     def _id_to_decide(self, call: str | _core.ToolCall) -> str:
-        """Return the id of the call. The decision counts for the first pending call with it, which must be this one.
-
-        Raises:
-            SessionError: It is another one: some models count the calls of a response, so that two sub-agents make
-                calls with one id.
-        """
-        id = _id_of(call)
-        if isinstance(call, str):
-            return id
-        of_id = [pending for pending in self.pending if pending.tool_call_id == id]
-        if call in of_id and call != of_id[0]:
-            from turntree._reprs import literal
-
-            message = (
-                f"two calls that wait for approval have the id {literal(id, 100)}; decide the earlier one first: "
-                f"{of_id[0].tool_name} with the arguments {literal(of_id[0].arguments, 500)}"
-            )
-            raise SessionError(message)
-        return id
+        """Return the id of the call. `Session` refuses a call for which the decision would not count."""
+        return id_of(call)
 
     @property
     def in_doubt(self) -> list[_core.ToolCall]:
@@ -131,7 +113,7 @@ class SessionCalls:
             SessionError: No call in doubt has this id, the call is already resolved, or a run is active.
             TypeError: Not exactly one of `result`, `retry` and `error` is given, or it has the wrong type.
         """
-        id, has_result = _id_of(call), result is not _NOT_GIVEN
+        id, has_result = id_of(call), result is not _NOT_GIVEN
         if not isinstance(retry, bool) or not (error is None or isinstance(error, str)):
             message = "retry must be a bool and error a str"
             raise TypeError(message)
@@ -155,7 +137,8 @@ class SessionCalls:
         return self._native.discard()
 
 
-def _id_of(call: str | _core.ToolCall) -> str:
+def id_of(call: str | _core.ToolCall) -> str:
+    """Return the id of a call."""
     if isinstance(call, (str, _core.ToolCall)):
         return call if isinstance(call, str) else call.tool_call_id
     message = f"call must be a ToolCall or the id of one, not {type(call).__name__}"
