@@ -20,6 +20,7 @@ from turntree import _core
 from turntree._agent_arguments import input_of
 from turntree._agent_hooks import AgentStrategy, native_hooks, strategy_of
 from turntree._agent_options import AgentOptions, CommonOptions, middleware_of, with_strategy
+from turntree._agent_repr import AgentRepr
 from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import AGENT, explain_arguments
 from turntree._generics import DataT, DepsT
@@ -39,7 +40,7 @@ from turntree._strategies import (
     loop,
     native_execution,
 )
-from turntree._toolsets import Toolset, in_runs, name_of, separated, wrapped, wrapped_sources
+from turntree._toolsets import Toolset, in_runs, separated, wrapped, wrapped_sources
 from turntree._types import History, Input, Middleware
 from turntree._typing import Unpack
 from turntree.upp._settings import ModelSettings, OnRefusal, params_with
@@ -189,7 +190,7 @@ def agent(
     )
 
 
-class Agent(Generic[DepsT, DataT]):
+class Agent(AgentRepr, Generic[DepsT, DataT]):
     """A model, tools and an execution strategy. Created by `agent`; immutable.
 
     ``Agent[Deps, Data]`` is an agent for type checkers whose runs take ``deps`` of the first type, and whose turns have
@@ -553,25 +554,6 @@ class Agent(Generic[DepsT, DataT]):
         native = native_options("Agent.stream_sync", options) if options else None
         history, given = input_of(arguments)
         return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events, native))  # noqa: FBT003
-
-    def __repr__(self) -> str:
-        from turntree._reprs import literal, shortened
-
-        name = f"name={literal(self.name, 100)}, " if self.name else ""
-        tools = ", ".join([*(tool.name for tool in self._tools), *(f"*{name_of(one)}" for one in self._toolsets)])
-        return f"Agent({name}model={self.model!r}, tools=[{shortened(tools, 1_000)}])"
-
-    def _repr_html_(self) -> str:
-        from turntree.notebook._agents import agent_html
-
-        return agent_html(self)
-
-    def __rich_repr__(self) -> Iterable[Any]:
-        from turntree._reprs import without_ends
-
-        yield "name", without_ends(self.name), None
-        yield "model", self.model
-        yield "tools", without_ends([tool.name for tool in self._tools]), []
 
 
 class _Owner:

@@ -9,7 +9,17 @@ import turntree.models
 import turntree.tools
 from turntree import Session, agent, execution, mcp, middleware, query, session, store, thread_protocol
 from turntree._argument_errors import AGENT, RUN
-from turntree.upp import AssistantMessage, Reply, Thread, ToolUseStrategy, UserMessage, llm, scripted, tool
+from turntree.upp import (
+    AssistantMessage,
+    Reply,
+    Thread,
+    ToolUseStrategy,
+    UserMessage,
+    from_pydantic_ai,
+    llm,
+    scripted,
+    tool,
+)
 
 
 def model():
@@ -87,6 +97,25 @@ async def test_options_of_runs_are_explained():
         helper.stream("x", thread_id="t")
     with pytest.raises(TypeError, match=r"Agent.stream_sync\(\) has no argument 'other': it is not an argument"):
         helper.stream_sync("x", other="t")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"kind": "request", "parts": []}, r"history\[0\] is a message of Pydantic AI as a dict; .*from_pydantic_ai"),
+        ({"role": "user", "parts": [{"text": "Hi"}]}, r"history\[0\] is .*useChat.*Gemini.*ui_input\(body\)"),
+    ],
+)
+def test_messages_of_other_libraries_as_dicts_say_how_to_convert_them(message, words):
+    with pytest.raises(TypeError, match=words):
+        agent(model=scripted(["Hi"])).run_sync([message], "x")
+
+
+def test_a_dumped_history_says_what_to_pass():
+    with pytest.raises(
+        TypeError, match=r"messages\[0\] must be a ModelRequest .*not dict; pass the messages themselves"
+    ):
+        from_pydantic_ai([{"kind": "request", "parts": []}])
 
 
 async def test_messages_of_other_libraries_are_explained():

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from mcp_support import OFFICIAL_CLIENT, OWN_SERVER, environment, model_events
+from support.ports import reserved_port
 
 from turntree import agent, handoff, mcp
 from turntree.upp import Tool, scripted
@@ -260,3 +261,14 @@ def test_a_handoff_is_not_served():
 def test_texts_of_a_server_are_checked(option):
     with pytest.raises(TypeError, match=f"{option} must be a str, not int"):
         mcp.serve(agent(model=scripted(["Hi."]), name="helper"), transport="http", **{option: 3})
+
+
+@pytest.mark.parametrize("connect", [mcp.http, mcp.sse])
+async def test_a_server_that_is_not_there_is_named_without_types_of_rust(connect):
+    message = r"^cannot connect to the MCP server: .*refused"
+    with reserved_port() as port, pytest.raises(mcp.McpError, match=message) as raised:
+        async with connect(f"http://127.0.0.1:{port}/mcp"):
+            pass
+
+    assert "::" not in str(raised.value)
+    assert "Transport" not in str(raised.value)
