@@ -555,6 +555,11 @@ class Agent(AgentRepr, Generic[DepsT, DataT]):
         history, given = input_of(arguments)
         return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events, native))  # noqa: FBT003
 
+    def _repr_html_(self) -> str:
+        from turntree.notebook._agents import agent_html
+
+        return agent_html(self)
+
 
 class _Owner:
     """Returns the agent for its middleware; recreates it if only a run still refers to it. Called by the Rust core."""

@@ -1,5 +1,6 @@
 //! Functions of Python as the tools of an MCP server.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +20,7 @@ use crate::server::ApplicationFactory;
 use crate::server::event_loop::ServerLoop;
 use crate::server::native::{ServeOptions, ServerCore};
 use crate::store::store::answer;
+use turntree_agents::Structure;
 use turntree_core::ids::{IdSource as _, RandomIds};
 use turntree_core::json::RawJson;
 use turntree_mcp::{McpService, PortError, ServedTool, ServerInfo, ServerPort, serve_stdio};
@@ -34,20 +36,42 @@ pub(crate) struct Served {
     instructions: Option<String>,
     #[pyo3(item)]
     tools: Vec<String>,
+    /// Whether the arguments of each tool are validated here; the functions of the others do it.
+    #[pyo3(item)]
+    validated: Vec<bool>,
 }
 
+/// The schemas that arguments are validated with, by the names of the tools.
+type Schemas = Arc<HashMap<String, Structure>>;
+
 impl Served {
-    fn parts(self) -> PyResult<(ServerInfo, Arc<[ServedTool]>)> {
+    fn parts(self) -> PyResult<(ServerInfo, Arc<[ServedTool]>, Schemas)> {
         let read = |text: &String| serde_json::from_str(text).map(ServedTool).map_err(value_error);
         let tools: PyResult<Vec<ServedTool>> = self.tools.iter().map(read).collect();
         let info = ServerInfo { name: self.name, version: self.version, instructions: self.instructions };
-        Ok((info, tools?.into()))
+        let tools: Arc<[ServedTool]> = tools?.into();
+        let validated = tools.iter().zip(self.validated).filter(|(_, validated)| *validated);
+        let schemas: PyResult<HashMap<String, Structure>> =
+            validated.map(|(tool, _)| schema_of(tool)).collect();
+        Ok((info, tools, Arc::new(schemas?)))
     }
+}
+
+fn schema_of(tool: &ServedTool) -> PyResult<(String, Structure)> {
+    let member = |name: &str| tool.0.get(name).unwrap_or(&Value::Null);
+    let schema = RawJson::from_value(member("inputSchema")).map_err(value_error)?;
+    Ok((member("name").as_str().unwrap_or_default().to_owned(), Structure::without_wrapper(Arc::new(schema))))
+}
+
+/// The members of `CallToolResult` for arguments that the schema refuses.
+fn refused(reason: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": reason }], "isError": true })
 }
 
 /// Calls tools: a function of the name, the arguments and the context, on the server's event loop.
 struct PyTools {
     tools: Arc<[ServedTool]>,
+    schemas: Schemas,
     function: Arc<PyCallback>,
     server_loop: ServerLoop,
 }
@@ -70,7 +94,15 @@ impl ServerPort for PyTools {
         progress: mpsc::Sender<Value>,
     ) -> BoxFuture<'static, Result<Value, PortError>> {
         let (function, server_loop) = (Arc::clone(&self.function), self.server_loop.clone());
+        let schemas = Arc::clone(&self.schemas);
         Box::pin(async move {
+            if let Some(schema) = schemas.get(&name) {
+                let checked = RawJson::from_value(&arguments)
+                    .map_err(|error| PortError::internal(error.to_string()))?;
+                if let Err(reason) = schema.check_arguments(&checked) {
+                    return Ok(refused(&reason));
+                }
+            }
             let calling = server_loop.clone();
             let work = async move { perform(&function, &calling, &name, &arguments, progress).await };
             let called = server_loop.run("mcp", work).await;
@@ -160,13 +192,14 @@ pub(crate) fn mcp_server(
     port: u16,
     auth: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<ServerCore> {
-    let (info, tools) = served.parts()?;
+    let (info, tools, schemas) = served.parts()?;
     let function = PyCallback::new(call)?;
     let callbacks = Callbacks { functions: vec![Arc::clone(&function)], ..Callbacks::default() };
     let local_only = matches!(host.as_str(), "127.0.0.1" | "localhost" | "::1");
     let make: ApplicationFactory = Box::new(move |server_loop| {
         let port = PyTools {
             tools: Arc::clone(&tools),
+            schemas: Arc::clone(&schemas),
             function: Arc::clone(&function),
             server_loop: server_loop.clone(),
         };
@@ -178,8 +211,12 @@ pub(crate) fn mcp_server(
 /// Serves tools over the standard streams until the input ends.
 #[pyfunction]
 pub(crate) fn mcp_stdio(py: Python<'_>, served: Served, call: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    let (info, tools) = served.parts()?;
-    let port =
-        PyTools { tools, function: PyCallback::new(call)?, server_loop: ServerLoop::capture(py, false)? };
+    let (info, tools, schemas) = served.parts()?;
+    let port = PyTools {
+        tools,
+        schemas,
+        function: PyCallback::new(call)?,
+        server_loop: ServerLoop::capture(py, false)?,
+    };
     answer(py, "serve", false, async move { serve_stdio(info, Arc::new(port)).await.or_raise_held() })
 }

@@ -74,6 +74,7 @@ def serve(
         "version": __version__,
         "instructions": instructions,
         "tools": [json.dumps(_definition(tool)) for tool in tools.values()],
+        "validated": [tool._agent is not None or tool._has_custom_schema for tool in tools.values()],
     }
 
     async def call(tool: str, arguments: dict[str, Any], context: ToolContext) -> Any:

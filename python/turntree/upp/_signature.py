@@ -108,13 +108,15 @@ class Signature:
 
     def _takes_one_dict(self) -> bool:
         """True if the only parameter is a dict of all arguments (``params``), as in the examples of UPP-1.2."""
+        injected = {self.context_parameter, self.state_parameter}
         try:
-            injected = {self.context_parameter, self.state_parameter}
-            names = [name for name in inspect.signature(self._function).parameters if name not in injected]
+            parameters = inspect.signature(self._function).parameters
         except (TypeError, ValueError):
             return False
-        properties = self.schema.get("properties", {})
-        return len(names) == 1 and names[0] not in properties and names[0] in {"params", "arguments", "args"}
+        names = [name for name in parameters if name not in injected]
+        if len(names) != 1 or parameters[names[0]].kind is inspect.Parameter.VAR_KEYWORD:
+            return False
+        return names[0] in {"params", "arguments", "args"} and names[0] not in self.schema.get("properties", {})
 
 
 # The checker and the context parameter of each function: deriving them takes 0.1 to 0.5 ms. Checkers do not refer to

@@ -272,3 +272,31 @@ async def test_a_server_that_is_not_there_is_named_without_types_of_rust(connect
 
     assert "::" not in str(raised.value)
     assert "Transport" not in str(raised.value)
+
+
+async def test_arguments_are_validated_with_the_schema_of_a_tool_and_of_an_agent():
+    called = []
+
+    def run(**arguments: object) -> str:
+        called.append(arguments)
+        return "done"
+
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    helper = agent(model=scripted(["Hi."]), name="helper")
+    async with (
+        mcp.serve(Tool("raw", "Run it.", schema, run), helper, transport="http") as server,
+        mcp.http(server.url) as client,
+    ):
+        for name, arguments, words in [
+            ("raw", {}, '"count" is a required property'),
+            ("raw", {"count": "x"}, '/count: "x" is not of type "integer"'),
+            ("helper", {}, '"task" is a required property'),
+        ]:
+            result = await client.call(name, **arguments)
+            assert result["isError"]
+            assert words in result["content"][0]["text"]
+        assert called == []
+        done = await client.call("raw", count=1)
+        assert done["content"] == [{"type": "text", "text": "done"}]
+        assert not (await client.call("helper", task="Greet."))["isError"]
+        assert called == [{"count": 1}]

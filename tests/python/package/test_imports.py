@@ -19,6 +19,7 @@ ALLOWED = {
     "turntree._agent",
     "turntree._agent_hooks",
     "turntree._agent_options",
+    "turntree._agent_repr",
     "turntree._agent_stream",
     "turntree._branch_run",
     "turntree._handoff",

@@ -12,9 +12,7 @@ use futures_util::future::poll_fn;
 use crate::driver::model_layer::{ModelMiddlewareLayer, tool_failure};
 use crate::driver::run_loop::RunLoop;
 use crate::driver::telemetry::ToolCallOutcome;
-use crate::driver::tool_outcome::{
-    ApprovalAndDuration, check_arguments, check_limits, denied, outcome_of, rejected,
-};
+use crate::driver::tool_outcome::{ApprovalAndDuration, check_limits, denied, outcome_of, rejected};
 use crate::host::agent_tool::CallerRun;
 use crate::host::error::{HostError, HostErrorKind};
 use crate::host::hook_set::HookSet;
@@ -348,7 +346,7 @@ impl RunLoop<'_> {
         let driver = self.driver;
         check_limits(&invocation.call.arguments)?;
         if let Some(schema) = &tool.arguments {
-            check_arguments(schema, &invocation.call.arguments)?;
+            schema.check_arguments(&invocation.call.arguments).map_err(HostError::invalid_arguments)?;
         }
         if let Some(agent) = &tool.handoff {
             return self.accept_handoff(agent, invocation);

@@ -3,7 +3,6 @@
 use crate::host::error::HostError;
 use crate::types::action::ToolOutcome;
 use crate::types::resolution::{Resolution, ResolvedCall};
-use crate::types::structure::{Structure, Violation};
 use turntree_core::json::{Extra, RawJson};
 use turntree_core::limits::Limits;
 use turntree_core::message::fold::are_over_limits;
@@ -19,16 +18,6 @@ pub(super) fn check_limits(arguments: &RawJson) -> Result<(), HostError> {
     Err(HostError::invalid_arguments(format!(
         "{rule} {depth} levels of objects and arrays, or too many values"
     )))
-}
-
-/// Validates the arguments of a call.
-pub(super) fn check_arguments(schema: &Structure, arguments: &RawJson) -> Result<(), HostError> {
-    let violations = schema.violations(arguments);
-    if violations.is_empty() {
-        return Ok(());
-    }
-    let list = Violation::list(&violations, "; ").replace("the answer: ", "");
-    Err(HostError::invalid_arguments(format!("Invalid arguments. {list}")))
 }
 
 /// Approval and duration of a call.

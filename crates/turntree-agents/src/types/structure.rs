@@ -119,6 +119,19 @@ impl Structure {
         }
     }
 
+    /// Validates the arguments of a call, if this is the schema of a tool.
+    ///
+    /// # Errors
+    /// The violations in one text, for the model or the client that called.
+    pub fn check_arguments(&self, arguments: &RawJson) -> Result<(), String> {
+        let violations = self.violations(arguments);
+        if violations.is_empty() {
+            return Ok(());
+        }
+        let list = Violation::list(&violations, "; ").replace("the answer: ", "");
+        Err(format!("Invalid arguments. {list}"))
+    }
+
     fn validator(&self) -> Result<&StructureValidator, &String> {
         self.validator.get_or_init(|| StructureValidator::of(&self.schema)).as_ref()
     }
