@@ -29,7 +29,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions test-harnesses crash node services audit third-party lint lint-rust lint-python fmt bench docs site site-version profile wheel wheel-portable check-dist lock clean install
+.PHONY: help demo dev test test-rust test-python test-bridge test-long test-versions test-harnesses test-ray crash node services audit third-party lint lint-rust lint-python fmt bench docs site site-version profile wheel wheel-portable check-dist lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,7 @@ test-long: $(VENV)/.dev $(WHEEL) ## the property tests, the fault injection and 
 	TURNTREE_LAW_FACTOR=25 TURNTREE_OPENAPI_CASES=5000 $(BIN)/pytest -rs -s tests/python/uaip/test_openapi.py --timeout 1200 $(PYTEST_ARGS)
 	TURNTREE_UAMP_LOAD=full cargo test --release --locked --package turntree-uamp --test it loopback -- --nocapture --test-threads 1
 	TURNTREE_RECIPES=1 $(BIN)/pytest -rs tests/python/recipes $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory test-ray
 	TURNTREE_DOCS_ENVIRONMENTS=1 $(BIN)/pytest -rs tests/python/docs/test_docs_environments.py $(PYTEST_ARGS)
 	TURNTREE_SHELL_CASES=20000 $(BIN)/pytest -rs tests/python/harness/test_shell_against_bash.py --timeout 3000 $(PYTEST_ARGS)
 	TURNTREE_CLAIM_PROCESSES=16 TURNTREE_CLAIMS=1000 TURNTREE_CLAIM_KILLS=40 \
@@ -93,6 +94,12 @@ test-harnesses: $(VENV)/.dev $(WHEEL) ## our hooks in the real Claude Code, Code
 	cargo build --locked --package turntree-harness --bin turntree-hook
 	PATH="$(CURDIR)/target/debug:$$PATH" TURNTREE_HARNESSES="$(abspath $(HARNESSES))" \
 		$(BIN)/pytest -rs tests/python/harness/test_real_harnesses.py $(PYTEST_ARGS)
+
+# In a folder of its own: the environment of the other tests shows what turntree does without Ray.
+RAY := target/ray
+test-ray: $(VENV)/.dev $(WHEEL) ## the examples for Ray on a local cluster: 2 minutes; installs 1 GB
+	$(PIP) install --upgrade --target $(RAY) --constraint requirements/dev.lock 'ray[data]==2.60.0'
+	PYTHONPATH=$(CURDIR)/$(RAY) $(BIN)/pytest -rs tests/python/docs/test_ray.py $(PYTEST_ARGS)
 
 # The tests find the servers by variables: eval "$$(make services)". `tools/test-services stop` stops them.
 services: ## start PostgreSQL and Redis for the tests of stores; prints the variables for the shell
