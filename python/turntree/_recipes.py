@@ -25,6 +25,12 @@ def is_secret_url(url: object) -> bool:
     return url is not None and ("@" in str(url) or _SECRET_QUERY.search(str(url)) is not None)
 
 
+def shown_url(url: str) -> str:
+    """Return a URL for reprs and messages: without its user, and without a query that may hold a key."""
+    shown = re.sub(r"^([\w+.-]+://)[^/?#]*@", r"\1", url)
+    return f"{shown.partition('?')[0]}?…" if "?" in shown and is_secret_url(shown) else shown
+
+
 def has_secret_header(headers: object) -> bool:
     """Return whether headers may hold a secret, as may an object that is no mapping."""
     if not isinstance(headers, Mapping):

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, TypedDict, TypeVar, cast
 
 from turntree._core import McpClientCore, ModelReference, ToolContext, __version__, _approvers
-from turntree._recipes import Recipe, has_secret_header, is_secret_url, recipe
+from turntree._recipes import Recipe, has_secret_header, is_secret_url, recipe, shown_url
 from turntree._typing import Self, Unpack
 from turntree.mcp import _elicitation
 from turntree.mcp._elicitation import Elicitation, OnElicitation, RunCall
@@ -451,7 +451,7 @@ def http(
             ``mcp.oauth(url)``.
         **options: As for `stdio`.
     """
-    server = McpServer(f"mcp {url}", _over_http(url, headers, auth, is_sse=False), options)
+    server = McpServer(_name_of(url), _over_http(url, headers, auth, is_sse=False), options)
     return server._made_by(_recipe_over_http(http, url, headers, auth, options))
 
 
@@ -470,8 +470,12 @@ def sse(
         auth: As for `http`.
         **options: As for `stdio`.
     """
-    server = McpServer(f"mcp {url}", _over_http(url, headers, auth, is_sse=True), options)
+    server = McpServer(_name_of(url), _over_http(url, headers, auth, is_sse=True), options)
     return server._made_by(_recipe_over_http(sse, url, headers, auth, options))
+
+
+def _name_of(url: object) -> str:
+    return f"mcp {shown_url(str(url))}"
 
 
 def _recipe_over_http(

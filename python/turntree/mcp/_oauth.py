@@ -20,6 +20,7 @@ from typing import Any, Protocol, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from turntree._argument_errors import explain_arguments
+from turntree._recipes import shown_url
 from turntree._texts import encoded
 from turntree.mcp._errors import McpError
 from turntree.mcp._oauth_http import answer_of, check_address, check_address_of_server, wait_for_redirect
@@ -94,7 +95,7 @@ class OAuth:
             await self._save({"client": kept.get("client"), "issuer": kept.get("issuer")})
 
     def __repr__(self) -> str:
-        return f"OAuth({self.url!r})"
+        return f"OAuth({shown_url(self.url)!r})"
 
     async def _load(self) -> dict[str, Any]:
         data = await _awaited(self._store.load(self.url))

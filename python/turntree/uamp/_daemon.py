@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from turntree import Agent, _core
+from turntree._recipes import shown_url
 from turntree._typing import Self
 from turntree.store import PersistenceAdapter
 from turntree.uamp._payments import PaymentGate
@@ -56,7 +57,7 @@ class Daemon:
 
     def __repr__(self) -> str:
         """The class with the address."""
-        return f"<turntree.uamp.Daemon at {self._url}>"
+        return f"<turntree.uamp.Daemon at {shown_url(self._url)}>"
 
 
 def dial(

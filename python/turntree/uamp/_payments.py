@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from turntree.exceptions import TurntreeError
@@ -30,7 +30,7 @@ class PaymentRequest:
     claims: dict[str, Any]
     session_id: str | None
     response_id: str
-    payment_token: str | None
+    payment_token: str | None = field(repr=False)
 
 
 class PaymentError(TurntreeError):

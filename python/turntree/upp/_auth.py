@@ -28,6 +28,9 @@ class AccessToken(NamedTuple):
     token: str
     expires_on: float
 
+    def __repr__(self) -> str:
+        return f"AccessToken(***, expires_on={self.expires_on!r})"
+
 
 class ExpiringToken(Protocol):
     """An object with a token and its expiry, such as `AccessToken`."""
