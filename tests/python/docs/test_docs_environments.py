@@ -21,9 +21,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 NAMED = re.compile(r"pip install (?:--[\w-]+ )*([^\n`]*)|`turntree\[([\w,-]+)\]`")
 # It lists all extras, and its code needs none.
 WITHOUT = {"install.md"}
-# Packages of programs that other tests run (```py blocks): their pages need them for nothing else.
+# Packages of programs that other tests run (```py blocks): their pages need them for nothing else. A file is the wheel
+# of turntree.
 OF_PROGRAMS = re.compile(
-    r"langchain.*|langgraph.*|openai-agents|ray|logfire|langfuse|arize-.*|streamlit|gradio|chainlit|turntree"
+    r".*\.whl|langchain.*|langgraph.*|openai-agents|ray|logfire|langfuse|arize-.*|streamlit|gradio|chainlit|turntree"
 )
 
 
