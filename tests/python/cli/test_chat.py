@@ -3,9 +3,10 @@
 import os
 import pty
 import re
-import select
 import shutil
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from shell_command import COMMAND, fails, turntree
@@ -199,11 +200,21 @@ class Terminal:
         os.write(self._end, text)
 
     def interrupt(self, after):
-        """Type Ctrl-C, again if nothing happens: CPython's `input` misses a signal just before it waits for a key."""
+        """Type Ctrl-C when the chat waits for a key: CPython's `input` misses a signal that comes just before."""
         self.wait(after)
+        self._sleeps()
         os.write(self._end, b"\x03")
-        while not select.select([self._end], [], [], 2)[0]:
-            os.write(self._end, b"\x03")
+
+    def _sleeps(self):
+        """Wait until the process sleeps, and has neither run nor been woken for a tenth of a second."""
+        counts = None
+        while True:
+            time.sleep(0.1)
+            status = dict(re.findall(r"^(\w+):\s*(.*)$", Path(f"/proc/{self.process}/status").read_text(), re.MULTILINE))
+            now = (status["State"], status["voluntary_ctxt_switches"], status["nonvoluntary_ctxt_switches"])
+            if now == counts and now[0].startswith("S"):
+                return
+            counts = now
 
     def wait(self, for_):
         while (found := re.search(for_, self._said, re.DOTALL)) is None:
