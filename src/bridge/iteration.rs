@@ -3,6 +3,8 @@
 //! Only the loop holds its iteration, and a task that awaits an event the awaitable. A `break`, an exception or a cancellation drops both, which stops the source of the
 //! stream although the application still holds the stream.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::prelude::*;
 
 use super::gc::garbage_collected;
@@ -39,11 +41,13 @@ garbage_collected!(EventIteration: next);
 #[pyclass(frozen, weakref, name = "_SyncEventIteration", module = "turntree._core")]
 pub(crate) struct SyncEventIteration {
     stream: Py<PyEventStream>,
+    /// Whether an event was asked for. An iterator that only tested whether the stream is iterable leaves nothing.
+    is_read: AtomicBool,
 }
 
 impl SyncEventIteration {
     pub(super) const fn new(stream: Py<PyEventStream>) -> Self {
-        Self { stream }
+        Self { stream, is_read: AtomicBool::new(false) }
     }
 }
 
@@ -54,13 +58,16 @@ impl SyncEventIteration {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.is_read.store(true, Ordering::Relaxed);
         self.stream.get().wait_for_event(py)
     }
 }
 
 impl Drop for SyncEventIteration {
     fn drop(&mut self) {
-        leave(&self.stream);
+        if *self.is_read.get_mut() {
+            leave(&self.stream);
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 
 use std::future::{Future, poll_fn};
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -85,6 +86,7 @@ impl PyEventStream {
             reader: Arc::clone(&reader),
             batch: None,
             left_by_drop: None,
+            is_read: AtomicBool::new(false),
             ending: Mutex::default(),
         };
         Ok(Self {
@@ -210,7 +212,8 @@ impl PyEventStream {
     /// The awaitable of one loop. Dropping it leaves the stream.
     fn next_of_loop(slf: Py<Self>, py: Python<'_>, batch: Option<NonZeroUsize>) -> PyResult<Py<NextEvents>> {
         let (shared, reader) = (Arc::clone(&slf.get().shared), Arc::clone(&slf.get().reader));
-        Py::new(py, NextEvents { shared, reader, batch, left_by_drop: Some(slf), ending: Mutex::default() })
+        let (is_read, ending) = (AtomicBool::new(false), Mutex::default());
+        Py::new(py, NextEvents { shared, reader, batch, left_by_drop: Some(slf), is_read, ending })
     }
 
     /// The next event, waiting on this thread; `None` at the end.
@@ -313,13 +316,15 @@ pub(super) struct NextEvents {
     batch: Option<NonZeroUsize>,
     /// The stream, if this is the awaitable of one loop.
     left_by_drop: Option<Py<PyEventStream>>,
+    /// Whether it was awaited. A loop that has not begun leaves nothing.
+    is_read: AtomicBool,
     /// The wait of a cancelled loop for the end of the source.
     ending: Mutex<Option<Arc<Coroutine>>>,
 }
 
 impl Drop for NextEvents {
     fn drop(&mut self) {
-        if let Some(stream) = &self.left_by_drop {
+        if let Some(stream) = self.left_by_drop.as_ref().filter(|_| *self.is_read.get_mut()) {
             leave(stream);
         }
     }
@@ -343,6 +348,7 @@ impl NextEvents {
 
     /// Polls once.
     fn resume(&self, py: Python<'_>) -> PyResult<Resumed> {
+        self.is_read.store(true, Ordering::Relaxed);
         let ending = lock(&self.ending).clone();
         if let Some(ending) = ending {
             return self.resume_ending(py, &ending);

@@ -382,3 +382,27 @@ def test_first_event_by_anext_of_a_new_loop_arrives(run, loopback):
         return await anext(aiter(Case(server, "0", "llm", "next").stream()))
 
     assert run(main()).type == "message_start"
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_an_iterator_that_was_never_read_does_not_stop_the_run(run, loopback, owner):
+    server = loopback(script, strict=False)
+
+    async def main():
+        stream = Case(server, "0", owner, "next").stream()
+        aiter(stream)
+        aiter(stream.text())
+        text = "".join([piece async for piece in stream.text()])
+        return text, (await stream.turn).text
+
+    assert run(main()) == ("Fine.", "Fine.")
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_test_for_an_iterable_does_not_stop_the_run_of_a_synchronous_stream(loopback, owner):
+    stream = Case(loopback(script, strict=False), "0", owner, "next").stream_sync()
+
+    iter(stream)
+
+    assert len(list(stream)) > 0
+    assert stream.turn.text == "Fine."

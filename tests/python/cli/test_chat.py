@@ -207,10 +207,14 @@ class Terminal:
 
     def _sleeps(self):
         """Wait until the process sleeps, and has neither run nor been woken for a tenth of a second."""
+        file = Path(f"/proc/{self.process}/status")
+        if not file.exists():  # as on macOS
+            time.sleep(2)
+            return
         counts = None
         while True:
             time.sleep(0.1)
-            status = dict(re.findall(r"^(\w+):\s*(.*)$", Path(f"/proc/{self.process}/status").read_text(), re.MULTILINE))
+            status = dict(re.findall(r"^(\w+):\s*(.*)$", file.read_text(), re.MULTILINE))
             now = (status["State"], status["voluntary_ctxt_switches"], status["nonvoluntary_ctxt_switches"])
             if now == counts and now[0].startswith("S"):
                 return
