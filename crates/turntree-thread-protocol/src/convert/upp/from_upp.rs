@@ -44,7 +44,8 @@ pub fn from_upp<'m>(messages: impl IntoIterator<Item = &'m Arc<Message>>, option
     let mut open_calls = OpenCalls::default();
     let mut thread = Thread::new(options.thread_id.clone(), "", "");
     for (index, message) in messages.into_iter().enumerate() {
-        let named = agent_of(message);
+        // The agent of the conversation is named, too, when another one has handed it back.
+        let named = agent_of(message).filter(|agent| !has_name(&options.agent, &agent.agent_name));
         let agent_id = named.as_ref().map_or(&options.agent.agent_id, |agent| &agent.agent_id);
         let mut actions = encode(message, agent_id, &mut open_calls);
         if let Some(agent) = named
@@ -103,6 +104,10 @@ fn agent_of(message: &Message) -> Option<AgentConfig> {
         created_at: message.timestamp.to_string(),
         ..AgentConfig::default()
     })
+}
+
+fn has_name(agent: &AgentConfig, name: &str) -> bool {
+    agent.agent_name == name || agent.agent_identifier == name
 }
 
 /// Stores in metadata what the actions of a message do not hold.
