@@ -7,10 +7,11 @@ use pyo3::exceptions::{PyBaseException, PyException, PyRuntimeError, PyTypeError
 use pyo3::intern;
 use pyo3::types::{PyDict, PyString};
 
+use super::answer_type::answer_type;
 use super::functions::{ASK, Functions};
 use super::tool_exceptions::ToolExceptions;
 use crate::bridge::call::Call;
-use crate::bridge::gil::{self, lock};
+use crate::bridge::gil;
 use crate::bridge::imports::cancelled_error;
 use crate::convert::json::to_raw;
 use crate::convert::text::text_of;
@@ -92,12 +93,12 @@ pub(super) fn turn_to_python(
     exceptions: &ToolExceptions,
     turn: Arc<Turn>,
 ) -> PyResult<Py<PyAny>> {
-    let answer = lock(functions).answer.as_ref().map(|answer| answer.clone_ref(py));
     // Unchecked data, such as that of a turn from `on_error`, may not fit the type.
-    let build = |(answer, data): (Py<PyAny>, &RawJson)| {
+    let build = |data: &RawJson| {
+        let answer = answer_type(py, functions, &turn).ok()??;
         answer.call_method1(py, intern!(py, "build"), (data.get(),)).ok()
     };
-    let data = answer.zip(turn.data.as_ref()).and_then(build);
+    let data = turn.data.as_ref().and_then(build);
     PyTurn::of_run(py, turn, data, exceptions.by_call(py))
 }
 

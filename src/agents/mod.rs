@@ -11,6 +11,7 @@
 //! | [`run`] | runs a machine to its end |
 //! | [`served_run`] | a run that a server starts |
 //! | [`host`], [`host_conversions`], [`functions`] | calls the application's tools, approval handlers and hooks |
+//! | [`answer_type`](self) | the type of a turn's structured answer |
 //! | [`approvers`] | who decides about calls whose approval says "ask" |
 //! | [`call_site`], [`parent_run`], [`run_metadata`] | the event loop, context variables and metadata of a run |
 //! | [`toolset`] | tools that can change between steps |
@@ -25,6 +26,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod agent_core;
+mod answer_type;
 pub(crate) mod approvers;
 pub(crate) mod call_site;
 pub(crate) mod checkpoint;

@@ -48,8 +48,8 @@ impl PyHost {
     pub(super) fn successor(&self, py: Python<'_>, tool: usize, metadata: &Arc<RawObject>) -> PyResult<Self> {
         let agent = self.handoff_target(py, tool)?;
         let metadata = RunMetadata::new(py, self.metadata.roots(), Arc::clone(metadata))?;
-        let exceptions = ToolExceptions::new(metadata.roots());
-        let host = Self::new(agent.get().functions(), self.call_site.clone(), metadata, exceptions);
+        let host =
+            Self::new(agent.get().functions(), self.call_site.clone(), metadata, self.exceptions.clone());
         let ids = self.ids.as_ref().map(|ids| ids.nested(&format!("handoff/{tool}")));
         Ok(host.with_ids(ids).with_deps(self.deps).with_approvers(self.approvers.clone()))
     }

@@ -4,8 +4,10 @@ import asyncio
 import pickle
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
+from pydantic import BaseModel
 
 from turntree import ApprovalRequired, Limits, Session, agent, handoff, session, tools
 from turntree import thread_protocol as tp
@@ -299,6 +301,123 @@ def test_thread_protocol_has_an_agent_for_each_name():
     assert answer.agent_id == names["billing"]
     assert "triage" in names
     assert thread.to_upp() == list(turn.messages)
+
+
+@dataclass
+class Refund:
+    amount: int
+
+
+class Ticket(BaseModel):
+    topic: str
+
+
+REFUND = '{"amount": 5}'
+WAYS = ["run_sync", "stream", "run", "session", "resume", "reloaded", "map"]
+
+
+async def turn_of(way, triage):
+    """Run an agent that hands over, in one of the ways."""
+    if way == "run_sync":
+        return await asyncio.to_thread(triage.run_sync, "Refund, please.")
+    if way == "stream":
+        return await triage.stream("Refund, please.").turn
+    if way == "run":
+        return await triage.run("Refund, please.")
+    if way == "map":
+        return await anext(aiter(triage.map(["Refund, please."])))
+    chat = session(triage)
+    if way == "session":
+        return await chat.run("Refund, please.")
+    with pytest.raises(ApprovalRequired):
+        await chat.run("Refund, please.")
+    if way == "reloaded":
+        chat = Session.from_json(chat.to_json(), triage)
+    chat.approve_all()
+    return await chat.resume()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("later", [False, True], ids=["agent", "function"])
+async def test_the_data_of_a_turn_has_the_type_of_the_agent_that_answered(way, later):
+    @tool(approval="ask" if way in ("resume", "reloaded") else None)
+    def look_up() -> str:
+        return "found"
+
+    billing = agent(
+        model=scripted([ToolCall("t", "look_up", {}), REFUND]), name="billing", structure=Refund, tools=[look_up]
+    )
+    target = handoff(lambda: billing, name="billing") if later else handoff(billing)
+    triage = agent(model=scripted([TO_BILLING]), name="triage", structure=Ticket, tools=[target])
+
+    turn = await turn_of(way, triage)
+
+    assert (turn.agent, turn.data) == ("billing", Refund(5))
+    assert type(turn.data) is Refund
+
+
+async def test_each_turn_of_a_session_has_the_type_of_its_agent():
+    replies = iter(['{"topic": "refund"}'])
+    triage = agent(
+        model=scripted(lambda request: next(replies, TO_BILLING)),
+        name="triage",
+        structure=Ticket,
+        tools=[handoff(lambda: billing, name="billing")],
+    )
+    seen = []
+    billing = agent(
+        model=scripted([REFUND, ToolCall("h2", "transfer_to_clerk", {})]),
+        name="billing",
+        structure=Refund,
+        tools=[handoff(agent(model=scripted(['{"topic": "thanks"}']), name="clerk", structure=Ticket))],
+        hooks={"on_complete": lambda turn: seen.append(turn.data)},
+    )
+    chat = session(triage)
+
+    data = [(await chat.run(text)).data for text in ("Hello", "Refund, please.", "The clerk, please.")]
+
+    assert data == [Ticket(topic="refund"), Refund(5), Ticket(topic="thanks")]
+    assert seen == [Refund(5)]
+
+
+def test_the_data_of_an_agent_without_a_structure_is_none_after_a_handoff():
+    billing = agent(model=scripted(["5 euros"]), name="billing")
+    triage = agent(model=scripted([TO_BILLING]), name="triage", structure=Ticket, tools=[handoff(billing)])
+
+    assert triage.run_sync("Refund, please.").data is None
+
+
+def test_the_turn_has_the_exceptions_of_the_tools_of_each_agent():
+    error = LookupError("no such order")
+
+    def look_up() -> str:
+        raise error
+
+    billing = agent(model=scripted([ToolCall("t", "look_up", {}), "Sorry."]), name="billing", tools=[look_up])
+    triage = agent(model=scripted([TO_BILLING]), name="triage", tools=[handoff(billing)])
+
+    turn = triage.run_sync("Refund, please.")
+
+    assert turn.tool_executions[-1].exception is error
+
+
+def test_a_thread_protocol_document_has_one_agent_for_each_name():
+    def triage_model(request):
+        return "Anything else?" if request.messages[-1].type == "tool_result" else TO_BILLING
+
+    triage = agent(model=scripted(triage_model), name="triage", tools=[handoff(lambda: billing, name="billing")])
+    billing = agent(model=scripted([ToolCall("h2", "transfer_to_triage", {})]), name="billing", tools=[handoff(triage)])
+    chat = session(triage)
+    chat.run_sync("Refund, please.")
+
+    for thread in [tp.from_upp(chat), *tp.from_tree(chat)]:
+        assert sorted(one.agent_name for one in thread.agents.values()) == ["billing", "triage"]
+        of_triage = next(one for one in thread.agents.values() if one.agent_name == "triage")
+        assert of_triage.agent_id == triage.id
+        names = [thread.agents[action.agent_id].agent_name for action in thread.actions if hasattr(action, "agent_id")]
+        assert [name for name in names if name][-1] == "triage"
+        assert thread.validate() == []
+        assert thread.to_upp() == chat.tree.history()
 
 
 def test_a_handoff_is_pickled_with_its_agent():
