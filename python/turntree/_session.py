@@ -21,7 +21,6 @@ from turntree._public_names import explain_attributes, publish
 from turntree._run_options import OnApproval, RunOptions, approver, dict_of, native_options
 from turntree._running_sessions import enter_run, is_running
 from turntree._saved_session import SavedSession
-from turntree._session_calls import id_of
 from turntree._session_id import check_id
 from turntree._session_store import SaveInterval, call_store, given_store, load_core, parse, save_interval_of, store_of
 from turntree._types import Input
@@ -520,18 +519,6 @@ class Session(SavedSession, Generic[DepsT, DataT]):
             message = f'session "{id}" cannot be read: /id: the store returned the session "{session.id}"'
             raise CorruptDataError(message)
         return session
-
-    def _id_to_decide(self, call: str | _core.ToolCall) -> str:
-        # Some models count the calls of a response, so that two sub-agents make calls with one id.
-        id = id_of(call)
-        of_id = [] if isinstance(call, str) else [waiting for waiting in self.pending if waiting.tool_call_id == id]
-        if call in of_id and call != of_id[0]:
-            message = (
-                f"two calls that wait for approval have the id {id!r:.100}; decide the earlier one first: "
-                f"{of_id[0].tool_name} with the arguments {of_id[0].arguments!s:.500}"
-            )
-            raise SessionError(message)
-        return id
 
     def inspect(self) -> Inspector:
         """Serve a page that shows this session in a browser, as `turntree.notebook.inspect` does."""

@@ -23,31 +23,41 @@ class SessionCalls:
         """The tool calls that wait for approval, in call order, with the arguments that the tools would receive."""
         return self._native.pending
 
+    @property
+    def pending_by_id(self) -> dict[str, _core.ToolCall]:
+        """The pending calls by an id that only one of them has. `approve` and `deny` take these ids.
+
+        It is the id of the call. If another call has the same one, as calls of two sub-agents may have, it is the
+        `ToolContext.idempotency_key` of the call.
+        """
+        waiting = self._native.pending_by_key
+        return {key if shares_id else call.tool_call_id: call for key, _, shares_id, call in waiting}
+
     def approve(self, call: str | _core.ToolCall, *, arguments: Mapping[str, Any] | None = None) -> None:
         """Approve a pending call. The tool runs on `resume`, not before; approval hooks are not called again.
 
         Args:
-            call: A call from `pending`, or its id.
+            call: A call from `pending`, or its id, or its id in `pending_by_id`.
             arguments: Arguments that replace those from the model.
 
         Raises:
-            SessionError: No pending call has this id, the call is already approved or denied, a run is active, or
-                another call with the same id comes first.
+            SessionError: No pending call has this id, several have it, the call is already approved or denied, or a
+                run is active.
             TypeError: `arguments` is not a dict, or contains a value that JSON does not support.
         """
-        self._native.approve(self._id_to_decide(call), arguments)
+        self._native.approve(call, arguments)
 
     def deny(self, call: str | _core.ToolCall, reason: str | None = None) -> None:
         """Deny a pending call. The model receives an error result on `resume`.
 
         Args:
-            call: A call from `pending`, or its id.
+            call: A call from `pending`, or its id, or its id in `pending_by_id`.
             reason: The text of the error result for the model.
 
         Raises:
             SessionError: As `approve`.
         """
-        self._native.deny(self._id_to_decide(call), reason)
+        self._native.deny(call, reason)
 
     def approve_all(self) -> list[_core.ToolCall]:
         """Approve all pending calls, and return them.
@@ -70,10 +80,6 @@ class SessionCalls:
         for call in calls:
             self.deny(call, reason)
         return calls
-
-    def _id_to_decide(self, call: str | _core.ToolCall) -> str:
-        """Return the id of the call. `Session` refuses a call for which the decision would not count."""
-        return id_of(call)
 
     @property
     def in_doubt(self) -> list[_core.ToolCall]:

@@ -94,8 +94,10 @@ class UiInput:
             if self.trigger == "regenerate-message" and not session.pending:
                 _branch_before(session, self.input)
             return session.stream(self.input, **options)
-        pending = {call.tool_call_id for call in session.pending}
-        answers = [answer for answer in self.answers if answer.tool_call_id in pending]
+        # A call that is shown with its key keeps this id when the other calls with the same one are decided.
+        waiting = session._native.pending_by_key
+        keys = {key: key for key, *_ in waiting} | {shown_id: key for key, shown_id, *_ in waiting}
+        answers = {keys[answer.tool_call_id]: answer for answer in self.answers if answer.tool_call_id in keys}
         if not answers and not session.is_unfinished:
             from turntree.exceptions import SessionError
 
@@ -104,11 +106,11 @@ class UiInput:
                 "were sent before"
             )
             raise SessionError(message)
-        for answer in answers:
+        for key, answer in answers.items():
             if answer.approved:
-                session.approve(answer.tool_call_id)
+                session.approve(key)
             else:
-                session.deny(answer.tool_call_id, answer.reason)
+                session.deny(key, answer.reason)
         options.pop("sub_agent_events", None)
         return session.resume_stream(**options)
 

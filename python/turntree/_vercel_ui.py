@@ -9,12 +9,14 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Collection,
     Iterable,
+    Iterator,
     Mapping,
     MutableMapping,
 )
 from contextlib import suppress
-from typing import Any, Literal, TypeAlias, TypedDict, overload
+from typing import Any, Literal, TypeAlias, TypedDict, cast, overload
 
 from turntree import _core
 from turntree._typing import Unpack
@@ -177,7 +179,7 @@ class UiResponse:
     returned as an ASGI application. If the client disconnects, the run is stopped.
     """
 
-    __slots__ = ("_keep_alive", "_live", "_on_error", "_sdk", "_stream", "_used", "headers", "status_code")
+    __slots__ = ("_keep_alive", "_known", "_live", "_on_error", "_sdk", "_stream", "_used", "headers", "status_code")
 
     def __init__(
         self,
@@ -186,8 +188,10 @@ class UiResponse:
         on_error: Callable[[BaseException], str] | None,
         keep_alive: float | None,
         sdk: int,
+        known: Collection[str],
     ) -> None:
         self._stream = stream
+        self._known = known
         self._live = live
         self._on_error = on_error
         self._keep_alive = keep_alive
@@ -221,8 +225,8 @@ class UiResponse:
                 yield live.abort() if await _was_aborted(stream) else live.finish()
             except ApprovalRequired as required:
                 is_over = True
-                for call in required.calls:
-                    yield live.approval(call, self._sdk > 5)
+                for id, call in _asked(required, self._known):
+                    yield live.approval(call, self._sdk > 5, id)
                 yield live.finish()
             except Exception as error:  # the status is already sent, so the error becomes a frame
                 is_over = True
@@ -344,6 +348,25 @@ async def _was_aborted(stream: Any) -> bool:
     return bool(agent_metadata.get("aborted"))
 
 
+def _asked(required: ApprovalRequired, known: Collection[str]) -> Iterator[tuple[str, _core.ToolCall]]:
+    """Yield the calls that wait, each with an id that only it has: the one under which the client knows it, if it does.
+
+    Args:
+        required: The error that ended the run.
+        known: The ids of the calls that the client has.
+    """
+    session = required.session
+    waiting = [] if session is None else session._native.pending_by_key
+    for call in required.calls:
+        found = next((one for one in waiting if one[3] == call), None)
+        if found is None:
+            yield call.tool_call_id, call
+            continue
+        waiting.remove(found)
+        key, shown_id, *_ = found
+        yield key if key in known else shown_id, call
+
+
 def _call(target: Any, name: str) -> None:
     method = getattr(target, name, None)
     if method is not None:
@@ -400,10 +423,13 @@ def ui_response(
         raise TypeError(message)
     calls: list[str] = []
     denied: list[str] = []
+    known: set[str] = set()
     if reply_to is not None and reply_to.input is None:
         message_id = message_id if message_id is not None else reply_to.message_id
         calls = [answer.tool_call_id for answer in reply_to.answers]
+        parts: list[Any] = reply_to.messages[-1]["parts"]
+        known = {str(cast("dict[str, Any]", part).get("toolCallId")) for part in parts if isinstance(part, dict)}
         # Clients of version 5 show a denied call as an error.
         denied = [answer.tool_call_id for answer in reply_to.answers if not answer.approved and sdk > 5]
     live = _core.UiLiveStream(message_id, None if metadata is None else dict(metadata), calls, denied)
-    return UiResponse(stream, live, on_error, keep_alive, sdk)
+    return UiResponse(stream, live, on_error, keep_alive, sdk, known)

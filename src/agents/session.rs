@@ -26,7 +26,7 @@ use crate::convert::error::of_plain;
 use crate::convert::json::{document_text, is_plain, limits, to_raw, to_raw_object};
 use crate::convert::text::text_of;
 use crate::data::DataClass;
-use crate::error::OrRaise as _;
+use crate::error::{OrRaise as _, wrong_type};
 use crate::python_exception::Raised;
 use crate::records::ToolCall;
 use crate::store::progress::StoreProgress;
@@ -34,10 +34,13 @@ use crate::thread::Thread;
 use crate::to_python::{ToPython, attributes};
 use turntree_agents::host::{HostError, RunContext};
 use turntree_agents::session::{CheckpointInterval, SaveInterval, SessionMetadata, SessionSnapshot};
-use turntree_agents::types::{Resolution, Verdict};
+use turntree_agents::types::{PendingCall, Resolution, Verdict};
 use turntree_agents::{Session as CoreSession, SessionError, SessionOptions};
 use turntree_core::json::{self, RawJson, RawObject};
 use turntree_core::message::message::History;
+
+/// What decides about calls take.
+const CALL: &str = "a ToolCall or the id of one";
 
 /// The native half of ``turntree.Session``.
 #[pyclass(frozen, weakref, module = "turntree._core")]
@@ -212,6 +215,24 @@ attributes! { SessionCore(slf) {
     current_checkpoint = slf.get().session.current_checkpoint();
 } }
 
+impl SessionCore {
+    /// Decides about a call, given as an object or by its id.
+    fn decide(
+        &self,
+        py: Python<'_>,
+        call: &Bound<'_, PyAny>,
+        verdict: Verdict,
+        arguments: Option<RawJson>,
+    ) -> PyResult<()> {
+        if let Ok(call) = call.cast::<ToolCall>() {
+            let call = call.as_super().get().share().ok_or_else(|| wrong_type(call, "call", CALL))?;
+            return self.session.decide_call(&call, verdict, arguments).or_raise(py);
+        }
+        let Ok(id) = call.extract::<String>() else { return Err(wrong_type(call, "call", CALL)) };
+        self.session.decide(&id, verdict, arguments).or_raise(py)
+    }
+}
+
 #[pymethods]
 impl SessionCore {
     #[new]
@@ -354,18 +375,34 @@ impl SessionCore {
         self.session.pending().into_iter().map(|call| ToolCall::wrap(py, call)).collect()
     }
 
-    /// Approve a pending call. `arguments` replaces its arguments if given.
-    #[pyo3(signature = (call_id, arguments))]
-    fn approve(&self, py: Python<'_>, call_id: &str, arguments: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let arguments = arguments.map(|arguments| to_raw_object(arguments, "arguments")).transpose()?;
-        let arguments = arguments.as_ref().map(RawJson::from_value).transpose().or_raise(py)?;
-        self.session.decide(call_id, Verdict::Approved, arguments).or_raise(py)
+    /// The calls that wait for approval, each with its idempotency key, the id under which clients know it, and whether
+    /// another call has the same id.
+    #[getter]
+    fn pending_by_key(&self, py: Python<'_>) -> PyResult<Vec<(String, String, bool, Py<PyAny>)>> {
+        let pending = self.session.pending_by_key().into_iter();
+        let one = |PendingCall { key, call, shares_id, shown_id }| {
+            Ok((key.to_string(), shown_id, shares_id, ToolCall::wrap(py, call)?))
+        };
+        pending.map(one).collect()
     }
 
-    /// Deny a pending call.
-    #[pyo3(signature = (call_id, reason))]
-    fn deny(&self, py: Python<'_>, call_id: &str, reason: Option<String>) -> PyResult<()> {
-        self.session.decide(call_id, Verdict::Denied { reason }, None).or_raise(py)
+    /// Approve a pending call, given as an object or by its id. `arguments` replaces its arguments if given.
+    #[pyo3(signature = (call, arguments))]
+    fn approve(
+        &self,
+        py: Python<'_>,
+        call: &Bound<'_, PyAny>,
+        arguments: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let arguments = arguments.map(|arguments| to_raw_object(arguments, "arguments")).transpose()?;
+        let arguments = arguments.as_ref().map(RawJson::from_value).transpose().or_raise(py)?;
+        self.decide(py, call, Verdict::Approved, arguments)
+    }
+
+    /// Deny a pending call, given as an object or by its id.
+    #[pyo3(signature = (call, reason))]
+    fn deny(&self, py: Python<'_>, call: &Bound<'_, PyAny>, reason: Option<String>) -> PyResult<()> {
+        self.decide(py, call, Verdict::Denied { reason }, None)
     }
 
     /// The calls that may have been executed before their process ended.

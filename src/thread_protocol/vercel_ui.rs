@@ -248,15 +248,17 @@ impl UiLiveStream {
         Ok(Self(Mutex::new(stream)))
     }
 
-    /// Return the frames that show a call which waits for an approval. `asks`: the client knows such requests.
+    /// Return the frames that show a call which waits for an approval, under an id. `asks`: the client knows such
+    /// requests.
     fn approval<'py>(
         &self,
         py: Python<'py>,
         call: &Bound<'py, ToolCall>,
         asks: bool,
+        id: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let call = value_of::<CoreCall>(call.as_super())?;
-        Ok(self.frames(py, |stream| stream.approval(call, asks), false))
+        Ok(self.frames(py, |stream| stream.approval(id, call, asks), false))
     }
 
     /// Return the frames that begin the stream.

@@ -111,11 +111,15 @@ class SessionCore:
     def pending(self) -> list[ToolCall]:
         """The calls that wait for approval, in order."""
 
-    def approve(self, call_id: str, arguments: Mapping[str, Any] | None) -> None:
-        """Approve a pending call. `arguments` replaces its arguments if given."""
+    @property
+    def pending_by_key(self) -> list[tuple[str, str, bool, ToolCall]]:
+        """The calls that wait for approval, each with its key, the id that clients know, and if it shares its id."""
 
-    def deny(self, call_id: str, reason: str | None) -> None:
-        """Deny a pending call."""
+    def approve(self, call: str | ToolCall, arguments: Mapping[str, Any] | None) -> None:
+        """Approve a pending call, given as an object or by its id. `arguments` replaces its arguments if given."""
+
+    def deny(self, call: str | ToolCall, reason: str | None) -> None:
+        """Deny a pending call, given as an object or by its id."""
 
     @property
     def in_doubt(self) -> list[ToolCall]:

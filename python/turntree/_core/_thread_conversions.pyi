@@ -78,8 +78,11 @@ class UiLiveStream:
         calls: Sequence[str] = ...,
         denied: Sequence[str] = ...,
     ) -> Self: ...
-    def approval(self, call: ToolCall, asks: bool) -> bytes:
-        """Return the frames that show a call which waits for an approval. `asks`: the client knows such requests."""
+    def approval(self, call: ToolCall, asks: bool, id: str) -> bytes:
+        """Return the frames that show a call which waits for an approval, under an id.
+
+        `asks`: the client knows such requests.
+        """
     def start(self) -> bytes:
         """Return the frames that begin the stream."""
     def events(self, events: list[AgentStreamEvent] | list[StreamEvent]) -> bytes:

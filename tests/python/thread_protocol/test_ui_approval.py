@@ -128,6 +128,87 @@ async def test_calls_of_sub_agents_are_shown_and_answered():
     assert chat.messages[-1]["parts"][-1]["text"] == "paid ann 5 / paid bob 9"
 
 
+class SameIds(Chat):
+    """A chat with an agent whose two sub-agents each make a call with the id c1."""
+
+    def __init__(self, first="h1", own=None):
+        super().__init__()
+
+        @tool(approval="ask")
+        def pay(to: str) -> str:
+            self.paid.append(to)
+            return f"paid {to}"
+
+        def payer(to):
+            asks = {"type": "tool_call", "toolCallId": "c1", "toolName": "pay", "arguments": {"to": to}}
+            return agent(model=scripted([asks, f"{to} is paid"]), tools=[pay]).to_tool(to)
+
+        calls = [
+            {"type": "tool_call", "toolCallId": id, "toolName": to, "arguments": {"task": "pay"}}
+            for id, to in [(first, "ann"), ("h2", "bob")]
+        ]
+        if own is not None:
+            calls.append({"type": "tool_call", "toolCallId": own, "toolName": "pay", "arguments": {"to": "eve"}})
+        self.helper = agent(model=scripted([calls, "Done."]), tools=[payer("ann"), payer("bob"), pay])
+
+    def ids(self):
+        """Return the ids under which the client has the calls that wait, by the name of the payee."""
+        parts = self.parts().values()
+        return {part["input"]["to"]: part["toolCallId"] for part in parts if "to" in part.get("input", {})}
+
+
+async def test_calls_with_one_id_are_shown_with_their_own_arguments_and_answered():
+    chat = SameIds()
+    await chat.post(user("Pay"))
+    ids = chat.ids()
+    assert sorted(ids) == ["ann", "bob"]
+    assert {chat.parts()[id]["state"] for id in ids.values()} == {"approval-requested"}
+
+    chat.answer(**{ids["ann"]: False, ids["bob"]: True})
+    await chat.post()
+
+    assert chat.paid == ["bob"]
+    assert chat.messages[-1]["parts"][-1]["text"] == "Done."
+
+
+async def test_the_call_of_a_sub_agent_with_the_id_of_its_callers_call_is_shown_with_its_own_arguments():
+    chat = SameIds(first="c1")
+    await chat.post(user("Pay"))
+    assert sorted(chat.ids()) == ["ann", "bob"]
+    assert chat.parts()["c1"]["input"] == {"task": "pay"}
+
+    chat.answer(**{chat.ids()["ann"]: False, chat.ids()["bob"]: True})
+    await chat.post()
+
+    assert chat.paid == ["bob"]
+
+
+async def test_a_call_of_the_outermost_agent_keeps_its_id():
+    chat = SameIds(own="c1")
+    await chat.post(user("Pay"))
+    ids = chat.ids()
+    assert (sorted(ids), ids["eve"]) == (["ann", "bob", "eve"], "c1")
+
+    chat.answer(**{ids["ann"]: False, ids["bob"]: False, "c1": True})
+    await chat.post()
+
+    assert chat.paid == ["eve"]
+
+
+async def test_a_call_keeps_the_id_that_the_client_has_when_the_other_one_is_decided():
+    chat = SameIds()
+    await chat.post(user("Pay"))
+    ids = chat.ids()
+    chat.answer(**{ids["bob"]: True})
+
+    await chat.post()
+
+    assert (chat.paid, chat.ids()) == (["bob"], ids)
+    chat.answer(**{ids["ann"]: True})
+    await chat.post()
+    assert chat.paid == ["bob", "ann"]
+
+
 async def test_clients_of_version_5_get_no_request_and_answer_with_a_result():
     chat = Chat(sdk=5)
 

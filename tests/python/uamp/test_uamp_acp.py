@@ -151,6 +151,34 @@ async def test_the_user_is_asked_for_permission(transport: tuple[str, str]) -> N
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS, ids="-".join)
+async def test_permissions_for_calls_of_sub_agents_with_one_id_reach_their_calls(transport: tuple[str, str]) -> None:
+    paid: list[str] = []
+
+    @tool(approval="ask")
+    async def pay(to: str) -> str:
+        """Pay."""
+        paid.append(to)
+        return f"paid {to}"
+
+    def payer(to: str) -> Any:
+        return agent(name=to, model=scripted([call("pay", to=to), f"{to} is done"]), tools=[pay]).to_tool(to)
+
+    both = [call(to, task="pay") for to in ("ann", "bob")]
+    helper = agent(name="helper", model=scripted([both, "done"]), tools=[payer("ann"), payer("bob")])
+    editor = Editor("reject_once", "allow_once")
+    async with connected(transport, editor, helper) as connection:
+        session = await begin(connection)
+        assert (await connection.prompt(session_id=session, prompt=text("pay"))).stop_reason == "end_turn"
+
+    assert paid == ["bob"]
+    assert [asked.raw_input for asked in editor.asked] == [{"to": "ann"}, {"to": "bob"}]
+    assert len({asked.tool_call_id for asked in editor.asked}) == 2
+    # The editor knows the input of each call that it is asked about.
+    begun = {update.tool_call_id: update.raw_input for update in editor.of("tool_call")}
+    assert {asked.tool_call_id for asked in editor.asked} <= set(begun)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS, ids="-".join)
 async def test_a_cancelled_prompt_is_answered_after_its_tool_has_cleaned_up(transport: tuple[str, str]) -> None:
     started, cleaned = asyncio.Event(), asyncio.Event()
 

@@ -147,6 +147,38 @@ async def test_an_approval_handler_decides(face: str) -> None:
     assert "paid" not in model.requests[1].messages[-1].model_dump_json()
 
 
+async def test_decisions_of_an_a2a_client_about_calls_with_one_id_reach_their_calls(face: str) -> None:
+    paid: list[str] = []
+
+    @tool(approval="ask")
+    def pay(to: str) -> str:
+        """Pay."""
+        paid.append(to)
+        return f"paid {to}"
+
+    def payer(to: str) -> Any:
+        return agent(name=to, model=scripted([call("pay", to=to), f"{to} is done"]), tools=[pay]).to_tool(to)
+
+    both = [call(to, task="pay") for to in ("ann", "bob")]
+    lead = agent(name="helper", model=scripted([both, "done"]), tools=[payer("ann"), payer("bob")])
+
+    async def send(client: Any, **message: Any) -> Any:
+        params = {"message": {"messageId": "m", "role": "ROLE_USER", **message}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+        return (await client.post("/a2a", json=body)).json()["result"]["task"]
+
+    async with served(face, lead) as url, http(url) as client:
+        task = await send(client, parts=[{"text": "pay"}])
+        asked = task["status"]["message"]["parts"][1]["data"]["approvals"]
+        assert [question["arguments"] for question in asked] == [{"to": "ann"}, {"to": "bob"}]
+        decided = [
+            {"callId": question["callId"], "approved": question["arguments"]["to"] == "bob"} for question in asked
+        ]
+        task = await send(client, taskId=task["id"], parts=[{"data": {"approvals": decided}}])
+
+    assert (task["status"]["state"], paid) == ("TASK_STATE_COMPLETED", ["bob"])
+
+
 async def test_a_client_that_goes_away_cancels_the_tool(face: str) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 

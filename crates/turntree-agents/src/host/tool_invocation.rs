@@ -4,18 +4,16 @@ use std::any::Any;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use uuid::{Uuid, uuid};
+use uuid::Uuid;
 
 use crate::host::progress::Progress;
+use crate::types::idempotency::idempotency_key;
 use crate::types::identity::RunIdentity;
 use crate::types::parent_run::{InheritedModel, ParentRun};
 use turntree_core::json::RawJson;
 use turntree_core::message::{Message, ToolCall};
 use turntree_core::telemetry::Span;
 use turntree_core::time::Timestamp;
-
-/// The namespace of idempotency keys, a random UUID.
-const IDEMPOTENCY_NAMESPACE: Uuid = uuid!("3f1d6c52-7c0e-4a6b-9a55-0d1e8f2b7c94");
 
 /// The host's own data about a tool, for example the Python object that it calls.
 pub type ToolBinding = Arc<dyn Any + Send + Sync>;
@@ -59,7 +57,7 @@ impl ToolInvocation {
     ///
     /// Spec: decision A111.
     pub fn idempotency_key(&self) -> Uuid {
-        Uuid::new_v5(&IDEMPOTENCY_NAMESPACE, format!("{}/{}", self.round, self.position).as_bytes())
+        idempotency_key(&self.round, self.position)
     }
 
     /// Reports progress: the stream contains an event `tool_execution_progress` between the start and the end of the

@@ -6,9 +6,11 @@ use crate::machine::round::Round;
 use crate::machine::state::{Phase, RunState};
 use crate::machine::strategies::state::StrategyState;
 use crate::types::action::CallState;
-use crate::types::approval::{ApprovalDecision, Undecidable, Verdict};
+use crate::types::approval::{ApprovalDecision, GuardedCall, Verdict};
+use crate::types::idempotency::idempotency_key;
 use turntree_core::json::RawJson;
-use turntree_core::message::ToolCall;
+use turntree_core::message::{Message, ToolCall};
+use uuid::Uuid;
 
 impl Round {
     /// The calls that wait for approval.
@@ -75,36 +77,86 @@ impl RunState {
         own.chain(self.parts.iter().flat_map(Self::decided_calls)).collect()
     }
 
-    /// Stores the decision on the first undecided call with this id. `arguments`, if given, replace those of the call.
-    pub(crate) fn decide(
-        &mut self,
-        id: &str,
-        verdict: Verdict,
-        arguments: Option<RawJson>,
-    ) -> Result<(), Undecidable> {
-        if !self.parts.is_empty() {
-            let is_pending =
-                |part: &&mut Self| part.pending_approvals().iter().any(|call| call.tool_call_id == id);
-            let part = self.parts.iter_mut().find(is_pending);
-            return part.map_or(Err(Undecidable::Unknown), |part| part.decide(id, verdict, arguments));
+    /// Identifies the round of tool calls of `message` among the rounds of all runs. A step can have several rounds, and
+    /// vendors repeat the ids of messages.
+    pub(crate) fn round_id(&self, message: &Message) -> String {
+        format!("{}/{}/{}", self.step_id, self.collected.messages.len(), message.id)
+    }
+
+    /// The calls that wait for approval or whose decision has not been executed, in order, without those of sub-agents.
+    pub(crate) fn guarded_calls(&self) -> Vec<GuardedCall> {
+        let mut runs = vec![self];
+        let mut guarded = Vec::new();
+        while let Some(run) = runs.pop() {
+            guarded.extend(run.own_guarded_calls().map(|(_, call)| call));
+            runs.extend(run.parts.iter().rev());
         }
-        let Phase::Tools(round) = &mut self.phase else { return Err(Undecidable::Unknown) };
-        let undecided = round.slots.iter_mut().find_map(|slot| match slot {
-            CallState::AwaitingApproval(call) if call.tool_call_id == id => Some((Arc::clone(call), slot)),
-            _ => None,
-        });
-        if let Some((call, slot)) = undecided {
-            let call = match arguments {
-                Some(arguments) => Arc::new(ToolCall { arguments, ..Arc::unwrap_or_clone(call) }),
-                None => call,
-            };
-            *slot = CallState::Decided(ApprovalDecision { call, verdict });
-            return Ok(());
+        guarded
+    }
+
+    /// The guarded calls of the run itself, with their indexes.
+    fn own_guarded_calls(&self) -> impl Iterator<Item = (usize, GuardedCall)> {
+        let round =
+            self.round().zip(self.collected.last()).map(|(round, message)| (round, self.round_id(message)));
+        round.into_iter().flat_map(|(round, id)| {
+            round.slots.iter().enumerate().filter_map(move |(position, slot)| {
+                let (call, is_decided) = match slot {
+                    CallState::AwaitingApproval(call) => (call, false),
+                    CallState::Decided(decision) => (&decision.call, true),
+                    _ => return None,
+                };
+                let key = idempotency_key(&id, position);
+                Some((position, GuardedCall { key, call: Arc::clone(call), is_decided }))
+            })
+        })
+    }
+
+    /// True if a call of the round, in any state, has this id.
+    pub(crate) fn has_call(&self, id: &str) -> bool {
+        let mut runs = vec![self];
+        while let Some(run) = runs.pop() {
+            let message = run.round().and_then(|_| run.collected.last());
+            if message.is_some_and(|message| message.tool_calls().iter().any(|call| call.tool_call_id == id))
+            {
+                return true;
+            }
+            runs.extend(&run.parts);
         }
-        let is_of_round = self
-            .collected
-            .last()
-            .is_some_and(|message| message.tool_calls().iter().any(|call| call.tool_call_id == id));
-        Err(if is_of_round { Undecidable::Decided } else { Undecidable::Unknown })
+        false
+    }
+
+    /// True if a response of the run, in any round, has a call with this id.
+    pub(crate) fn has_made_call(&self, id: &str) -> bool {
+        let mut runs = vec![self];
+        while let Some(run) = runs.pop() {
+            let mut calls = run.collected.messages.iter().flat_map(|message| message.tool_calls());
+            if calls.any(|call| call.tool_call_id == id) {
+                return true;
+            }
+            runs.extend(&run.parts);
+        }
+        false
+    }
+
+    /// Stores the decision on the pending call with this key. `arguments`, if given, replace those of the call.
+    pub(crate) fn decide(&mut self, key: Uuid, verdict: Verdict, arguments: Option<RawJson>) {
+        let mut runs = vec![self];
+        while let Some(run) = runs.pop() {
+            let place =
+                run.own_guarded_calls().find(|(_, call)| call.key == key).map(|(position, _)| position);
+            if let (Some(position), Phase::Tools(round)) = (place, &mut run.phase) {
+                if let Some(slot) = round.slots.get_mut(position)
+                    && let CallState::AwaitingApproval(call) = slot
+                {
+                    let call = match arguments {
+                        Some(arguments) => Arc::new(ToolCall { arguments, ..(**call).clone() }),
+                        None => Arc::clone(call),
+                    };
+                    *slot = CallState::Decided(ApprovalDecision { call, verdict });
+                }
+                return;
+            }
+            runs.extend(&mut run.parts);
+        }
     }
 }

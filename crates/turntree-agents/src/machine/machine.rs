@@ -379,9 +379,7 @@ impl Machine {
         };
         let tools = round.tools.clone().unwrap_or_default();
         let (waiting, begun) = (round.waiting(), round.begun());
-        // A step can have several rounds, and vendors repeat the ids of messages.
-        let length = self.state.collected.messages.len();
-        let id = format!("{}/{length}/{}", self.state.step_id, message.id).into();
+        let id = self.state.round_id(message).into();
         Action::RunTools(ToolRound { message: Arc::clone(message), tools, waiting, id, begun })
     }
 

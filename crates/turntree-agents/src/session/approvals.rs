@@ -12,9 +12,18 @@ use crate::session::in_doubt::{Level, run_of};
 use crate::session::session::Session;
 use crate::session::state::SessionState;
 use crate::types::Verdict;
-use crate::types::approval::Undecidable;
+use crate::types::approval::{GuardedCall, PendingCall};
 use turntree_core::json::RawJson;
 use turntree_core::message::ToolCall;
+use uuid::Uuid;
+
+/// A call that waits for approval, or whose decision has not been carried out, and the path of its run.
+type Guarded = (Arc<[Box<str>]>, GuardedCall);
+
+/// The calls with this id.
+fn with_id<'a>(guarded: &'a [Guarded], id: &str) -> impl Iterator<Item = &'a Guarded> {
+    guarded.iter().filter(move |(_, call)| call.call.tool_call_id == id)
+}
 
 impl Session {
     /// Returns the calls that wait for approval, with the arguments that the tools would receive: those of the session in
@@ -27,36 +36,135 @@ impl Session {
         self.levels(state).iter().flat_map(|level| level.run.pending_approvals()).collect()
     }
 
-    /// Approves or denies a pending call. If two calls have the same id, the first undecided one is decided. `arguments`, a JSON object, replaces the arguments of the call. Nothing runs before [`Self::resume`].
+    /// Returns the calls of [`Self::pending`], each with what tells it apart from the others.
+    pub fn pending_by_key(&self) -> Vec<PendingCall> {
+        let state = self.shared.state();
+        let guarded = self.guarded_calls(&state);
+        let outermost = state.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
+        let describe = |(path, call): &Guarded| {
+            let id = &*call.call.tool_call_id;
+            let shares_id = with_id(&guarded, id).nth(1).is_some();
+            // Readers of the stream know the calls of the outermost agent by their ids.
+            let is_taken = if path.is_empty() {
+                with_id(&guarded, id).filter(|(path, _)| path.is_empty()).nth(1).is_some()
+            } else {
+                shares_id || outermost.is_some_and(|run| run.has_made_call(id))
+            };
+            let shown_id = if is_taken { call.key.to_string() } else { id.to_owned() };
+            PendingCall { key: call.key, call: Arc::clone(&call.call), shares_id, shown_id }
+        };
+        guarded.iter().filter(|(_, call)| !call.is_decided).map(describe).collect()
+    }
+
+    /// Approves or denies the pending call with this [`PendingCall::shown_id`]. Otherwise as [`Self::decide`].
     ///
     /// # Errors
-    /// [`SessionError::RunActive`], [`SessionError::NotPending`] and [`SessionError::AlreadyDecided`].
+    /// As [`Self::decide`].
+    pub fn decide_shown(&self, shown_id: &str, verdict: Verdict) -> Result<(), SessionError> {
+        let shown = self.pending_by_key().into_iter().find(|pending| pending.shown_id == shown_id);
+        let id = shown.map_or_else(|| shown_id.to_owned(), |pending| pending.key.to_string());
+        self.decide(&id, verdict, None)
+    }
+
+    /// Returns the calls that wait for approval, or whose decision has not been carried out, with the path of their run.
+    fn guarded_calls(&self, state: &SessionState) -> Vec<Guarded> {
+        let of_level = |level: Level<'_>| {
+            let path = Arc::<[_]>::from(level.path);
+            level.run.guarded_calls().into_iter().map(move |call| (Arc::clone(&path), call))
+        };
+        self.levels(state).into_iter().flat_map(of_level).collect()
+    }
+
+    /// Approves or denies the pending call with this id, or with this key of [`Self::pending_by_key`]. `arguments`, a JSON
+    /// object, replaces the arguments of the call. Nothing runs before [`Self::resume`].
+    ///
+    /// # Errors
+    /// [`SessionError::RunActive`], [`SessionError::NotPending`], [`SessionError::AlreadyDecided`], and
+    /// [`SessionError::SameIds`] if several calls have the id.
     pub fn decide(
         &self,
         call_id: &str,
         verdict: Verdict,
         arguments: Option<RawJson>,
     ) -> Result<(), SessionError> {
+        let key = Uuid::try_parse(call_id).ok();
+        let has_key = |(_, call): &Guarded| Some(call.key) == key;
+        self.decide_found(call_id, verdict, arguments, |guarded| guarded.iter().position(has_key))
+    }
+
+    /// Approves or denies a call of [`Self::pending`], also if another one has the same id. A call that is none of them,
+    /// because its arguments are others, counts as its id. Otherwise as [`Self::decide`].
+    ///
+    /// # Errors
+    /// As [`Self::decide`].
+    pub fn decide_call(
+        &self,
+        call: &Arc<ToolCall>,
+        verdict: Verdict,
+        arguments: Option<RawJson>,
+    ) -> Result<(), SessionError> {
+        self.decide_found(&call.tool_call_id, verdict, arguments, |guarded| {
+            let is_same = |(_, guarded): &Guarded| Arc::ptr_eq(&guarded.call, call);
+            let is_open = |(_, guarded): &Guarded| !guarded.is_decided;
+            let is_equal = |(_, guarded): &Guarded| guarded.call == *call;
+            let find = |found: &dyn Fn(&Guarded) -> bool| guarded.iter().position(found);
+            find(&|guarded| is_open(guarded) && is_same(guarded))
+                .or_else(|| find(&|guarded| is_open(guarded) && is_equal(guarded)))
+                .or_else(|| find(&is_same))
+        })
+    }
+
+    /// Decides the call that `find` finds, otherwise the one with this id.
+    fn decide_found(
+        &self,
+        call_id: &str,
+        verdict: Verdict,
+        arguments: Option<RawJson>,
+        find: impl FnOnce(&[Guarded]) -> Option<usize>,
+    ) -> Result<(), SessionError> {
         let mut state = self.shared.state();
         if state.running.is_some() {
             return Err(SessionError::RunActive { id: Arc::clone(self.id()) });
         }
-        let pending = self.pending_calls(&state);
-        let waits = |level: &&Level<'_>| {
-            level.run.pending_approvals().iter().any(|call| call.tool_call_id == call_id)
+        let guarded = self.guarded_calls(&state);
+        let found = match find(&guarded) {
+            Some(index) => guarded.get(index),
+            None => self.only_with_id(&state, &guarded, call_id)?,
         };
-        let path = self.levels(&state).iter().find(waits).map(|level| level.path.clone()).unwrap_or_default();
-        let decided = run_of(&mut state, &path)
-            .map_or(Err(Undecidable::Unknown), |run| run.decide(call_id, verdict, arguments));
-        decided.map_err(|error| {
-            let (call_id, session) = (call_id.to_owned(), Arc::clone(self.id()));
-            match error {
-                Undecidable::Unknown => SessionError::NotPending { call_id, session, pending },
-                Undecidable::Decided => SessionError::AlreadyDecided { call_id, session },
-            }
-        })?;
+        let Some((path, call)) = found.filter(|(_, call)| !call.is_decided) else {
+            let session = Arc::clone(self.id());
+            return Err(SessionError::AlreadyDecided { call_id: call_id.to_owned(), session });
+        };
+        if let Some(run) = run_of(&mut state, path) {
+            run.decide(call.key, verdict, arguments);
+        }
         state.updated_at = self.shared.clock.now();
         Ok(())
+    }
+
+    /// Returns the only call with this id; `None` if it has run, or all calls with the id are decided.
+    fn only_with_id<'a>(
+        &self,
+        state: &SessionState,
+        guarded: &'a [Guarded],
+        call_id: &str,
+    ) -> Result<Option<&'a Guarded>, SessionError> {
+        let calls: Vec<_> = with_id(guarded, call_id).collect();
+        if let [only] = calls.as_slice() {
+            return Ok(Some(only));
+        }
+        let pending = calls.iter().filter(|(_, call)| !call.is_decided);
+        let pending: Vec<_> = pending.map(|(_, call)| Arc::clone(&call.call)).collect();
+        if !pending.is_empty() {
+            let (call_id, session) = (call_id.to_owned(), Arc::clone(self.id()));
+            return Err(SessionError::SameIds { call_id, session, pending });
+        }
+        // A call that has run is decided, too.
+        if !calls.is_empty() || self.levels(state).iter().any(|level| level.run.has_call(call_id)) {
+            return Ok(None);
+        }
+        let (call_id, session) = (call_id.to_owned(), Arc::clone(self.id()));
+        Err(SessionError::NotPending { call_id, session, pending: self.pending_calls(state) })
     }
 
     /// Discards the unfinished run: one that failed, was cancelled, was restored, or waits for approvals. The tree does

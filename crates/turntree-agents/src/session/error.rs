@@ -5,11 +5,14 @@ use std::sync::Arc;
 use crate::host::error::HostError;
 use crate::session::id::MAX_ID_LENGTH;
 use crate::tree::thread_tree::TreeError;
-use crate::types::approval::listed;
+use crate::types::approval::{is_of_approver, listed};
 use crate::types::failure::partial_turn;
 use turntree_core::message::{ToolCall, Turn};
 use turntree_core::persistence::{PersistenceError, PersistenceErrorKind};
 use turntree_upp::UppError;
+
+/// How many characters of the arguments of a call messages show.
+const SHOWN_ARGUMENTS: usize = 200;
 
 /// Why an operation of a session failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -87,6 +90,18 @@ pub enum SessionError {
         /// The calls that wait for approval.
         pending: Vec<Arc<ToolCall>>,
     },
+    /// Several calls have this id: some models count the calls of a response, so that two sub-agents make calls with one
+    /// id.
+    #[error("several calls of session \"{session}\" have the id \"{call_id}\"; decide about the call itself, as \
+             `pending` has it, and not about its id: {}", with_arguments(.pending))]
+    SameIds {
+        /// The id that was given.
+        call_id: String,
+        /// The session.
+        session: Arc<str>,
+        /// The calls with this id that wait for approval.
+        pending: Vec<Arc<ToolCall>>,
+    },
     /// No call with this id is in doubt.
     #[error("session \"{session}\" has no call \"{call_id}\" in doubt; {}", calls_in_doubt(.in_doubt))]
     NotInDoubt {
@@ -158,8 +173,14 @@ pub enum SessionError {
 }
 
 impl SessionError {
+    /// True if the error of a sub-agent's run ends the runs that call it: a store has failed, or a function that decides
+    /// about calls has raised, in it or in a sub-agent of it.
+    pub(super) fn ends_callers(&self) -> bool {
+        matches!(self, Self::Run(error) if is_of_approver(error)) || self.is_of_store()
+    }
+
     /// True if a store has failed during the run, or during the run of a sub-agent.
-    pub(super) fn is_of_store(&self) -> bool {
+    fn is_of_store(&self) -> bool {
         let Self::Run(error) = self else { return matches!(self, Self::Store { .. }) };
         let partial = partial_turn(error);
         let cause = partial.map_or(&error.cause, |partial| &partial.cause).as_deref();
@@ -209,6 +230,17 @@ fn remedy(error: &PersistenceError) -> &'static str {
 
 fn pending_calls(pending: &[Arc<ToolCall>]) -> String {
     if pending.is_empty() { "none does".to_owned() } else { format!("these do: {}", listed(pending)) }
+}
+
+/// Formats calls with their arguments for messages, each shortened: `pay {"to":"ann"}, pay {"to":"bob"}`.
+fn with_arguments(calls: &[Arc<ToolCall>]) -> String {
+    let one = |call: &Arc<ToolCall>| {
+        let arguments = call.arguments.get();
+        let shown: String = arguments.chars().take(SHOWN_ARGUMENTS).collect();
+        let rest = if shown.len() < arguments.len() { "…" } else { "" };
+        format!("{} {shown}{rest}", call.tool_name)
+    };
+    calls.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// Converts the error for streams. Errors other than those of a run are in [`UppError::cause`].

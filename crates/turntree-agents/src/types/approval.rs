@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::types::failure::PartialTurn;
 use turntree_core::message::ToolCall;
@@ -38,13 +39,27 @@ pub struct ApprovalDecision {
     pub verdict: Verdict,
 }
 
-/// Why a decision is rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Undecidable {
-    /// No call of the round has this id.
-    Unknown,
-    /// The call is decided already, or has a result.
-    Decided,
+/// A call that waits for approval, and what tells it apart from all other calls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingCall {
+    /// Identifies the call among all calls of all runs: its idempotency key.
+    pub key: Uuid,
+    /// The call, with the arguments that the tool would receive.
+    pub call: Arc<ToolCall>,
+    /// True if another call of the session that waits, or whose decision has not been carried out, has the same id. Some
+    /// models count the calls of a response, so that two sub-agents make calls with one id.
+    pub shares_id: bool,
+    /// The id under which a reader of the run's stream can tell the call apart: that of the call, or its key if the stream
+    /// has shown another call with the same id, or shows one.
+    pub shown_id: String,
+}
+
+/// A call of a run that waits for approval, or whose decision has not been carried out.
+#[derive(Debug, Clone)]
+pub(crate) struct GuardedCall {
+    pub(crate) key: Uuid,
+    pub(crate) call: Arc<ToolCall>,
+    pub(crate) is_decided: bool,
 }
 
 /// A run stopped because calls wait for a decision of the application. The cause of the error that ended it.
@@ -88,4 +103,19 @@ pub fn approval_required(error: &UppError) -> Option<&ApprovalRequired> {
     let cause = error.cause.as_deref()?;
     let partial = || cause.downcast_ref::<PartialTurn>()?.cause.as_deref()?.downcast_ref();
     cause.downcast_ref().or_else(partial)
+}
+
+/// The cause of the error of a run in which a function that decides about calls for the application has raised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a function that decides about tool calls raised")]
+pub(crate) struct ApproverRaised;
+
+/// True if the run has ended because a function that decides about calls has raised, in it or in a sub-agent.
+pub(crate) fn is_of_approver(error: &UppError) -> bool {
+    let Some(cause) = error.cause.as_deref() else { return false };
+    let partial = cause.downcast_ref::<PartialTurn>();
+    let cause = partial.map_or(Some(cause as &(dyn std::error::Error + 'static)), |partial| {
+        partial.cause.as_deref().map(|cause| cause as _)
+    });
+    cause.is_some_and(<dyn std::error::Error>::is::<ApproverRaised>)
 }

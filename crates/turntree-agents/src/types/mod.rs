@@ -5,6 +5,7 @@ pub mod approval;
 pub mod event;
 pub mod execution_state;
 pub mod failure;
+pub(crate) mod idempotency;
 pub mod identity;
 pub mod limits;
 pub mod middleware_state;
@@ -22,7 +23,7 @@ pub mod usage_by_agent;
 pub use action::{
     Abort, Action, ActionResult, Boundary, Notification, Stamp, ToolOutcome, ToolReturn, ToolRound,
 };
-pub use approval::{ApprovalDecision, ApprovalRequired, Verdict, approval_required};
+pub use approval::{ApprovalDecision, ApprovalRequired, PendingCall, Verdict, approval_required};
 pub use event::{AgentStreamEvent, SubAgentEvent, SubAgentRun, UapData, UapEvent};
 pub use execution_state::ExecutionState;
 pub use failure::{PartialTurn, partial_turn};

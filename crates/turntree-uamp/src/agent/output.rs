@@ -2,10 +2,13 @@
 //!
 //! Spec: UAMP-1.0 §6.6, §6.13
 
+use std::sync::Arc;
+
+use turntree_agents::Session;
 use turntree_agents::host::progress::TOOL_EXECUTION_PROGRESS;
 use turntree_agents::types::event::{StepEnd, StepStart};
 use turntree_agents::types::{
-    AgentStreamEvent, PlanStatus, PlanStep, SubAgentEvent, UapData, UapEvent, approval_required,
+    AgentStreamEvent, PendingCall, PlanStatus, PlanStep, SubAgentEvent, UapData, UapEvent, approval_required,
 };
 use turntree_core::json::RawJson;
 use turntree_core::message::event::Delta;
@@ -161,8 +164,8 @@ fn of_sub_agent(event: SubAgentEvent) -> Option<AgentOutput> {
     Some(AgentOutput::ToolProgress { call_id: run.tool_call_id.to_string(), text: delta.text })
 }
 
-/// The error of a run, without details that only the operator may see.
-pub(super) fn error_of(error: &UppError) -> ErrorDetails {
+/// The error of a run, without details that only the operator may see. `session`: that of the run, if it has one.
+pub(super) fn error_of(error: &UppError, session: Option<&Session>) -> ErrorDetails {
     let code = match error.code {
         UppErrorCode::RateLimited | UppErrorCode::QuotaExceeded => ErrorCode::RateLimitExceeded,
         UppErrorCode::Timeout => ErrorCode::Timeout,
@@ -176,11 +179,26 @@ pub(super) fn error_of(error: &UppError) -> ErrorDetails {
         more.insert("retry_after".to_owned(), serde_json::json!(seconds));
     }
     if let Some(required) = approval_required(error) {
-        let calls: Vec<ToolCall> = required.calls.iter().map(|call| tool_call(call)).collect();
+        let mut calls: Vec<ToolCall> = required.calls.iter().map(|call| tool_call(call)).collect();
+        if let Some(session) = session.filter(|_| !required.is_in_doubt) {
+            set_shown_ids(&mut calls, &required.calls, session.pending_by_key());
+        }
         more.insert(PENDING.to_owned(), serde_json::json!(calls));
     }
     details.details = turntree_core::json::RawJson::from_value(&more).ok();
     details
+}
+
+/// Replaces ids that several calls have by those with which `Session::decide_shown` finds each of them.
+fn set_shown_ids(
+    calls: &mut [ToolCall],
+    asked: &[Arc<turntree_core::message::ToolCall>],
+    mut pending: Vec<PendingCall>,
+) {
+    for (call, asked) in calls.iter_mut().zip(asked) {
+        let Some(index) = pending.iter().position(|pending| pending.call == *asked) else { continue };
+        call.id = pending.remove(index).shown_id;
+    }
 }
 
 /// The member of a report of progress with the plan of the run.

@@ -54,6 +54,15 @@ pub enum RunInput {
     },
 }
 
+impl RunInput {
+    const fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Messages { .. } => None,
+            Self::Session { session, .. } | Self::Resume { session } => Some(session),
+        }
+    }
+}
+
 /// What one run has in addition to its agent.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
@@ -255,7 +264,8 @@ impl Work {
             principal,
             ..context
         };
-        let failed = |error: &UppError| AgentOutput::Failed(Box::new(error_of(error)));
+        let session = input.session().cloned();
+        let failed = |error: &UppError| AgentOutput::Failed(Box::new(error_of(error, session.as_ref())));
         let mut plans = PlanReporter::default();
         let mut stream = match open(&agent, input, context) {
             Ok(stream) => stream,

@@ -61,14 +61,13 @@ impl EventStream {
         Self { denied: calls.into_iter().collect(), ..self }
     }
 
-    /// The chunks that show a call which waits for an approval. `asks`: the client knows requests for approval, which
-    /// majors before 6 do not; without it the call has no result.
-    pub fn approval(&mut self, call: &ToolCall, asks: bool) -> Vec<Chunk> {
+    /// The chunks that show a call which waits for an approval, under an id that only this call has. `asks`: the client
+    /// knows requests for approval, which majors before 6 do not; without it the call has no result.
+    pub fn approval(&mut self, id: &str, call: &ToolCall, asks: bool) -> Vec<Chunk> {
         if self.ended {
             return Vec::new();
         }
         let mut chunks = self.start();
-        let id = &*call.tool_call_id;
         self.announce(id, &call.tool_name, &call.arguments, &mut chunks);
         if asks {
             let approval_id = Some(id.to_owned());

@@ -239,7 +239,7 @@ impl Work {
             }
             Step::Decide(decisions) => {
                 for (call_id, verdict) in decisions {
-                    session.decide(&call_id, verdict, None)?;
+                    session.decide_shown(&call_id, verdict)?;
                 }
                 RunInput::Resume { session }
             }

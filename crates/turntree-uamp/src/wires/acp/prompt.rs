@@ -159,7 +159,7 @@ impl Prompt {
                 }
             };
             let Decision::Made(verdict) = decision else { return Ok(false) };
-            session.decide(&call.id, verdict, None).map_err(|error| failed(&error.into()))?;
+            session.decide_shown(&call.id, verdict).map_err(|error| failed(&error.into()))?;
         }
         Ok(true)
     }
@@ -219,7 +219,7 @@ impl Prompt {
         for call in session.pending() {
             let reason = Some("the user has cancelled the prompt".to_owned());
             // A call that is decided by now needs nothing.
-            let _ = session.decide(&call.tool_call_id, Verdict::Denied { reason }, None);
+            let _ = session.decide_call(&call, Verdict::Denied { reason }, None);
         }
         let input = RunInput::Resume { session };
         let agent = Arc::clone(&self.shared.agent);
