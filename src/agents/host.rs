@@ -342,6 +342,15 @@ impl PyHost {
     }
 }
 
+/// Marks the error of `on_approval`, which ends the run of the call and the runs around it.
+fn of_approver(error: HostError) -> HostError {
+    if error.kind == HostErrorKind::Fatal {
+        error
+    } else {
+        HostError { kind: HostErrorKind::Approver, ..error }
+    }
+}
+
 fn no_function() -> PyErr {
     PyTypeError::new_err("the agent no longer has this function")
 }
@@ -461,7 +470,8 @@ impl Host for PyHost {
                 return Ok(approval);
             }
             for approver in with_python(|py| self.approvers(py))? {
-                match value_of(self.approver_call(approver, &invocation), decision_from).await? {
+                let decided = value_of(self.approver_call(approver, &invocation), decision_from).await;
+                match decided.map_err(of_approver)? {
                     Approval::Ask => {}
                     decision => return Ok(decision),
                 }

@@ -22,6 +22,7 @@ use crate::host::host::Host;
 use crate::host::run_context::RunContext;
 use crate::host::tool::Tool;
 use crate::host::tool_invocation::ToolInvocation;
+use crate::types::approval::is_of_approver;
 use crate::types::event::SubAgentRun;
 use crate::types::structure::{Structure, Violation, unwrapped};
 use turntree_core::json::{Extra, RawJson, RawObject};
@@ -185,7 +186,12 @@ impl AgentTool for SubAgent {
                         failure(failed.error)
                     }
                 }),
-                None => self.agent.run(task, context).await.map(|turn| result_of(&turn)).map_err(failure),
+                None => {
+                    let outcome = self.agent.run(task, context).await.map(|turn| result_of(&turn));
+                    outcome.map_err(|error| {
+                        if is_of_approver(&error) { HostError::end_of_runs(error) } else { failure(error) }
+                    })
+                }
             }
         })
     }

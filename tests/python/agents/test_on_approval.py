@@ -171,6 +171,104 @@ async def test_an_exception_ends_the_run():
     assert done == []
 
 
+def raising(error, answers):
+    """Return an `on_approval` that raises, and after that returns the answers."""
+    left = iter(answers)
+
+    def on_approval(pending):
+        answer = next(left, None)
+        if answer is None:
+            raise error
+        return answer
+
+    return on_approval
+
+
+def nested(helper, levels):
+    """An agent that runs the helper, with so many agents between them."""
+    for _ in range(levels + 1):
+        helper = agent(model=once("helper", task="pay"), tools=[helper.to_tool("helper")])
+    return helper
+
+
+@pytest.mark.parametrize("place", ["agent", "session", "run", "sub-agent"])
+@pytest.mark.parametrize("levels", [0, 1])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_exception_about_the_call_of_a_sub_agent_ends_the_outermost_run(place, levels, streamed):
+    error = PermissionError("the desk is closed")
+    on_approval = raising(error, [])
+    helper, paid = payer(on_approval=on_approval if place == "sub-agent" else None)
+    lead = nested(helper, levels)
+    lead = lead.with_(on_approval=on_approval) if place == "agent" else lead
+    sess = session(lead, on_approval=on_approval if place == "session" else None)
+    options = {"on_approval": on_approval} if place == "run" else {}
+
+    with pytest.raises(PermissionError) as caught:
+        await (sess.stream("Go", **options).turn if streamed else sess.run("Go", **options))
+
+    assert caught.value is error
+    assert (paid, sess.is_unfinished, sess.tree.history()) == ([], True, [])
+
+
+@pytest.mark.parametrize("reloaded", [False, True])
+async def test_after_the_exception_the_sub_agents_of_a_session_continue_where_they_were(reloaded):
+    helper, paid = payer()
+    lead = nested(helper, 1)
+    sess = session(lead, on_approval=raising(PermissionError("closed"), []))
+    with pytest.raises(PermissionError):
+        await sess.run("Go")
+
+    if reloaded:
+        sess = Session.from_json(sess.to_json(), lead)
+    turn = await sess.resume(on_approval=lambda pending: True)
+
+    assert (paid, turn.text) == ([("ann", 5)], "paid ann 5")
+    assert [len(one.model.requests) for one in (lead, helper)] == [2, 2], "no model was asked again"
+
+
+async def test_an_exception_about_the_call_of_a_sub_agent_ends_a_run_without_a_session():
+    helper, paid = payer()
+
+    with pytest.raises(PermissionError, match="closed"):
+        await nested(helper, 1).run("Go", on_approval=raising(PermissionError("closed"), []))
+
+    assert paid == []
+
+
+async def test_hooks_of_tools_do_not_see_an_exception_of_on_approval():
+    seen = []
+    helper, _paid = payer()
+    hooks = {"on_error": lambda tool, arguments, error: seen.append(error)}
+    lead = nested(helper, 0).with_(tool_strategy=hooks)
+
+    with pytest.raises(PermissionError):
+        await session(lead).run("Go", on_approval=raising(PermissionError("closed"), []))
+
+    assert seen == []
+
+
+async def test_other_calls_of_the_round_end_before_the_exception_does():
+    done = []
+
+    @tool
+    async def look() -> str:
+        await asyncio.sleep(0)
+        done.append("looked")
+        return "seen"
+
+    helper, _paid = payer()
+    model = scripted([[call("helper", task="pay"), call("look")], "Done."])
+    lead = agent(model=model, tools=[helper.to_tool("helper"), look])
+    sess = session(lead)
+
+    with pytest.raises(PermissionError):
+        await sess.run("Go", on_approval=raising(PermissionError("closed"), []))
+    assert done == ["looked"]
+    await sess.resume(on_approval=lambda pending: False)
+
+    assert done == ["looked"], "its result is not lost"
+
+
 async def test_new_arguments_are_validated():
     helper, done = payer(on_approval=lambda pending: {"to": "bob", "amount": "much"})
 

@@ -303,7 +303,7 @@ impl RunLoop<'_> {
                 Err(CallStop::Returned(Box::new(CallOutcome::new(record, &invocation.call, result, None))))
             }
             Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
-            Err(error) if self.has(HookSet::TOOL_ERROR) && error.kind != HostErrorKind::Fatal => {
+            Err(error) if self.has(HookSet::TOOL_ERROR) && !error.kind.ends_run() => {
                 let message = RawJson::from_str_value(&error.message);
                 Err(CallStop::Returned(Box::new(CallOutcome::new(
                     record,
@@ -472,7 +472,7 @@ impl RunLoop<'_> {
                 object: error.payload.as_deref(),
             });
         }
-        if error.kind == HostErrorKind::Fatal {
+        if error.kind.ends_run() {
             return Err(self.stopped(error, "the tool", &invocation.call));
         }
         let mut outcome = record.outcome(&invocation.call, RawJson::from_str_value(&error.message), true);

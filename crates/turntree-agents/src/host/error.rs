@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::types::approval::{ApproverRaised, is_of_approver};
 use turntree_core::message::ToolCall;
 use turntree_upp::error::HostPayload;
 use turntree_upp::{ErrorCode, UppError};
@@ -18,8 +19,18 @@ pub enum HostErrorKind {
     /// The tool asks the model to call it again in another way, for the reason in the message. A run allows this as often as
     /// [`Tool::retries`](crate::host::Tool::retries) says.
     Retry,
+    /// A function that decides about calls for the application raised: the run ends, and the runs that call it, as a tool,
+    /// end with the same error. They can be resumed.
+    Approver,
     /// The process stops (for example on `KeyboardInterrupt`): the run ends at once and no hook is called.
     Fatal,
+}
+
+impl HostErrorKind {
+    /// True if the error ends the run also if a tool has raised it.
+    pub(crate) const fn ends_run(self) -> bool {
+        matches!(self, Self::Approver | Self::Fatal)
+    }
 }
 
 /// The payload of an error that ends every run that contains it, unchanged.
@@ -56,7 +67,8 @@ impl HostError {
     /// An error inside a tool that is not the tool's: it ends the run, and [`Self::into_error`] returns it.
     pub(crate) fn end_of_runs(error: UppError) -> Self {
         let raised = Self::raised("UppError", error.message.clone());
-        Self { kind: HostErrorKind::Fatal, payload: Some(Arc::new(EndOfRuns(error))), ..raised }
+        let kind = if is_of_approver(&error) { HostErrorKind::Approver } else { HostErrorKind::Fatal };
+        Self { kind, payload: Some(Arc::new(EndOfRuns(error))), ..raised }
     }
 
     /// Calls of a sub-agent wait for approval: the run that calls it stops until they are decided.
@@ -84,7 +96,10 @@ impl HostError {
             return error.clone();
         }
         let message = format!("{place} raised {}: {}", self.type_name, self.message);
-        UppError { host: self.payload, ..UppError::new(ErrorCode::InvalidRequest, provider, message) }
+        let error = UppError::new(ErrorCode::InvalidRequest, provider, message);
+        let is_of_approver = self.kind == HostErrorKind::Approver;
+        let error = if is_of_approver { error.with_cause(ApproverRaised) } else { error };
+        UppError { host: self.payload, ..error }
     }
 }
 

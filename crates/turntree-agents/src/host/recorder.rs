@@ -100,7 +100,8 @@ pub struct ChildTurn {
 pub struct SubAgentFailure {
     /// The error of the run.
     pub error: UppError,
-    /// True if the error also ends the calling run, which can be resumed: the store failed.
+    /// True if the error also ends the calling run, which can be resumed: the store failed, or a function
+    /// that decides about calls raised.
     pub ends_caller: bool,
     /// Calls of the sub-agent that wait for approval. The calling run stops until they are decided.
     pub waits_for: Vec<Arc<ToolCall>>,

@@ -157,7 +157,7 @@ impl SubAgentSession for SubAgentCall {
 impl SubAgentCall {
     /// Sets the status of the session by the outcome of its run.
     fn settle<T>(&mut self, outcome: Result<T, SessionError>) -> Result<T, SubAgentFailure> {
-        let ends_caller = outcome.as_ref().is_err_and(SessionError::is_of_store);
+        let ends_caller = outcome.as_ref().is_err_and(SessionError::ends_callers);
         let outcome = outcome.map_err(|error| {
             let error = error.into();
             let waits_for = approval_required(&error).map(|required| required.calls.clone());
