@@ -23,7 +23,7 @@ impl ToException for McpError {
             Self::Timeout { .. } => ("timeout", None, None),
             Self::Closed { .. } => ("closed", None, None),
             Self::Unauthorized { .. } => ("unauthorized", None, None),
-            Self::Start { .. } | Self::Connect { .. } => ("connect", None, None),
+            Self::Start { .. } | Self::Connect { .. } | Self::Serve { .. } => ("connect", None, None),
             Self::Invalid { .. } => ("invalid", None, None),
             _ => ("protocol", None, None),
         };

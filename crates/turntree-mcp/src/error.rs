@@ -24,6 +24,12 @@ pub enum McpError {
         /// What failed.
         reason: String,
     },
+    /// The client of a server does not begin as the protocol demands.
+    #[error("cannot serve the MCP client: {reason}")]
+    Serve {
+        /// What failed.
+        reason: String,
+    },
     /// The server wants another or no token.
     #[error("the MCP server refuses the credentials: {challenge}; pass auth=")]
     Unauthorized {

@@ -211,7 +211,7 @@ def test_resumed_run_counts_its_earlier_usage(run):
 
 
 def test_unknown_cost_ends_the_run_unless_ignored(run):
-    with pytest.raises(UPPError, match="calls have no known cost; add the model's price") as raised:
+    with pytest.raises(UPPError, match="1 call has no known cost; add the model's price") as raised:
         run(agent(model=rounds(2), tools=[double], middleware=[budget(cost=1.0)]).run("go"))
     assert raised.value.partial.cycles == 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import subprocess
 import sys
 
 import pytest
@@ -272,6 +273,30 @@ async def test_a_server_that_is_not_there_is_named_without_types_of_rust(connect
 
     assert "::" not in str(raised.value)
     assert "Transport" not in str(raised.value)
+
+
+def test_a_server_without_a_client_says_so():
+    program = (
+        "from turntree import agent, mcp\n"
+        "from turntree.upp import scripted\n"
+        "try:\n"
+        "    mcp.serve(agent(model=scripted(['Hi.']), name='helper'))\n"
+        "except mcp.McpError as error:\n"
+        "    print(error.kind, error)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+
+    assert ended.stdout.strip() == (
+        "connect cannot serve the MCP client: standard input ended before its first message; a client starts this "
+        "program and writes to it"
+    )
 
 
 async def test_arguments_are_validated_with_the_schema_of_a_tool_and_of_an_agent():

@@ -72,6 +72,12 @@ async def test_run_resumed_under_the_same_limit_fails_again_without_a_request():
     assert len(model.requests) == 3
 
 
+async def test_a_script_of_one_reply_is_named_in_the_singular():
+    helper, _ = helper_of(calls(1), execution=loop(max_iterations=9))
+    with pytest.raises(UPPError, match="the script has only 1 reply; add a reply"):
+        await helper.run("Go")
+
+
 async def test_run_resumed_under_a_lower_limit_counts_its_earlier_rounds():
     sess = session(helper_of(calls(3), execution=loop(max_iterations=9))[0])
     with pytest.raises(UPPError, match="only 3 replies"):

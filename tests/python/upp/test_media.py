@@ -84,6 +84,12 @@ def test_image_url_has_no_data():
         Image.from_bytes(b"x", "image/png").to_url()
 
 
+@pytest.mark.parametrize("make", [Image, Document])
+def test_a_path_instead_of_a_url_is_answered_with_the_function_for_files(make):
+    with pytest.raises(ValueError, match=rf"; {make.__name__}\.from_path reads a file"):
+        make.from_url("x.png")
+
+
 @pytest.mark.parametrize("url", ["", "a.png", "https://", "http://host/a b"])
 def test_invalid_url_is_rejected(url):
     for make in (Image, Document):

@@ -155,7 +155,7 @@ def test_answer_that_violates_the_schema_is_rejected(run, make, method, structur
 
     assert error.message.startswith("the answer does not fit the structure: ")
     assert words in error.message
-    assert "allow a repair" in error.message
+    assert "allow a repair with structure_repair=True" in error.message
     assert error.partial.response.text == answer
     assert error.partial.usage.input_tokens > 0
 

@@ -63,7 +63,11 @@ impl Machine {
             self.state.repair_requested = true;
             return Phase::Repair(violations);
         }
-        let remedy = if allowed > 0 { "relax the schema" } else { "relax the schema, or allow a repair" };
+        let remedy = if allowed > 0 {
+            "relax the schema"
+        } else {
+            "relax the schema, or allow a repair with structure_repair=True"
+        };
         self.resumable = Some(Box::new(self.state.without_invalid_response()));
         let list = Violation::list(&violations, "; ");
         let message = format!("the answer does not fit the structure: {list}; {remedy}");

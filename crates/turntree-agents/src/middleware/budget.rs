@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::middleware::context::MiddlewareContext;
 use crate::middleware::hooks::{HookFuture, Hooks, Middleware};
+use crate::types::limits::calls_have;
 use turntree_core::message::TokenUsage;
 use turntree_core::time::Timestamp;
 use turntree_upp::{ErrorCode, ModelRequest, UppError};
@@ -232,9 +233,10 @@ impl Budget {
         }
         if self.cost.is_some() && !self.ignore_unpriced && spent.unpriced_calls > 0 {
             let message = format!(
-                "{} cannot enforce the cost limit: {} calls have no known cost; add the model's price with \
-                 turntree.upp.prices, limit tokens instead, or ignore such calls",
-                self.name, spent.unpriced_calls
+                "{} cannot enforce the cost limit: {} no known cost; add the model's price with turntree.upp.prices, \
+                 limit tokens instead, or ignore such calls",
+                self.name,
+                calls_have(spent.unpriced_calls)
             );
             return Err(UppError::invalid_request(&*context.provider, message));
         }

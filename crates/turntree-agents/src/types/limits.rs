@@ -44,13 +44,19 @@ pub enum LimitError {
     },
     /// The cost is limited, and that of some calls is not known.
     #[error(
-        "the cost limit cannot be enforced: {calls} calls have no known cost; add the model's price with \
-         turntree.upp.prices, or limit tokens instead"
+        "the cost limit cannot be enforced: {} no known cost; add the model's price with turntree.upp.prices, or limit \
+         tokens instead",
+        calls_have(*calls)
     )]
     Unpriced {
         /// The number of calls without a known cost.
         calls: u64,
     },
+}
+
+/// The beginning of a sentence about a number of calls.
+pub(crate) fn calls_have(calls: u64) -> String {
+    if calls == 1 { "1 call has".to_owned() } else { format!("{calls} calls have") }
 }
 
 /// What was used so far.

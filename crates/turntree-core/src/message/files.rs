@@ -82,6 +82,9 @@ pub enum MediaError {
     },
 }
 
+/// What the URL of an image must be.
+const IMAGE_URL: &str = "a URL as https://host/picture.png; Image.from_path reads a file";
+
 /// The kinds of media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MediaKind {
@@ -292,10 +295,10 @@ impl ImageBlock {
             return Ok(Self::new(source.into(), mime_type.unwrap_or(stated)));
         }
         let scheme = url.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
-        check_url(&url, &[scheme], "a URL as https://host/picture.png")?;
+        check_url(&url, &[scheme], IMAGE_URL)?;
         if scheme.is_empty() || !scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '+')
         {
-            return Err(MediaError::NotAUrl { url, expected: "a URL as https://host/picture.png" });
+            return Err(MediaError::NotAUrl { url, expected: IMAGE_URL });
         }
         let guessed = || MediaKind::Image.media_type(&url).unwrap_or(UNKNOWN).to_owned();
         let mime_type = mime_type.unwrap_or_else(guessed);
@@ -385,7 +388,7 @@ impl DocumentBlock {
             let (mime_type, data) = data?;
             return Ok(Self::new(Base64Source { data, extra: Extra::new() }.into(), mime_type, title));
         }
-        check_url(&url, &["https", "http"], "an http or https URL")?;
+        check_url(&url, &["https", "http"], "an http or https URL; Document.from_path reads a file")?;
         Ok(Self::new(UrlSource { url, extra: Extra::new() }.into(), PDF, title))
     }
 

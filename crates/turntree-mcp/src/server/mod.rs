@@ -6,7 +6,7 @@ mod service;
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use rmcp::service::ServiceExt as _;
+use rmcp::service::{ServerInitializeError, ServiceExt as _};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use turntree_core::runtime;
@@ -51,17 +51,28 @@ pub trait ServerPort: fmt::Debug + Send + Sync + 'static {
 /// Serves one client over the standard streams of this process, until its input ends.
 ///
 /// # Errors
-/// [`McpError::Connect`] if the client does not begin as the protocol demands.
+/// [`McpError::Serve`] if the client does not begin as the protocol demands.
 ///
 /// # Cancel safety
 /// Dropping the future ends the connection.
 pub async fn serve_stdio(info: ServerInfo, port: Arc<dyn ServerPort>) -> Result<(), McpError> {
     let serving = runtime::spawn(async move {
         let streams = (tokio::io::stdin(), tokio::io::stdout());
-        let failed = |reason: String| McpError::Connect { reason };
-        let running =
-            ToolService::new(info, port).serve(streams).await.map_err(|error| failed(error.to_string()))?;
+        let failed = |reason: String| McpError::Serve { reason };
+        let running = ToolService::new(info, port).serve(streams).await;
+        let running = running.map_err(|error| failed(beginning(&error)))?;
         running.waiting().await.map(drop).map_err(|error| failed(error.to_string()))
     });
-    serving.await.map_err(|error| McpError::Connect { reason: error.to_string() })?
+    serving.await.map_err(|error| McpError::Serve { reason: error.to_string() })?
+}
+
+/// Why a client has not begun.
+fn beginning(error: &ServerInitializeError) -> String {
+    match error {
+        ServerInitializeError::ConnectionClosed(_) => {
+            "standard input ended before its first message; a client starts this program and writes to it"
+                .to_owned()
+        }
+        other => other.to_string(),
+    }
 }

@@ -314,9 +314,10 @@ struct Performance {
 }
 
 fn exhausted(count: usize) -> UppError {
+    let replies = if count == 1 { "reply" } else { "replies" };
     UppError::invalid_request(
         PROVIDER,
-        format!("the script has only {count} replies; add a reply, or use a function"),
+        format!("the script has only {count} {replies}; add a reply, or use a function"),
     )
 }
 
