@@ -8,11 +8,12 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::prelude::*;
 use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
 use pyo3::intern;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyMapping, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyMapping, PyString};
 
 use super::keys::keys_from;
 use super::replay::Replay;
@@ -76,12 +77,50 @@ impl ProviderConfig {
         Ok(Self { config: config.over(&base), held })
     }
 
-    fn __repr__(&self) -> String {
-        format!("{:?}", self.config)
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        repr_of(py, &self.config)
     }
 }
 
 garbage_collected!(ProviderConfig: held);
+
+/// The options that are set, as arguments. Keys, values of headers and other objects are not shown.
+fn repr_of(py: Python<'_>, config: &CoreConfig) -> PyResult<String> {
+    let seconds = |time: Option<Duration>| time.map(|time| format!("{:?}", time.as_secs_f64()));
+    let text = |text: Option<&str>| {
+        text.map(|text| PyString::new(py, text).repr().map(|text| text.to_string())).transpose()
+    };
+    let hidden = |is_set: bool, sign: &str| is_set.then(|| sign.to_owned());
+    let count = |count: Option<NonZeroUsize>| count.map(|count| count.to_string());
+    let names: Vec<&str> = config.headers.iter().map(|(name, _)| name.as_str()).collect();
+    let headers = if names.is_empty() { None } else { Some(PyList::new(py, names)?.repr()?.to_string()) };
+    let options = [
+        ("api_key", hidden(config.api_key.is_some(), "***")),
+        ("auth", hidden(config.auth.is_some() || config.signer.is_some(), "***")),
+        ("base_url", text(config.shown_base_url().as_deref())?),
+        ("timeout", seconds(config.timeout)),
+        ("connect_timeout", seconds(config.connect_timeout)),
+        ("idle_timeout", seconds(config.idle_timeout)),
+        ("total_timeout", seconds(config.total_timeout)),
+        ("headers", headers),
+        ("api_version", text(config.api_version.as_deref())?),
+        ("max_retries", config.max_retries.map(|retries| retries.to_string())),
+        ("retry_strategy", hidden(config.retry_strategy.is_some(), "...")),
+        ("retry_after_max", seconds(config.retry_after_max)),
+        ("max_concurrency", count(config.max_concurrency)),
+        ("max_connections", count(config.max_connections)),
+        ("http2", hidden(config.http2.is_some(), "...")),
+        ("proxy", hidden(config.proxy.is_some(), "...")),
+        ("ca_certificates", hidden(config.ca_certificates.is_some(), "...")),
+        (
+            "strict_schemas",
+            config.strict_schemas.map(|is_strict| if is_strict { "True" } else { "False" }.to_owned()),
+        ),
+        ("transport", hidden(config.transport.is_some(), "...")),
+    ];
+    let shown = options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+    Ok(format!("ProviderConfig({})", shown.collect::<Vec<_>>().join(", ")))
+}
 
 /// Reads a configuration from an object or a dict, with keys in snake_case or camelCase. Also returns the Python objects
 /// that it holds, for the garbage collector.

@@ -203,10 +203,17 @@ impl ProviderConfig {
     }
 }
 
+impl ProviderConfig {
+    /// The base URL without its query, user and password.
+    pub fn shown_base_url(&self) -> Option<String> {
+        self.base_url.as_deref().map(without_secrets)
+    }
+}
+
 impl fmt::Debug for ProviderConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        let base_url = self.base_url.as_deref().map(without_secrets);
+        let base_url = self.shown_base_url();
         formatter
             .debug_struct("ProviderConfig")
             // A custom strategy may print its keys.

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from turntree import agent
+from turntree import agent, upp
 from turntree.testing import ErrorReply, Reply, serve
-from turntree.upp import ErrorCode, ProviderConfig, TokenBucket, UPPError, llm, openai
+from turntree.upp import ErrorCode, NoRetry, ProviderConfig, TokenBucket, UPPError, llm, openai
 
 KEY = "sk-secret-0123456789abcdef"
 
@@ -236,9 +236,35 @@ def test_config_dict_accepts_the_specified_option_names():
         "retryAfterMaxSeconds": 4,
         "maxConcurrency": 5,
     }
-    told = repr(ProviderConfig(spelled))
-    for part in ("1s", "2s", "3s", "4s", "5", '"v1"', "https://host/v1"):
-        assert part in told
+    assert repr(ProviderConfig(spelled)) == (
+        "ProviderConfig(api_key=***, base_url='https://host/v1', connect_timeout=1.0, idle_timeout=2.0, "
+        "total_timeout=3.0, api_version='v1', retry_after_max=4.0, max_concurrency=5)"
+    )
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "ExponentialBackoff(max_attempts=2, base_delay=0.5, max_delay=30.0, jitter=False)",
+        "LinearBackoff(max_attempts=3, delay=1.5)",
+        "NoRetry()",
+        "TokenBucket(max_tokens=5, refill_rate=2.0, max_attempts=3)",
+        "RetryAfterStrategy(max_attempts=1, fallback_delay=5.0)",
+    ],
+)
+def test_a_retry_strategy_is_shown_as_the_call_that_makes_it(shown):
+    assert repr(eval(shown, vars(upp))) == shown
+
+
+def test_a_configuration_is_shown_with_the_options_that_are_set_and_without_secrets():
+    config = ProviderConfig(
+        api_key=KEY, headers={"X-Team": "blue"}, base_url=f"https://me:{KEY}@host/v1", retry_strategy=NoRetry()
+    )
+
+    assert repr(config) == (
+        "ProviderConfig(api_key=***, base_url='https://host/v1', headers=['X-Team'], retry_strategy=...)"
+    )
+    assert repr(ProviderConfig()) == "ProviderConfig()"
 
 
 @pytest.mark.parametrize(
