@@ -173,6 +173,32 @@ pub(crate) fn refuse_arguments<T: PyClass>(
     Err(build(refused.call1((<T as PyClass>::NAME, known.to_vec(), more.len(), unknown))))
 }
 
+/// `TypeError` for a call of the constructor of a class that only the core creates; `how` says what to write instead.
+pub(crate) fn not_created<T: PyClass>(how: &str) -> PyErr {
+    let class = <T as PyClass>::NAME;
+    PyTypeError::new_err(format!("{class}() is not called by applications; {how}"))
+}
+
+/// Gives a class that only the core creates a constructor that says how to get an object of it. The constructor is native:
+/// one that Python sets lets `object.__new__` make an object without a value, whose use ends the process.
+macro_rules! not_constructible {
+    ($class:ty, $how:literal) => {
+        #[pymethods]
+        impl $class {
+            #[new]
+            #[pyo3(signature = (*_arguments, **_keywords))]
+            fn refuse(
+                _arguments: &Bound<'_, pyo3::types::PyTuple>,
+                _keywords: Option<&Bound<'_, pyo3::types::PyDict>>,
+            ) -> PyResult<Self> {
+                Err(crate::error::not_created::<Self>($how))
+            }
+        }
+    };
+}
+
+pub(crate) use not_constructible;
+
 /// The text of an argument of `call` that must be a `str`.
 ///
 /// # Errors

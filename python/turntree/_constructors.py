@@ -18,10 +18,8 @@ _CREATED_BY: dict[str, dict[str, str]] = {
     "turntree": {
         "AgentStream": "agent.stream(input) returns one",
         "QueryResult": "await turntree.query(agent, input) returns one",
-        "RunContext": "functions for system=, toolsets and validators receive it as their first argument",
         "Session": "write turntree.session(agent), or await Session.open(store, id, agent)",
         "StepResult": "the hook on_step_end receives it",
-        "ToolContext": "a tool receives it: annotate its first parameter with ToolContext",
         "Toolset": "write a class with `async def tools(self, context)`, which returns a list of tools",
     },
     "turntree.durable": {"PendingCall": "the pending calls of a run are objects of it"},
@@ -61,12 +59,8 @@ _CREATED_BY: dict[str, dict[str, str]] = {
         "TokenStore": "write a class with the methods `save(key, data)` and `load(key)`",
     },
     "turntree.middleware": {
-        "AgentMiddleware": (
-            "write middleware.logging(), or a class of your own with `name` and some of before, after and on_error"
-        ),
         "GuardrailRule": "write middleware.rule(…)",
         "Middleware": "write a class with `name` and any of before, after, on_error and on_event",
-        "MiddlewareContext": "the hooks of a middleware receive it",
     },
     "turntree.notebook": {
         "Inspector": "write notebook.inspect(session)",
@@ -102,7 +96,6 @@ _CREATED_BY: dict[str, dict[str, str]] = {
         "Client": "write `async with uaip.connect(url) as client`",
         "Session": "write await client.open(workflow)",
         "Stage": "write workflow.stage(name)",
-        "State": "a task receives it: annotate a parameter with State",
         "SyncClient": "write `with uaip.connect_sync(url) as client`",
         "SyncSession": "write client.open(workflow)",
         "WorkflowToolset": "write uaip.toolset(url)",
@@ -127,25 +120,14 @@ _CREATED_BY: dict[str, dict[str, str]] = {
         "ImageModel": "write upp.image(model=…)",
         "ImageRequest": "the functions for generate_image= and edit= of a provider receive it",
         "ImageStream": "upp.image(model=…).stream(prompt) returns one",
-        "KeyStrategy": "write RoundRobinKeys(keys), WeightedKeys(keys) or DynamicKey(function)",
         "LLM": "write upp.llm(model=…)",
         "Message": "write UserMessage(content), AssistantMessage(content) or ToolResultMessage(results)",
-        "ModelRequest": "the function for scripted(…) receives it",
         "NativeTool": "write a function of turntree.upp.native, such as native.openai.web_search()",
         "Provider": "write upp.create_provider(…)",
-        "Replay": "write upp.replay(path)",
-        "RetryStrategy": "write ExponentialBackoff(), LinearBackoff(), NoRetry() or TokenBucket()",
         "StreamResult": "llm.stream(input) returns one",
         "SyncEmbeddingStream": "upp.embedding(model=…).embed_sync(inputs, chunked=True) returns one",
         "SyncImageStream": "upp.image(model=…).stream_sync(prompt) returns one",
         "SyncStreamResult": "llm.stream_sync(input) returns one",
-    },
-    "turntree.upp.middleware": {
-        "CallContext": "the hooks of a middleware receive it",
-        "CallRequest": "the context of a middleware has one as context.request",
-        "CallResponse": "the context of a middleware has one as context.response",
-        "CallState": "the context of a middleware has one as context.state",
-        "Middleware": "write middleware.logging() or another function of turntree.upp.middleware",
     },
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::not_constructible;
 use crate::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use tokio_util::sync::CancellationToken;
@@ -72,6 +73,11 @@ attributes! { RunContext(slf) {
     /// The number of runs that contain this run. 0 if no agent started it.
     depth = slf.get().identity.depth;
 } }
+
+not_constructible!(
+    RunContext,
+    "functions for system=, toolsets and validators receive it as their first argument"
+);
 
 #[pymethods]
 impl RunContext {

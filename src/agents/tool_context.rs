@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyType};
 use crate::bridge::gc::garbage_collected;
 use crate::convert::json::{json_to_python, to_raw};
 use crate::convert::text::quoted;
-use crate::error::value_error;
+use crate::error::{not_constructible, value_error};
 use crate::to_python::{attributes, generic_alias};
 use turntree_agents::host::ToolInvocation;
 use turntree_core::json::RawJson;
@@ -130,6 +130,8 @@ attributes! { ToolContext(slf) {
     /// The number of runs that contain this run. 0 if no agent started it.
     depth = slf.get().read(|run| run.identity.depth, |_| 0);
 } }
+
+not_constructible!(ToolContext, "a tool receives it: annotate its first parameter with ToolContext");
 
 #[pymethods]
 impl ToolContext {

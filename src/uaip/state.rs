@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::bridge::gil::lock;
 use crate::convert::json::{json_to_python, to_raw};
 use crate::convert::text::{beginning, text_of};
-use crate::error::value_error;
+use crate::error::{not_constructible, value_error};
 use turntree_uaip::WorkingState;
 use turntree_uaip::state::{MAX_KEY, State as Store};
 
@@ -119,6 +119,8 @@ impl PyState {
         })
     }
 }
+
+not_constructible!(PyState, "a task receives it: annotate a parameter with State");
 
 #[pymethods]
 impl PyState {

@@ -13,7 +13,7 @@ use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
 use crate::convert::text::text_of;
-use crate::error::{function as function_argument, wrong_type};
+use crate::error::{function as function_argument, not_constructible, wrong_type};
 use crate::upp::error::to_host_failure;
 use turntree_core::http::{self, KeyError, KeyFuture};
 use turntree_core::secret::Secret;
@@ -47,6 +47,8 @@ pub(crate) struct DynamicKey(Callbacks);
 fn refused(error: &KeyError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
+
+not_constructible!(KeyStrategy, "write RoundRobinKeys(keys), WeightedKeys(keys) or DynamicKey(function)");
 
 #[pymethods]
 impl KeyStrategy {

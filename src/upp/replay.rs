@@ -16,7 +16,7 @@ use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil::{self, lock};
 use crate::convert::any::tree_to_python;
 use crate::convert::json::to_raw;
-use crate::error::function as function_argument;
+use crate::error::{function as function_argument, not_constructible};
 use crate::python_exception::Raised;
 use turntree_core::http::cassette::{
     Cassette, CassetteError, CassetteMode, CassetteOptions, RedactionHook, UnusedExchange,
@@ -121,6 +121,8 @@ impl Replay {
         &self.core
     }
 }
+
+not_constructible!(Replay, "write upp.replay(path)");
 
 #[pymethods]
 impl Replay {

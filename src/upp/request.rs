@@ -1,5 +1,6 @@
 //! Requests to models as the application's functions see them.
 
+use crate::error::not_constructible;
 use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
 use pyo3::types::PyString;
@@ -15,6 +16,8 @@ use turntree_upp::{ModelRequest as CoreRequest, System};
 #[pyclass(frozen, module = "turntree.upp", skip_from_py_object)]
 #[derive(Clone)]
 pub(crate) struct ModelRequest(pub(crate) CoreRequest);
+
+not_constructible!(ModelRequest, "the function for scripted(…) receives it");
 
 #[pymethods]
 impl ModelRequest {

@@ -13,7 +13,7 @@ use pyo3::types::PyTuple;
 use crate::bridge::call::Call;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil;
-use crate::error::wrong_type;
+use crate::error::{not_constructible, wrong_type};
 use crate::upp::error::{to_exception, to_host_failure};
 use turntree_core::http::{self, FailedAttempt, RetryFuture};
 use turntree_core::runtime;
@@ -25,7 +25,11 @@ use turntree_upp::http_model::describe;
 ///
 /// Spec: UPP-1.2 §13.3.
 #[pyclass(frozen, subclass, module = "turntree.upp")]
-pub(crate) struct RetryStrategy(Arc<dyn http::RetryStrategy>);
+pub(crate) struct RetryStrategy {
+    strategy: Arc<dyn http::RetryStrategy>,
+    /// The call that makes an equal one.
+    repr: String,
+}
 
 /// Retries transient failures and doubles the delay each time.
 ///
@@ -59,8 +63,11 @@ pub(crate) struct TokenBucket;
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct RetryAfterStrategy;
 
-fn base_class(strategy: impl http::RetryStrategy + 'static) -> PyClassInitializer<RetryStrategy> {
-    PyClassInitializer::from(RetryStrategy(Arc::new(strategy)))
+fn base_class(
+    strategy: impl http::RetryStrategy + 'static,
+    repr: impl Into<String>,
+) -> PyClassInitializer<RetryStrategy> {
+    PyClassInitializer::from(RetryStrategy { strategy: Arc::new(strategy), repr: repr.into() })
 }
 
 /// Converts seconds to a duration.
@@ -82,7 +89,7 @@ pub(crate) fn strategy_from(
     held: &mut Callbacks,
 ) -> PyResult<Arc<dyn http::RetryStrategy>> {
     if let Ok(strategy) = value.cast::<RetryStrategy>() {
-        return Ok(Arc::clone(&strategy.get().0));
+        return Ok(Arc::clone(&strategy.get().strategy));
     }
     if let Some(custom) = Custom::new(value)? {
         held.functions.extend(custom.functions().cloned());
@@ -222,10 +229,12 @@ impl http::RetryStrategy for FailedFork {
     }
 }
 
+not_constructible!(RetryStrategy, "write ExponentialBackoff(), LinearBackoff(), NoRetry() or TokenBucket()");
+
 #[pymethods]
 impl RetryStrategy {
-    fn __repr__(slf: &Bound<'_, Self>) -> String {
-        format!("{:?}", slf.get().0)
+    fn __repr__(&self) -> &str {
+        &self.repr
     }
 }
 
@@ -239,9 +248,14 @@ impl ExponentialBackoff {
         max_delay: f64,
         jitter: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
+        let repr = format!(
+            "ExponentialBackoff(max_attempts={max_attempts}, base_delay={base_delay:?}, max_delay={max_delay:?}, \
+             jitter={})",
+            if jitter { "True" } else { "False" }
+        );
         let (base_delay, max_delay) = (seconds(base_delay, "base_delay")?, seconds(max_delay, "max_delay")?);
         let strategy = http::ExponentialBackoff { max_attempts, base_delay, max_delay, jitter };
-        Ok(base_class(strategy).add_subclass(Self))
+        Ok(base_class(strategy, repr).add_subclass(Self))
     }
 }
 
@@ -250,8 +264,9 @@ impl LinearBackoff {
     #[new]
     #[pyo3(signature = (*, max_attempts = 3, delay = 1.0))]
     fn new(max_attempts: u32, delay: f64) -> PyResult<PyClassInitializer<Self>> {
+        let repr = format!("LinearBackoff(max_attempts={max_attempts}, delay={delay:?})");
         let strategy = http::LinearBackoff { max_attempts, delay: seconds(delay, "delay")? };
-        Ok(base_class(strategy).add_subclass(Self))
+        Ok(base_class(strategy, repr).add_subclass(Self))
     }
 }
 
@@ -259,7 +274,7 @@ impl LinearBackoff {
 impl NoRetry {
     #[new]
     fn new() -> PyClassInitializer<Self> {
-        base_class(http::NoRetry).add_subclass(Self)
+        base_class(http::NoRetry, "NoRetry()").add_subclass(Self)
     }
 }
 
@@ -271,7 +286,10 @@ impl TokenBucket {
         if !(refill_rate.is_finite() && refill_rate > 0.0) {
             return Err(PyValueError::new_err("refill_rate must be a number of requests a second above 0"));
         }
-        Ok(base_class(http::TokenBucket::new(max_tokens, refill_rate, max_attempts)).add_subclass(Self))
+        let repr = format!(
+            "TokenBucket(max_tokens={max_tokens}, refill_rate={refill_rate:?}, max_attempts={max_attempts})"
+        );
+        Ok(base_class(http::TokenBucket::new(max_tokens, refill_rate, max_attempts), repr).add_subclass(Self))
     }
 }
 
@@ -280,7 +298,9 @@ impl RetryAfterStrategy {
     #[new]
     #[pyo3(signature = (*, max_attempts = 3, fallback_delay = 5.0))]
     fn new(max_attempts: u32, fallback_delay: f64) -> PyResult<PyClassInitializer<Self>> {
+        let repr =
+            format!("RetryAfterStrategy(max_attempts={max_attempts}, fallback_delay={fallback_delay:?})");
         let fallback_delay = seconds(fallback_delay, "fallback_delay")?;
-        Ok(base_class(http::RetryAfterStrategy { max_attempts, fallback_delay }).add_subclass(Self))
+        Ok(base_class(http::RetryAfterStrategy { max_attempts, fallback_delay }, repr).add_subclass(Self))
     }
 }

@@ -10,7 +10,7 @@ use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
 use crate::convert::json::to_raw;
-use crate::error::{ToException as _, function as function_argument};
+use crate::error::{ToException as _, function as function_argument, not_constructible};
 use turntree_agents::middleware::{
     Budget, Guardrails, LogRecord, Logging, Memory, Middleware as CoreMiddleware, Overflow, Rule,
 };
@@ -55,6 +55,11 @@ fn rules_from(rules: Vec<GivenRule<'_>>, functions: &mut Vec<Arc<PyCallback>>) -
     });
     rules.collect()
 }
+
+not_constructible!(
+    AgentMiddleware,
+    "write middleware.logging(), or a class of your own with `name` and some of before, after and on_error"
+);
 
 #[pymethods]
 impl AgentMiddleware {

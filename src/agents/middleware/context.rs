@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::error::not_constructible;
 use crate::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
@@ -95,6 +96,8 @@ impl MiddlewareContext {
 fn message_of(input: &Bound<'_, PyAny>) -> PyResult<Arc<Message>> {
     Ok(input_from(input)?.into_message(&RandomIds, &SystemClock))
 }
+
+not_constructible!(MiddlewareContext, "the hooks of a middleware receive it");
 
 #[pymethods]
 impl MiddlewareContext {

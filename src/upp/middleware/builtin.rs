@@ -9,7 +9,7 @@ use super::pubsub::MemoryPubsub;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
-use crate::error::{choose, function as function_argument};
+use crate::error::{choose, function as function_argument, not_constructible};
 use crate::to_python::ToPython;
 use turntree_core::json::RawObject;
 use turntree_upp::middleware::{
@@ -28,6 +28,8 @@ impl Middleware {
         Arc::clone(&self.core)
     }
 }
+
+not_constructible!(Middleware, "write middleware.logging() or another function of turntree.upp.middleware");
 
 #[pymethods]
 impl Middleware {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::not_constructible;
 use crate::prelude::*;
 
 use super::request::{CallRequest, CallResponse};
@@ -33,6 +34,8 @@ impl CallContext {
         self.request.get().map_or(Ok(()), |request| request.get().settle(py))
     }
 }
+
+not_constructible!(CallContext, "the hooks of a middleware receive it");
 
 #[pymethods]
 impl CallContext {

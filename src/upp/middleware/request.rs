@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::error::not_constructible;
 use crate::prelude::*;
 use pyo3::exceptions::PyTypeError;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
@@ -267,6 +268,8 @@ members! {
     prompt, set_prompt: Prompt = |this, py| Ok(PyString::new(py, &this.image()?.prompt).into_any());
 }
 
+not_constructible!(CallRequest, "the context of a middleware has one as context.request");
+
 #[pymethods]
 impl CallRequest {
     fn __repr__(&self) -> String {
@@ -285,6 +288,8 @@ garbage_collected!(CallRequest: shown);
 /// The last response of a language model.
 #[pyclass(frozen, module = "turntree.upp.middleware")]
 pub(crate) struct CallResponse(pub(super) ModelResponse);
+
+not_constructible!(CallResponse, "the context of a middleware has one as context.response");
 
 #[pymethods]
 impl CallResponse {

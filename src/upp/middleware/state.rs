@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::not_constructible;
 use crate::prelude::*;
 use pyo3::exceptions::PyKeyError;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
@@ -58,6 +59,8 @@ impl Collect for CoreContext {
         self.state.clear();
     }
 }
+
+not_constructible!(CallState, "the context of a middleware has one as context.state");
 
 #[pymethods]
 impl CallState {

@@ -5,6 +5,9 @@ import enum
 import inspect
 import pickle
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from test_introspection import modules
@@ -226,3 +229,36 @@ def test_errors_about_unknown_arguments(call, message):
         call()
 
     assert str(raised.value) == message
+
+
+def is_native(cls):
+    """Return whether the class, or one of its bases, is defined in Rust: it has no Python function and no slots."""
+    native = {value for value in vars(turntree._core).values() if inspect.isclass(value)}
+    return not native.isdisjoint(cls.__mro__)
+
+
+def make_without_constructors():
+    """Print the native public classes, and those of which `object.__new__` makes an object."""
+    native = [parameter.values[0] for parameter in public_classes() if is_native(parameter.values[0])]
+    made = []
+    for cls in native:
+        try:
+            empty = object.__new__(cls)
+        except TypeError:
+            continue
+        made.append(cls.__name__)
+        repr(empty)
+    print(len(native), made, flush=True)
+
+
+def test_no_native_object_is_made_without_its_constructor():
+    """An object without a value ends the process, so this is one of its own."""
+    program = "import test_constructors; test_constructors.make_without_constructors()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=300
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    count, made = ended.stdout.split(maxsplit=1)
+    assert int(count) > 100
+    assert made.strip() == "[]"
