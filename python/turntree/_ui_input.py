@@ -17,7 +17,7 @@ class UiAnswer:
     """The answer of the user to a request for approval.
 
     Attributes:
-        tool_call_id: The id of the call.
+        tool_call_id: The id of the call, or its idempotency key if another call of the message has the same id.
         approved: Whether the user has approved it.
         reason: The reason that the user has given, or None.
     """

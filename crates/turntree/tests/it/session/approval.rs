@@ -148,6 +148,32 @@ fn pending_calls_show_arguments_after_hooks_and_hooks_run_once() {
 }
 
 #[test]
+fn a_call_can_be_decided_by_its_key_and_as_an_object() {
+    let fixture = two_guarded();
+    assert!(fixture.session.pending_by_key().is_empty());
+    waiting(block_on(fixture.session.run("go", fixture.context())));
+    let [first, second] = fixture.session.pending_by_key().try_into().unwrap();
+    assert_ne!(first.key, second.key);
+    let shown = [&first, &second].map(|pending| (pending.shown_id.clone(), pending.shares_id));
+    assert_eq!(shown, [("call-1-0".to_owned(), false), ("call-1-2".to_owned(), false)]);
+    let loaded = fixture.reloaded();
+    assert_eq!(loaded.pending_by_key(), [first.clone(), second.clone()]);
+
+    let key = second.key.to_string();
+    loaded.decide(&key, Verdict::Approved, None).unwrap();
+    loaded.decide_call(&first.call, denied("too dear"), None).unwrap();
+    let by_key = loaded.decide(&key, denied("no"), None);
+    let by_call = loaded.decide_call(&first.call, Verdict::Approved, None);
+    let by_shown_id = loaded.decide_shown("call-1-0", Verdict::Approved);
+
+    for again in [by_key, by_call, by_shown_id] {
+        assert!(matches!(again, Err(SessionError::AlreadyDecided { .. })), "{again:?}");
+    }
+    let turn = block_on(loaded.resume(fixture.context())).unwrap();
+    assert_eq!(tool_results(&turn), ["\"Tool execution denied: too dear\"", "{}", "{}"]);
+}
+
+#[test]
 fn invalid_decisions_are_refused_and_leave_the_session_unchanged() {
     let fixture = two_guarded();
     let without_run = fixture.session.decide("call-1-0", Verdict::Approved, None).unwrap_err();

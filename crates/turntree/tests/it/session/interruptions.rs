@@ -91,7 +91,7 @@ impl Trial {
 
 fn approve_all(session: &Session) {
     for call in session.pending() {
-        session.decide(&call.tool_call_id, Verdict::Approved, None).unwrap();
+        session.decide_call(&call, Verdict::Approved, None).unwrap();
     }
 }
 

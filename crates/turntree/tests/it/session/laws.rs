@@ -216,7 +216,7 @@ impl ModelTest {
         let pending = self.fixture.session.pending();
         let Some(call) = pending.get(number % pending.len().max(1)) else { return Ok(()) };
         let verdict = if may { Verdict::Approved } else { Verdict::Denied { reason: None } };
-        self.fixture.session.decide(&call.tool_call_id, verdict, None).unwrap();
+        self.fixture.session.decide_call(call, verdict, None).unwrap();
         prop_assert_eq!(self.fixture.session.pending().len(), pending.len() - 1);
         Ok(())
     }
@@ -381,7 +381,7 @@ proptest! {
         let ends = [&test.fixture.session, &twin].map(|session| {
             let resumed = loop {
                 for call in session.pending() {
-                    session.decide(&call.tool_call_id, Verdict::Approved, None).unwrap();
+                    session.decide_call(&call, Verdict::Approved, None).unwrap();
                 }
                 let resumed = block_on(session.resume(test.fixture.context()));
                 if session.pending().is_empty() {
