@@ -184,8 +184,10 @@ def _native_class(owner: type[Any]) -> Class:
     bases = [base.__name__ for base in owner.__bases__ if base is not object]
     result = Class(bases, documentation=_paragraphs(owner.__doc__))
     namespace = vars(owner)
-    # Python adds a constructor that only explains where objects of the class come from.
-    is_refused = getattr(namespace.get("__new__"), "__module__", None) == "turntree._constructors"
+    # A constructor can only explain where objects of the class come from: one that Python adds, or a native one.
+    is_refused = getattr(namespace.get("__new__"), "__module__", None) == "turntree._constructors" or (
+        owner.__text_signature__ == "(*_arguments, **_keywords)"
+    )
     if ("__new__" in namespace and not is_refused) or "__init__" in namespace:
         result.constructor = _native_parameters(owner)
     for name, value in namespace.items():
