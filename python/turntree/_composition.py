@@ -7,15 +7,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 from turntree import _core
 from turntree._agent import Agent
+from turntree._reprs import literal
 from turntree._strategies import ExecutionContext, ExecutionStrategy
 from turntree.exceptions import ApprovalRequired, BudgetExceeded
 
 if TYPE_CHECKING:
     import asyncio
 
+# Maximum numbers of agents in a repr, and of characters of each of them.
+_AGENTS = 10
+_REPR = 200
+
 
 class AgentsStrategy(ExecutionStrategy):
-    """A strategy that runs other agents: what `sequence`, `parallel` and `route` create."""
+    """A strategy that runs other agents: what `sequence`, `parallel` and `route` create.
+
+    Strategies with the same agents and equal options are equal.
+    """
 
     __slots__ = ("agents",)
 
@@ -29,6 +37,16 @@ class AgentsStrategy(ExecutionStrategy):
     def model(self) -> _core.ModelReference | None:
         """The model of the first agent that has one: that of the agent with this strategy, unless it has its own."""
         return next((agent.model for agent in self.agents if agent.model is not None), None)
+
+    def _options(self) -> dict[str, Any]:
+        return {"agents": self.agents, **super()._options()}
+
+    def __repr__(self) -> str:
+        return f"{self.name}({_shown(self.agents)})"
+
+    def __hash__(self) -> int:
+        # Functions for merge= and choose may not be hashable.
+        return hash((self.name, self.agents))
 
 
 class SequenceStrategy(AgentsStrategy):
@@ -71,6 +89,10 @@ class ParallelStrategy(AgentsStrategy):
     ) -> None:
         super().__init__(agents)
         self.merge: Callable[[list[_core.Turn[Any]]], Any] | None = merge
+
+    def __repr__(self) -> str:
+        merge = "" if self.merge is None else f", merge={literal(self.merge)}"
+        return f"{self.name}({_shown(self.agents)}{merge})"
 
     async def execute(self, context: ExecutionContext) -> _core.Turn:
         """Run all agents on the input, and merge their turns."""
@@ -118,6 +140,9 @@ class RouteStrategy(AgentsStrategy):
     def __init__(self, choose: Callable[[ExecutionContext], Any], agents: tuple[Agent[Any, Any], ...]) -> None:
         super().__init__(agents)
         self.choose: Callable[[ExecutionContext], Any] = choose
+
+    def __repr__(self) -> str:
+        return f"{self.name}({literal(self.choose)}, [{_shown(self.agents)}])"
 
     async def execute(self, context: ExecutionContext) -> _core.Turn:
         """Run the chosen agent and return its turn."""
@@ -202,6 +227,11 @@ def route(choose: Callable[[ExecutionContext], Any], agents: Sequence[Agent[Any,
         message = f"two agents are named {double!r}, and choose could not name one of them; rename one"
         raise ValueError(message)
     return RouteStrategy(choose, tuple(agents))
+
+
+def _shown(agents: tuple[Agent[Any, Any], ...]) -> str:
+    more = [f"… {len(agents) - _AGENTS} more"] if len(agents) > _AGENTS else []
+    return ", ".join([*(literal(agent, _REPR) for agent in agents[:_AGENTS]), *more])
 
 
 def _checked(agents: tuple[Any, ...], what: str) -> tuple[Agent[Any, Any], ...]:

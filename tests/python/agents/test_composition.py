@@ -528,3 +528,55 @@ async def test_a_limit_within_an_agent_keeps_its_incomplete_turn():
         "tool_result",
     ]
     assert [record.tool_name for record in error.value.partial.tool_executions] == ["search"]
+
+
+def test_strategies_of_agents_are_equal_and_hashable_by_their_agents():
+    one, other = says(name="one"), says(name="other")
+
+    def choose(context):
+        return one
+
+    same = [
+        (sequence(one, other), sequence(one, other)),
+        (parallel(one, other, merge=str), parallel(one, other, merge=str)),
+        (route(choose, [one, other]), route(choose, [one, other])),
+    ]
+    different = [
+        sequence(one, other),
+        sequence(other, one),
+        sequence(one),
+        parallel(one, other),
+        parallel(one, other, merge=str),
+        parallel(one),
+        route(choose, [one]),
+        route(choose, [other]),
+        route(str, [one]),
+    ]
+
+    assert all(first == second and hash(first) == hash(second) for first, second in same)
+    assert len(set(different)) == len(different)
+    assert fallback(sequence(one), loop()) == fallback(sequence(one), loop()) != fallback(sequence(other), loop())
+
+
+def test_functions_that_cannot_be_hashed_do_not_prevent_the_hash_of_a_strategy():
+    class Chooses(list):
+        def __call__(self, *_):
+            return self[0]
+
+    one = says(name="one")
+
+    assert hash(route(Chooses([one]), [one])) == hash(route(Chooses([one]), [one]))
+    assert route(Chooses([one]), [one]) == route(Chooses([one]), [one])
+    assert hash(parallel(one, merge=Chooses())) == hash(parallel(one, merge=Chooses()))
+
+
+def test_reprs_of_strategies_show_their_agents():
+    one, other = says(name="one"), says(name="other")
+    first, second = repr(one), repr(other)
+
+    assert repr(sequence(one, other)) == f"sequence({first}, {second})"
+    assert repr(parallel(one, other)) == f"parallel({first}, {second})"
+    assert repr(parallel(one, merge=str)) == f"parallel({first}, merge=<class 'str'>)"
+    assert repr(route(str, [one, other])) == f"route(<class 'str'>, [{first}, {second}])"
+    assert repr(sequence(*[one] * 12)).endswith(f"{first}, … 2 more)")
+    assert len(repr(sequence(*[says(name="x" * 10_000, system="y" * 10_000)] * 100))) < 3_000
