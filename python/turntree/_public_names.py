@@ -107,7 +107,43 @@ def _complete(module: str, namespace: Values, values: Iterable[tuple[str, Any]])
         if "._" in getattr(value, "__module__", ""):
             _add_names_of_annotations(value, namespace)
             value.__module__ = module
+        if _is_shown(value):
+            _add_displays(value)
     explain_missing_arguments(module, values)
+
+
+def _is_shown(value: Any) -> bool:
+    """Return whether a public value is a class whose objects notebooks and rich show by these functions.
+
+    Tracebacks show exceptions and the repr of a member of an enumeration is short. Protocols and types of dicts have no
+    objects.
+    """
+    if not isinstance(value, type) or not value.__module__.startswith("turntree"):
+        return False
+    has_other_displays = issubclass(value, BaseException) or hasattr(value, "__members__")
+    return not has_other_displays and "_is_protocol" not in vars(value) and "__total__" not in vars(value)
+
+
+def _add_displays(kind: Any) -> None:
+    """Add the methods that notebooks and rich call to a class without its own."""
+    if not hasattr(kind, "_repr_html_"):
+        kind._repr_html_ = _repr_html
+    if not hasattr(kind, "__rich_repr__"):
+        kind.__rich_repr__ = _rich_repr
+
+
+def _repr_html(self: object) -> str:
+    """Return a table of the attributes in the repr, for notebooks."""
+    from turntree import _display
+
+    return _display.parts_html(self)
+
+
+def _rich_repr(self: object) -> list[object]:
+    """Return the parts of the repr, for rich."""
+    from turntree import _display
+
+    return _display.parts(self)
 
 
 def _dir_of(module: str, namespace: Values) -> Callable[[], list[str]]:

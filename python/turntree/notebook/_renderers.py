@@ -6,15 +6,17 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from turntree import _core
-from turntree._reprs import class_of, count, without_ends
+from turntree._repr_parts import parts_of
+from turntree._reprs import class_of, count, literal, without_ends
 from turntree.notebook import _conversation, _graph, _usage
-from turntree.notebook._page import Page
+from turntree.notebook._page import ENTRIES, Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Characters of a member in a table of members.
+# Characters of a member in a table of members, and of a part in a table of parts of a repr.
 _MEMBER = 60
+_PART = 400
 
 _ProtocolThread: type[Any] = _core.ProtocolThread
 
@@ -71,15 +73,30 @@ def html(value: Any) -> str:
     return _HTML.get(class_of(value), _table)(value)
 
 
+def parts_html(value: Any) -> str:
+    """Return an object that is no data as a table of the parts of its repr."""
+    rows = [(name, literal(part, 4 * _PART)) for name, part in parts_of(value)]
+    return _rows(type(value).__name__, rows, _PART)
+
+
 def _table(value: Any) -> str:
-    page = Page()
-    page.add(f"<table><caption>{page.line(type(value).__name__)}</caption>")
+    rows: list[tuple[str | None, str]] = []
     for name, member in value.model_dump(by_alias=False).items():
         # A text that is cut has no closing quotation mark.
         cut = member[:_MEMBER] if isinstance(member, str) else member
-        text = json.dumps(cut, ensure_ascii=False, default=repr)
-        page.add(f"<tr><th>{page.line(name)}</th><td><code>{page.line(text, _MEMBER)}</code></td></tr>")
+        rows.append((name, json.dumps(cut, ensure_ascii=False, default=repr)))
+    return _rows(type(value).__name__, rows, _MEMBER)
+
+
+def _rows(caption: str, rows: list[tuple[str | None, str]], limit: int) -> str:
+    """Return a table of names and values; a value without a name has a row of its own."""
+    page = Page()
+    page.add(f"<table><caption>{page.line(caption)}</caption>")
+    for name, text in rows[:ENTRIES]:
+        head = '<td colspan="2">' if name is None else f"<th>{page.line(name)}</th><td>"
+        page.add(f"<tr>{head}<code>{page.line(text, limit)}</code></td></tr>")
     page.add("</table>")
+    page.entries(len(rows), ENTRIES, "attributes")
     return page.html()
 
 

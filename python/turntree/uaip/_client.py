@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import Any, TypeAlias, cast
 
 from turntree import _core
+from turntree._recipes import shown_url
+from turntree._reprs import literal
 from turntree._typing import Self
 from turntree.store import Store
 from turntree.uaip import _graph
@@ -239,16 +241,22 @@ class _AnyClient:
                 message = "store and settings belong to the server; give them to `serve`, not to a client of a URL"
                 raise TypeError(message)
             self._core = _core.UaipClientCore.connect(target, token)
+            self._target = repr(shown_url(target))
             return
         if token is not None:
             message = "token is for servers that are given by their URL"
             raise TypeError(message)
         workflow = workflow_of(target)
         self._workflows = {workflow.name: workflow}
+        self._target = f"workflow={literal(workflow.name, 100)}"
         self._store = store_of(store)
         settings = service_settings(options)
         natives = [workflow._native()]
         self._core = _core.UaipClientCore.in_process(natives, self._store._native, settings, principal)
+
+    def __repr__(self) -> str:
+        """The class with the address of the server, without secrets, or with the workflow."""
+        return f"{type(self).__name__}({self._target})"
 
     def __reduce__(self) -> Any:
         """Refuse to be pickled."""

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, cast
 
 from turntree import _core
+from turntree._recipes import shown_url
 from turntree._streams import BaseStream
 from turntree._typing import Self
 from turntree.upp._structure import structure_of
@@ -134,6 +135,10 @@ class SyncResponse:
         self._last: dict[str, Any] = {}
         self._events: Any = session.run(text, options, response_format, self._receive)
         self._iteration: Iterator[Event] | None = None
+
+    def __repr__(self) -> str:
+        """What to do with it."""
+        return f"<{type(self).__name__}: read its events with for, or call result()>"
 
     def __iter__(self) -> Iterator[Event]:
         """Start a loop over the events. Leaving the loop before the end cancels the response."""
@@ -313,6 +318,10 @@ class Client:
         self._url, self._token, self._reconnect_for = url, token, reconnect_for
         self._core: _core.UampClientCore | None = None
 
+    def __repr__(self) -> str:
+        """The class with the address, without secrets."""
+        return f"{type(self).__name__}({shown_url(self._url)!r})"
+
     async def start(self) -> None:
         """Connect. ``async with`` does it.
 
@@ -362,6 +371,10 @@ class SyncClient:
         """Take the address; `start` connects."""
         self._url, self._token, self._reconnect_for = url, token, reconnect_for
         self._core: _core.UampClientCore | None = None
+
+    def __repr__(self) -> str:
+        """The class with the address, without secrets."""
+        return f"{type(self).__name__}({shown_url(self._url)!r})"
 
     def start(self) -> None:
         """Connect; see `Client.start`. ``with`` does it."""

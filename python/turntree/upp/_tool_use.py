@@ -60,6 +60,13 @@ class ToolUseStrategy:
         self.on_error: ResultHook | None = on_error
         self.on_max_iterations: LimitHook | None = on_max_iterations
 
+    def __repr__(self) -> str:
+        from turntree._reprs import literal
+
+        given = {name: getattr(self, name) for name in self.__slots__}
+        options = [f"{name}={literal(value)}" for name, value in given.items() if value is not None]
+        return f"ToolUseStrategy({', '.join(options)})"
+
 
 def tool_strategy_of(value: ToolUseStrategy | Mapping[str, Any] | None) -> ToolUseStrategy:
     """Return a `ToolUseStrategy` from one, or from a dict with keys in snake_case or camelCase."""

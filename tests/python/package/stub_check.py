@@ -29,6 +29,7 @@ OPTIONAL = frozenset(
 )
 # turntree creates these at import, for FastAPI and for errors; they are not part of the typed interface.
 HIDDEN = frozenset({"__dataclass_fields__", "__dataclass_params__", "__getattr__"})
+DISPLAYS = frozenset({"_repr_html_", "__rich_repr__"})
 MODULE_NAMES = frozenset(
     {"__all__", "__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__", "_bridge_selftest"}
     | {"__builtins__", "__cached__"}
@@ -191,7 +192,9 @@ def _native_class(owner: type[Any]) -> Class:
     if ("__new__" in namespace and not is_refused) or "__init__" in namespace:
         result.constructor = _native_parameters(owner)
     for name, value in namespace.items():
-        if name not in {"__new__", "__init__"} | HIDDEN:
+        # Python adds displays of the repr to classes without their own; notebooks and rich call them.
+        is_display = getattr(value, "__module__", None) == "turntree._public_names" and name in DISPLAYS
+        if not is_display and name not in {"__new__", "__init__"} | HIDDEN:
             # A native `__getattr__` is in the slot of both methods.
             result.members["__getattr__" if name == "__getattribute__" else name] = _native_member(value)
     return result
