@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from turntree._reprs import class_of, shortened, without_ends
+from turntree._reprs import class_of, literal, shortened, without_ends
 
 # Characters of a repr that are read.
 _LONGEST = 10_000
@@ -33,37 +33,55 @@ class Written:
 
 def parts_of(value: Any) -> list[tuple[str | None, Any]]:
     """Return the parts of the repr of an object: names, or None, and values. Long texts and lists are cut."""
-    found = _of_generated(value)
-    if found is not None:
-        return found
-    text = shortened(repr(value), _LONGEST)
-    if bracketed := _BRACKETED.fullmatch(text):
-        return [(None, Written(bracketed[1]))]
-    if text == class_of(value).__name__:
-        return []
-    call = _CALL.fullmatch(text) or _STRUCT.fullmatch(text)
-    return [_part(part) for part in _split(call[1])] if call else [(None, Written(text))]
-
-
-def _of_generated(value: Any) -> list[tuple[str | None, Any]] | None:
-    """Return the parts of a repr that Python has generated, which cuts nothing; None for a written one."""
     kind: Any = class_of(value)
     written = kind.__repr__
     if written is object.__repr__:
         return []
     if written is list.__repr__:
-        return [(None, item) for item in without_ends(list(value))]
+        return [(None, item) for item in _shown(list(value))]
     if written is dict.__repr__:
-        return [_entry(key, item) for key, item in without_ends(dict(value)).items()]
-    # Those of a NamedTuple and of a dataclass.
+        return [_entry(key, item) for key, item in _shown(dict(value)).items()]
+    names = _generated(value)
+    if names is not None:
+        return [(name, _shown(getattr(value, name))) for name in names]
+    text = shortened(repr(value), _LONGEST)
+    if text == kind.__name__:
+        return []
+    if bracketed := _BRACKETED.fullmatch(text):
+        return [(None, Written(bracketed[1]))]
+    call = _CALL.fullmatch(text) or _STRUCT.fullmatch(text)
+    return [_part(part) for part in _split(call[1])] if call else [(None, Written(text))]
+
+
+def _generated(value: Any) -> list[str] | None:
+    """Return the names in the repr that Python generates for a NamedTuple or dataclass; None for another repr."""
+    kind: Any = class_of(value)
+    written = kind.__repr__
     if getattr(written, "__module__", None) == "collections":
-        return [(name, without_ends(getattr(value, name))) for name in kind._fields]
+        return list(kind._fields)
+    # That of a dataclass is wrapped. Data have objects of their own for fields.
     if hasattr(written, "__wrapped__") and isinstance(getattr(kind, "__dataclass_fields__", None), dict):
         import dataclasses
 
-        fields = dataclasses.fields(value)
-        return [(field.name, without_ends(getattr(value, field.name))) for field in fields if field.repr]
+        return [field.name for field in dataclasses.fields(value) if field.repr]
     return None
+
+
+def literal_of(part: Any, limit: int) -> str:
+    """Return a part as text. A generated repr, which cuts nothing, is not called."""
+    names = None if class_of(part) is Written else _generated(part)
+    if names is None:
+        return literal(part, limit)
+    members = ", ".join(f"{name}={literal(without_ends(getattr(part, name)), limit)}" for name in names)
+    return f"{type(part).__name__}({members})"
+
+
+def _shown(value: Any) -> Any:
+    """Return a value that rich can print as it is: it cuts neither texts nor the reprs of other classes."""
+    kind = class_of(value)
+    if kind in (str, bytes, list, tuple, dict):
+        return without_ends(value)
+    return value if hasattr(kind, "__rich_repr__") else Written(literal(value, _LONGEST))
 
 
 def _entry(key: object, item: Any) -> tuple[str, Any]:

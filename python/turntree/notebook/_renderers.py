@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from turntree import _core
-from turntree._repr_parts import parts_of
-from turntree._reprs import class_of, count, literal, without_ends
+from turntree._repr_parts import literal_of, parts_of
+from turntree._reprs import class_of, count, without_ends
 from turntree.notebook import _conversation, _graph, _usage
 from turntree.notebook._page import ENTRIES, Page
 
@@ -75,7 +75,7 @@ def html(value: Any) -> str:
 
 def parts_html(value: Any) -> str:
     """Return an object that is no data as a table of the parts of its repr."""
-    rows = [(name, literal(part, 4 * _PART)) for name, part in parts_of(value)]
+    rows = [(name, literal_of(part, 4 * _PART)) for name, part in parts_of(value)]
     return _rows(type(value).__name__, rows, _PART)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from turntree import _core
+from turntree._reprs import without_ends
 from turntree.notebook import _conversation, _usage
 
 
@@ -28,6 +29,14 @@ class View:
 
     def __repr__(self) -> str:
         return self.text
+
+    def __rich__(self) -> Any:
+        from rich.text import Text
+
+        return Text(self.text)
+
+    def __rich_repr__(self) -> Iterable[Any]:
+        yield "text", without_ends(self.text)
 
 
 def conversation(messages: Iterable[_core.Message]) -> View:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import inspect
 import json
 import os
@@ -318,12 +317,15 @@ class Report:
         return self.table()
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _row(result)) + "</tr>"
-            for result in self.results
-        )
-        head = "<tr><th>result</th><th>case</th><th>time</th><th>tokens</th><th>reason</th></tr>"
-        return f"<table>{head}{rows}</table>"
+        from turntree.notebook._page import ENTRIES, Page
+
+        page = Page()
+        page.add("<table><tr><th>result</th><th>case</th><th>time</th><th>tokens</th><th>reason</th></tr>")
+        for result in self.results[:ENTRIES]:
+            page.add("<tr>", *(f"<td>{page.line(cell, 400)}</td>" for cell in _row(result)), "</tr>")
+        page.add("</table>")
+        page.entries(len(self.results), ENTRIES, "runs")
+        return page.html()
 
 
 def _row(result: CaseResult) -> tuple[str, str, str, str, str]:

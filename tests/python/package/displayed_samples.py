@@ -2,6 +2,7 @@
 
 import datetime
 import functools
+import itertools
 import pathlib
 
 from test_data_face import samples
@@ -251,27 +252,31 @@ def of_data(text):
 
 
 def from_schema(data_class, text):
-    """An object of a data class whose texts are all this text. Raises ValidationError if its schema says too little."""
+    """An object of a data class with this text. Raises ValidationError if its schema says too little.
+
+    Its first text is the whole text, and the others have the beginning.
+    """
     schema = data_class.model_json_schema()
-    return data_class.model_validate(_example(schema, schema.get("$defs", {}), text, 0))
+    texts = itertools.chain([text], itertools.repeat(text[:10_000]))
+    return data_class.model_validate(_example(schema, schema.get("$defs", {}), texts, 0))
 
 
-def _example(shape, definitions, text, depth):
+def _example(shape, definitions, texts, depth):
     if "$ref" in shape:
         shape = definitions[shape["$ref"].rpartition("/")[2]]
     shapes = shape.get("anyOf") or shape.get("oneOf")
     if shapes and "properties" not in shape:
-        return _example(next(one for one in shapes if one.get("type") != "null"), definitions, text, depth)
+        return _example(next(one for one in shapes if one.get("type") != "null"), definitions, texts, depth)
     if "const" in shape or "enum" in shape:
         return shape.get("const", shape.get("enum", [None])[0])
     kind = shape.get("type")
     if kind == "object":
         members = shape.get("properties", {})
         names = members if depth < 3 else shape.get("required", ())
-        found = {name: _example(members.get(name, {}), definitions, text, depth + 1) for name in names}
-        return found or {text[:50]: {text[:50]: text}}
+        found = {name: _example(members.get(name, {}), definitions, texts, depth + 1) for name in names}
+        return found or {"any": {"key": next(texts)}}
     if kind == "array":
-        return [_example(shape.get("items", {}), definitions, text, depth + 1)]
+        return [_example(shape.get("items", {}), definitions, texts, depth + 1)]
     if kind in ("integer", "number", "boolean"):
         return True if kind == "boolean" else 1
-    return {"date-time": "2026-01-01T00:00:00.000Z"}.get(shape.get("format"), text)
+    return {"date-time": "2026-01-01T00:00:00.000Z"}.get(shape.get("format")) or next(texts)
