@@ -41,6 +41,8 @@ def parts_of(value: Any) -> list[tuple[str | None, Any]]:
         return [(None, item) for item in _shown(list(value))]
     if written is dict.__repr__:
         return [_entry(key, item) for key, item in _shown(dict(value)).items()]
+    if getattr(written, "__module__", None) == "rich.repr":  # `rich.repr.auto`, which asks for these parts
+        return [(name, _shown(item)) for name, item in getattr(value, "__dict__", {}).items() if name[0] != "_"]
     names = _generated(value)
     if names is not None:
         return [(name, _shown(getattr(value, name))) for name in names]
@@ -81,6 +83,8 @@ def _shown(value: Any) -> Any:
     kind = class_of(value)
     if kind in (str, bytes, list, tuple, dict):
         return without_ends(value)
+    if value is None or kind in (bool, int, float):
+        return value
     return value if hasattr(kind, "__rich_repr__") else Written(literal(value, _LONGEST))
 
 

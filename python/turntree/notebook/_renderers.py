@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Characters of a member in a table of members, and of a part in a table of parts of a repr.
 _MEMBER = 60
 _PART = 400
+# Rows of a table: the entries of a list, and how many are left out.
+_ROWS = ENTRIES + 1
 
 _ProtocolThread: type[Any] = _core.ProtocolThread
 
@@ -92,11 +94,11 @@ def _rows(caption: str, rows: list[tuple[str | None, str]], limit: int) -> str:
     """Return a table of names and values; a value without a name has a row of its own."""
     page = Page()
     page.add(f"<table><caption>{page.line(caption)}</caption>")
-    for name, text in rows[:ENTRIES]:
+    for name, text in rows[:_ROWS]:
         head = '<td colspan="2">' if name is None else f"<th>{page.line(name)}</th><td>"
         page.add(f"<tr>{head}<code>{page.line(text, limit)}</code></td></tr>")
     page.add("</table>")
-    page.entries(len(rows), ENTRIES, "attributes")
+    page.entries(len(rows), _ROWS, "attributes")
     return page.html()
 
 

@@ -7,10 +7,43 @@ import pathlib
 
 from test_data_face import samples
 
-from turntree import AgentHooks, Limits, agent, execution, mcp, middleware, notebook, query, session, store, testing
-from turntree import RunContext, ToolContext, durable, thread_protocol, uaip, uamp, upp
-from turntree.harness import Action, Change, Conflict, Coordination, Decision, Forecast, Gate, HookReply, Lease
-from turntree.harness import MatchedRule, Overlaps, Project, Replay, Worktree, Worktrees, guard
+from turntree import (
+    AgentHooks,
+    Limits,
+    RunContext,
+    ToolContext,
+    agent,
+    durable,
+    execution,
+    mcp,
+    middleware,
+    notebook,
+    query,
+    session,
+    store,
+    testing,
+    thread_protocol,
+    uaip,
+    uamp,
+    upp,
+)
+from turntree.harness import (
+    Action,
+    Change,
+    Conflict,
+    Coordination,
+    Decision,
+    Forecast,
+    Gate,
+    HookReply,
+    Lease,
+    MatchedRule,
+    Overlaps,
+    Replay,
+    Worktree,
+    Worktrees,
+    guard,
+)
 from turntree.upp import files, native, scripted
 from turntree.upp import middleware as calls
 
@@ -60,14 +93,27 @@ def of_agents(text):
 def of_models(text):
     """Models, their settings and what they are asked for."""
     reference = upp.openai(text, api_key="k")
-    yield from (reference, upp.ProviderConfig(base_url="https://127.0.0.1:9", headers={"x": text}), upp.llm(model=reference))
+    yield from (
+        reference,
+        upp.ProviderConfig(base_url="https://127.0.0.1:9", headers={"x": text}),
+        upp.llm(model=reference),
+    )
     yield from (upp.embedding(model=reference), upp.image(model=reference))
     yield from (upp.ModelSettings(stop=[text]), upp.ToolUseStrategy(max_iterations=2, on_error=print))
-    yield from (upp.ExponentialBackoff(), upp.LinearBackoff(), upp.NoRetry(), upp.TokenBucket(), upp.RetryAfterStrategy())
+    yield from (
+        upp.ExponentialBackoff(),
+        upp.LinearBackoff(),
+        upp.NoRetry(),
+        upp.TokenBucket(),
+        upp.RetryAfterStrategy(),
+    )
     yield from (upp.RoundRobinKeys([text]), upp.WeightedKeys([(text, 1)]), upp.DynamicKey(lambda: text))
     yield from (upp.EmbeddingRequest([text], {text: text}, text), upp.ImageRequest(text, {text: text}, None, None))
     yield from (upp.ModelResponse(text), upp.ImageCapabilities(True, True, True, 1), upp.TokenCount(3, exact=True))
-    yield from (upp.HttpRequest("POST", f"https://127.0.0.1/{text}", body=b"x"), upp.HttpResponse(200, {"x": text}, text.encode()))
+    yield from (
+        upp.HttpRequest("POST", f"https://127.0.0.1/{text}", body=b"x"),
+        upp.HttpResponse(200, {"x": text}, text.encode()),
+    )
     yield from (upp.AccessToken(text, 1.0), upp.EntraCredentials(text, text, text), upp.ManagedIdentity(text))
     yield upp.NativeTool("openai", "search", {"type": text})
     yield provider()
@@ -83,7 +129,13 @@ def of_testing(text):
     case, verdict = testing.Case(text, text), testing.Verdict(False, text, text)
     result = testing.CaseResult(case, 1, turn, None, (verdict,), 0.1)
     yield from (testing.Reply(text), testing.ToolCall(text, {text: text}), testing.ErrorReply(500, text))
-    yield from (testing.RawReply(text), testing.Fault(error_message=text, error_after=1), testing.expect(turn), case, verdict)
+    yield from (
+        testing.RawReply(text),
+        testing.Fault(error_message=text, error_after=1),
+        testing.expect(turn),
+        case,
+        verdict,
+    )
     yield from (testing.Dataset([case]), result, testing.Report([result]))
     with testing.serve([text[:50]]) as server:
         yield server
@@ -97,7 +149,11 @@ def of_stores(text):
     run = store.Run(text, text, "done", None, text, 1, text, NOW, NOW)
     imported = store.ImportedSession(text, text, "imported", 1, 1, {text: 1}, {}, text)
     yield from (store.memory(), info, run, store.SessionPage([info] * 200, None), store.RunPage([run], None), imported)
-    yield from (store.ImportReport("jsonl", False, [imported]), store.PruneResult(1, 2, 3), store.StoreIssue(text, text))
+    yield from (
+        store.ImportReport("jsonl", False, [imported]),
+        store.PruneResult(1, 2, 3),
+        store.StoreIssue(text, text),
+    )
 
 
 def of_protocols(text):
@@ -109,7 +165,10 @@ def of_protocols(text):
     yield uamp.PaymentRequest(
         agent=text, principal=text, claims={text: text}, session_id=text, response_id=text, payment_token=text
     )
-    yield from (uamp.Event({"type": text, text: text}), uamp.dial("ws://127.0.0.1:9", agent(model=scripted([]), name="h")))
+    yield from (
+        uamp.Event({"type": text, text: text}),
+        uamp.dial("ws://127.0.0.1:9", agent(model=scripted([]), name="h")),
+    )
     one = agent(model=scripted(["x"]), name="one")
     with uamp.serve_sync(one) as server, uamp.connect_sync(server.url) as client:
         talk = client.session()
@@ -139,8 +198,16 @@ def of_workflows(text):
 
 def of_harness(text, project):
     """Rules and claims of a project."""
-    yield from (Action(kind="shell", command=text), Change(1, text, "allow", "deny", [text]), Conflict(text, text, [text]))
-    yield from (Forecast([Conflict(text, text, [text])], [text]), HookReply(0, text, text), Lease(text, text, text, 1, 1))
+    yield from (
+        Action(kind="shell", command=text),
+        Change(1, text, "allow", "deny", [text]),
+        Conflict(text, text, [text]),
+    )
+    yield from (
+        Forecast([Conflict(text, text, [text])], [text]),
+        HookReply(0, text, text),
+        Lease(text, text, text, 1, 1),
+    )
     matched = MatchedRule(text, text, "deny", text, text)
     yield from (Decision("deny", [matched], text, 1, text), matched, Replay(1, 0, [], [text]))
     yield from (Worktree(text, text, pathlib.Path(text)), Overlaps([{text: text}], order=[text]), project)
@@ -161,6 +228,7 @@ class Watch:
     async def before(self, context):
         """Collect the context."""
         self.found.append(context)
+
 
 class WatchCalls:
     """A middleware of models that collects what it receives."""
