@@ -120,8 +120,10 @@ def _is_shown(value: Any) -> bool:
     """
     if not isinstance(value, type) or not value.__module__.startswith("turntree"):
         return False
-    has_other_displays = issubclass(value, BaseException) or hasattr(value, "__members__")
-    return not has_other_displays and "_is_protocol" not in vars(value) and "__total__" not in vars(value)
+    kind: type[object] = value
+    has_other_displays = issubclass(kind, BaseException) or hasattr(kind, "__members__")
+    has_objects = "__total__" not in vars(kind) and not vars(kind).get("_is_protocol", False)
+    return has_objects and not has_other_displays
 
 
 def _add_displays(kind: Any) -> None:

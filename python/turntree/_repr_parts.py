@@ -10,6 +10,8 @@ from typing import Any
 
 from turntree._reprs import class_of, literal, shortened, without_ends
 
+_OF_LIST: Any = vars(list)["__repr__"]
+_OF_DICT: Any = vars(dict)["__repr__"]
 # Characters of a repr that are read.
 _LONGEST = 10_000
 _CALL = re.compile(r"[\w.]*\((.*)\)", re.DOTALL)
@@ -37,9 +39,9 @@ def parts_of(value: Any) -> list[tuple[str | None, Any]]:
     written = kind.__repr__
     if written is object.__repr__:
         return []
-    if written is list.__repr__:
+    if written is _OF_LIST:
         return [(None, item) for item in _shown(list(value))]
-    if written is dict.__repr__:
+    if written is _OF_DICT:
         return [_entry(key, item) for key, item in _shown(dict(value)).items()]
     if getattr(written, "__module__", None) == "rich.repr":  # `rich.repr.auto`, which asks for these parts
         return [(name, _shown(item)) for name, item in getattr(value, "__dict__", {}).items() if name[0] != "_"]
@@ -61,7 +63,7 @@ def _generated(value: Any) -> list[str] | None:
     written = kind.__repr__
     if getattr(written, "__module__", None) == "collections":
         return list(kind._fields)
-    # That of a dataclass is wrapped. Data have objects of their own for fields.
+    # That of a dataclass is wrapped.
     if hasattr(written, "__wrapped__") and isinstance(getattr(kind, "__dataclass_fields__", None), dict):
         import dataclasses
 
@@ -71,7 +73,7 @@ def _generated(value: Any) -> list[str] | None:
 
 def literal_of(part: Any, limit: int) -> str:
     """Return a part as text. A generated repr, which cuts nothing, is not called."""
-    names = None if class_of(part) is Written else _generated(part)
+    names = _generated(part)
     if names is None:
         return literal(part, limit)
     members = ", ".join(f"{name}={literal(without_ends(getattr(part, name)), limit)}" for name in names)

@@ -7,6 +7,7 @@ import io
 import re
 import subprocess
 import sys
+import typing
 from html.parser import HTMLParser
 
 import displayed_samples
@@ -49,7 +50,7 @@ def public_classes():
 
 def has_objects(value):
     """Whether objects of a class are shown by their own methods, and not as tracebacks, members and dicts are."""
-    is_protocol, is_type_of_dicts = "_is_protocol" in vars(value), "__total__" in vars(value)
+    is_protocol, is_type_of_dicts = getattr(value, "_is_protocol", False), typing.is_typeddict(value)
     return not (issubclass(value, (BaseException, enum.Enum)) or is_protocol or is_type_of_dicts)
 
 
