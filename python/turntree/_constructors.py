@@ -164,7 +164,8 @@ def _explain(owner: Any, created_by: str | None) -> None:
     while hasattr(written, "__wrapped__"):
         written = written.__wrapped__
     if isinstance(written, FunctionType):
-        if _required(written) or "__dataclass_fields__" in vars(owner):
+        # `OptionalFields` are those of a class with a constructor that explains its arguments.
+        if _required(written) or type(owner.__dict__.get("__dataclass_fields__")) is dict:
             setattr(owner, constructor, _explained(owner, called, created_by))
     elif created_by is not None and "__new__" not in _attributes(owner):
         owner.__new__ = _refusing(created_by)

@@ -5,20 +5,11 @@ FastAPI accepts a class as a body only if it is a dataclass or a model.
 
 from __future__ import annotations
 
+from turntree._dataclass_fields import Parameters, fields_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-
-class Parameters:
-    """The ``__dataclass_params__`` of data classes. `pprint` prints objects by their own repr."""
-
-    init: bool = True
-    repr: bool = False
-    eq: bool = False
-    order: bool = False
-    unsafe_hash: bool = False
-    frozen: bool = True
 
 
 # Members that have one value for each class, or that others determine.
@@ -31,25 +22,26 @@ class Fields:
     def __get__(self, instance: object, owner: type[Any]) -> dict[str, Any]:
         """Return a field for each attribute that is a member of the class's JSON.
 
-        `dataclasses.replace` passes those fields to the constructor that are its parameters. If the constructor does
-        not take all fields, as that of `upp.Thread`, it raises an error.
+        `dataclasses.replace` passes those fields to the constructor that are its parameters. Other fields of the object
+        must be empty, as the cycles of a `TokenUsage`, or it raises an error that names `copy.replace`,
+        which also keeps members that the class does not know.
         """
         import dataclasses
         import inspect
         import typing
 
-        names = [name for name in _aliases(owner) if hasattr(owner, name)]
         parameters = inspect.signature(owner).parameters
         takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-        fields: list[Any] = []
-        for name in names:
+        members = _aliases(owner)
+        # Classes of UAMP have their members as attributes of objects alone.
+        found = [name for name in members if hasattr(owner if instance is None else instance, name)]
+        fields: dict[str, tuple[Any, dict[str, Any]]] = {}
+        for name in found or members:
             is_parameter = takes_all or name in parameters
-            fields.append((name, typing.Any, dataclasses.field(init=is_parameter)))
-            if not is_parameter and name not in _DETERMINED:
-                fields.append((f"use_copy_replace_for_{name}", dataclasses.InitVar[typing.Any]))
-        dataclass: Any = dataclasses.make_dataclass(owner.__name__, fields)
-        dataclass_fields: dict[str, Any] = dataclass.__dataclass_fields__
-        return dataclass_fields
+            fields[name] = (typing.Any, {"init": is_parameter})
+            if not is_parameter and name not in _DETERMINED and getattr(instance, name, None):
+                fields[f"use_copy_replace_for_{name}"] = (dataclasses.InitVar[typing.Any], {})
+        return fields_of(owner, fields)
 
 
 def complete(base: Any) -> None:

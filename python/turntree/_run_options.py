@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypedDict, cast
 
 from turntree import _core
 from turntree._argument_errors import LIMITS, RUN, SESSION_RUN, explain_arguments, unknown_argument
+from turntree._dataclass_fields import OptionalFields, Parameters
 from turntree._generics import DepsT
 from turntree._options import check_model
 from turntree._public_names import publish
@@ -83,6 +84,8 @@ class Limits:
     """
 
     __slots__ = ("cost", "input_tokens", "output_tokens", "requests", "seconds", "tool_calls", "total_tokens")
+    __dataclass_fields__: ClassVar[Any] = OptionalFields()
+    __dataclass_params__: ClassVar[Any] = Parameters()
 
     requests: int | None
     input_tokens: int | None
@@ -123,7 +126,7 @@ class Limits:
         return {name: value for name, value in values.items() if value is not None}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        message = f"Limits cannot be changed; write copy.replace(limits, {name}=…), or Limits({name}=…)"
+        message = f"Limits cannot be changed; write dataclasses.replace(limits, {name}=…), or Limits({name}=…)"
         raise AttributeError(message)
 
     def __replace__(self, **changes: Any) -> Limits:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from turntree._argument_errors import SETTINGS, explain_arguments
+from turntree._dataclass_fields import OptionalFields, Parameters
 from turntree._public_names import publish
 
 # An effort, or a budget of tokens.
@@ -61,6 +62,8 @@ class ModelSettings:
     """
 
     __slots__ = _NAMES
+    __dataclass_fields__: ClassVar[Any] = OptionalFields()
+    __dataclass_params__: ClassVar[Any] = Parameters()
 
     max_tokens: int | None
     temperature: float | None
@@ -134,7 +137,8 @@ class ModelSettings:
         return {name: value for name, value in values.items() if value is not None}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        message = f"ModelSettings cannot be changed; write copy.replace(settings, {name}=…), or ModelSettings({name}=…)"
+        remedy = f"write dataclasses.replace(settings, {name}=…), or ModelSettings({name}=…)"
+        message = f"ModelSettings cannot be changed; {remedy}"
         raise AttributeError(message)
 
     def __replace__(self, **changes: Any) -> ModelSettings:

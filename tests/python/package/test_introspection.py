@@ -13,10 +13,12 @@ import typing
 
 import pytest
 import rich.console
+from pydantic import TypeAdapter
 from test_data_face import TIME, samples
 
 import turntree
-from turntree import upp
+from turntree import Limits, thread_protocol, uamp, upp
+from turntree.models import ModelSettings
 from turntree.upp import CycleUsage, Text, TokenUsage, UserMessage
 
 
@@ -88,8 +90,6 @@ def test_data_can_be_printed_and_replaced(value):
     assert value.__replace__() == value
     if sys.version_info >= (3, 13):
         assert copy.replace(value) == value
-    if not isinstance(value, (upp.Thread, upp.ImageEvent, TokenUsage)):
-        assert dataclasses.replace(value) == value
 
 
 def test_replace_changes_one_attribute():
@@ -105,8 +105,83 @@ def test_replace_changes_one_attribute():
 def test_replace_refuses_what_it_cannot_do():
     with pytest.raises(TypeError, match="CycleUsage has no attribute 'inputs'; its attributes are input_tokens"):
         CycleUsage(inputs=1)
+    used = TokenUsage(1, 2).__replace__(cycles=[CycleUsage(input_tokens=1)])
     # Python 3.14 raises a TypeError with the same name.
     with pytest.raises((TypeError, ValueError), match="use_copy_replace_for_cycles"):
-        dataclasses.replace(TokenUsage(1, 2))
+        dataclasses.replace(used)
     with pytest.raises((TypeError, ValueError), match="use_copy_replace_for_nodes"):
         dataclasses.replace(turntree.ThreadTree())
+    with pytest.raises(TypeError, match="TokenUsage\\(\\) has no argument 'inputs'"):
+        dataclasses.replace(TokenUsage(1, 2), inputs=1)
+    with pytest.raises(TypeError, match="Limits\\(\\) has no argument 'max_cost': write cost="):
+        dataclasses.replace(Limits(), max_cost=1)
+    with pytest.raises(ValueError, match="must not be negative"):
+        dataclasses.replace(Limits(), cost=-1)
+
+
+# Their constructors take the content alone, with new ids, times and nodes; or the type by position. Applications do not
+# create an `ImageEvent`. An agent is no value: with_() makes copies.
+NOT_REPLACED = (
+    *(turntree.Agent, turntree.ThreadTree, turntree.ThreadNode, upp.Thread, upp.ImageEvent),
+    *(uamp.ClientEvent, uamp.ServerEvent, uamp.SystemEvent, uamp.ContentItem),
+)
+ACTION = {"sequence": 1, "timestamp": TIME}
+VALUES = [
+    *samples(),
+    Limits(requests=3, cost=0.5),
+    ModelSettings(max_tokens=5, stop=["a"], raw=True),
+    CycleUsage(input_tokens=1, total_input_tokens=1, reasoning_tokens=0, audio_tokens=0),
+    thread_protocol.ToolCallAction("t", {"x": 1}, agent_id="a", tool_call_id="c"),
+    thread_protocol.SystemAction.model_validate({**ACTION, "action_type": "system.note", "data": None}),
+    thread_protocol.OtherAction.model_validate({**ACTION, "action_type": "other"}),
+]
+
+
+def smallest(shape, schema):
+    """The data with the required members of a schema."""
+    if "$ref" in shape:
+        return smallest(schema["$defs"][shape["$ref"].rpartition("/")[2]], schema)
+    if "const" in shape or "enum" in shape:
+        return shape.get("const", shape.get("enum", [None])[0])
+    if "oneOf" in shape or "anyOf" in shape:
+        return smallest((shape.get("oneOf") or shape["anyOf"])[0], schema)
+    if shape.get("type") == "object":
+        return {name: smallest(shape["properties"][name], schema) for name in shape.get("required", ())}
+    by_type = {"string": TIME, "integer": 1, "number": 1, "boolean": True, "array": [], "null": None}
+    return by_type[shape.get("type", "null")]
+
+
+def classes_with_replace():
+    """Public classes that `copy.replace` takes, except those of Python's own kinds."""
+    public = [parameter.values[0] for parameter in public_objects()]
+    for owner in {value for value in public if inspect.isclass(value) and value not in NOT_REPLACED}:
+        own_kind = "_fields" in vars(owner) or isinstance(vars(owner).get("__dataclass_fields__"), dict)
+        if is_ours(owner) and hasattr(owner, "__replace__") and not own_kind:
+            yield pytest.param(owner, id=f"{owner.__module__}.{owner.__name__}")
+
+
+@pytest.mark.parametrize("owner", sorted(classes_with_replace(), key=lambda parameter: parameter.id))
+def test_dataclasses_replaces_what_copy_replaces(owner):
+    found = [value for value in VALUES if isinstance(value, owner)]
+    if not found:
+        schema = owner.model_json_schema()
+        found = [owner.model_validate(smallest(schema, schema))]
+    for value in found:
+        fields = [field.name for field in dataclasses.fields(value)]
+        assert dataclasses.is_dataclass(owner) == dataclasses.is_dataclass(value)
+        assert [name for name in fields if not hasattr(value, name)] == []
+        assert dataclasses.replace(value) == value == value.__replace__()
+        assert dataclasses.asdict(value).keys() == set(fields)
+
+
+def test_limits_and_settings_are_data_classes():
+    limits, settings = Limits(requests=3), ModelSettings(seed=1)
+
+    assert dataclasses.replace(limits, cost=0.5) == Limits(requests=3, cost=0.5)
+    assert dataclasses.replace(settings, stop="x") == ModelSettings(seed=1, stop="x")
+    assert dataclasses.replace(TokenUsage(1, 2, 3), output_tokens=5).output_tokens == 5
+    assert {field.default for field in dataclasses.fields(Limits)} == {None}
+    assert [field.name for field in dataclasses.fields(ModelSettings)][:2] == ["max_tokens", "temperature"]
+    assert dataclasses.asdict(limits)["requests"] == 3
+    assert TypeAdapter(Limits).validate_python(limits) is limits
+    assert repr(limits) == pprint.pformat(limits) == "Limits(requests=3)"
