@@ -154,7 +154,7 @@ def test_hostile_text_and_calls_are_escaped_while_the_run_goes_on(kernel):
 
 
 def test_without_await_the_cell_says_what_to_write(kernel):
-    assert kernel.run("live(trip, 'Go')").printed == "This run has not begun. Write: turn = await live(…)"
+    assert kernel.run("live(packer(), 'Go')").printed == "This run has not begun. Write: turn = await live(…)"
 
 
 def test_buttons_stop_approve_and_deny_a_run_in_the_background(kernel):
