@@ -9,6 +9,7 @@ import argparse
 import os
 import signal
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from turntree._cli import (
@@ -65,6 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except (OSError, ValueError, TypeError, ImportError, OverflowError, TurntreeError) as error:
         print_error(_message_of(error), 1)
+        return 1
+    except Exception:
+        # Of the code of an application. Python shows it as text.
+        if not is_json():
+            raise
+        print_error(traceback.format_exc(), 1)
         return 1
     finally:
         signal.signal(signal.SIGTERM, previous_handler)

@@ -106,13 +106,13 @@ class TextOutput:
 
     def error(self, message: str, error: BaseException | None = None, place: str = "") -> None:
         if error is None:
-            print_error(message)
+            print_error(message, None)
         elif isinstance(error, (KeyboardInterrupt, EOFError)):
             if isinstance(error, KeyboardInterrupt):
                 print()
-            print_error(message)
+            print_error(message, 1)
         else:
-            print_error(f"{type(error).__name__}: {message[:_LONGEST] if place else message}{place}")
+            print_error(f"{type(error).__name__}: {message[:_LONGEST] if place else message}{place}", 1)
 
     def _dim(self, text: str) -> str:
         return f"\x1b[2m{text}\x1b[0m" if self._colours else text
@@ -156,5 +156,6 @@ class JsonOutput:
         return ""
 
     def error(self, message: str, error: BaseException | None = None, place: str = "") -> None:
-        name = None if error is None else type(error).__name__
-        self._print("error", {"error": name, "message": message[:_LONGEST] + place})
+        # A failed run is the exit status of the chat, unless a later run succeeds.
+        name, status = (None, None) if error is None else (type(error).__name__, 1)
+        self._print("error", {"error": name, "message": message[:_LONGEST] + place, "status": status})

@@ -366,9 +366,9 @@ class _Conversion:
             self._print_event("summary", {**counts, **sizes})
             return 1 if self.failed else 0
         if self.failures > MAX_PRINTED_FAILURES:
-            print_error(f"… and {self.failures - MAX_PRINTED_FAILURES} more")
+            print_error(f"… and {self.failures - MAX_PRINTED_FAILURES} more", 1)
         if self.failed:
-            print_error(f"{self.failed} of {self.documents + self.failed} documents were skipped")
+            print_error(f"{self.failed} of {self.documents + self.failed} documents were skipped", 1)
         if self.progress.is_visible:
             size, rate = self.bytes / 1e6, self.bytes / 1e6 / max(seconds, 1e-6)
             summary = f"{document_count(self.documents)}, {size:.1f} MB in {seconds:.1f} s ({rate:.0f} MB/s)"

@@ -91,7 +91,7 @@ def _print(values: dict[str, Any], reached: Sequence[Reached]) -> None:
     for name, value in lines.items():
         print(f"{name.ljust(width)}  {printable(value)}")
     for problem in problems:
-        print_error(problem)
+        print_error(problem, 1)
 
 
 def check_store(url: str, *, as_json: bool) -> int:

@@ -263,7 +263,7 @@ def run_doctor(options: argparse.Namespace) -> int:
         speed = "native" if check.is_native else "through Python, which is slower; install a wheel with turntree-hook"
         print(f"{check.harness:10} {check.problem or f'blocks and passes, {check.milliseconds:.0f} ms ({speed})'}")
     if not checks:
-        print_error("no hooks are installed: turntree harness install NAME")
+        print_error("no hooks are installed: turntree harness install NAME", 1)
     return 1 if not checks or any(check.problem for check in checks) else 0
 
 
@@ -464,7 +464,7 @@ def run_announce(options: argparse.Namespace) -> int:
         advice = {"parallel_ok": "work at the same time", "merge_order": "merge in this order"}
         text = advice.get(found.suggestion, "work one after the other, in this order")
         order = "" if found.suggestion == "parallel_ok" else f": {', '.join(found.order)}"
-        print_error(f"risk {found.risk}: {text}{order}")
+        print_error(f"risk {found.risk}: {text}{order}", None)
     return 0
 
 

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         _print_report(report)
     for session in report.sessions:
         if session.status in ("exists", "failed"):
-            print_error(str(session.error))
+            print_error(str(session.error), 1)
     return 1 if report.count("exists") or report.count("failed") else 0
 
 

@@ -8,8 +8,10 @@ import importlib
 import logging
 import os
 import signal
+import site
 import subprocess
 import sys
+import sysconfig
 import traceback
 from contextlib import suppress
 from importlib.util import source_from_cache
@@ -77,10 +79,10 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
     try:
         return asyncio.run(_serve(options, auth, output, files))
     except CliError as error:
-        print_error(str(error))
+        print_error(str(error), None)
         broken: list[Path] = []
     except Exception as error:
-        traceback.print_exc()
+        print_error(traceback.format_exc(), None) if options.json else traceback.print_exc()
         broken = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
         if isinstance(error, SyntaxError) and error.filename:
             broken.append(Path(error.filename))
@@ -205,7 +207,7 @@ class _Files:
 
 def _application_files() -> Iterator[Path]:
     """The files of loaded modules, without those of Python and of installed packages."""
-    installed = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
+    installed = _installed_folders(Path.cwd().resolve())
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str):
@@ -213,3 +215,14 @@ def _application_files() -> Iterator[Path]:
         path = Path(file).resolve()
         if not any(path.is_relative_to(prefix) for prefix in installed):
             yield path
+
+
+def _installed_folders(project: Path) -> list[Path]:
+    """The folders of Python and of installed packages, except those that contain the folder of the project.
+
+    A project may be in the folder of its virtual environment, or below the prefix of Python, such as /usr/src/app.
+    """
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = [*map(sysconfig.get_path, names), *site.getsitepackages(), site.getusersitepackages()]
+    folders = {Path(folder).resolve() for folder in (sys.prefix, sys.base_prefix, *libraries)}
+    return [folder for folder in folders if not project.is_relative_to(folder)]

@@ -82,11 +82,11 @@ def run(options: argparse.Namespace) -> int:
                 document, style=style, what=options.what, from_=options.from_, name=name
             )
         except ValidationError as error:
-            print_error(f"{name}: {error}")
+            print_error(f"{name}: {error}", 1)
             status = 1
             continue
         except ValueError as error:
-            print_error(str(error))
+            print_error(str(error), 1)
             status = 1
             continue
         output.write(("\n" if shown and not options.html else "") + text)

@@ -91,14 +91,14 @@ def is_json() -> bool:
     return _Output.as_json
 
 
-def print_error(message: str, status: int | None = None) -> None:
+def print_error(message: str, status: int | None) -> None:
     """Print an error message to standard error: as text, or with ``--json`` as an object on one line.
 
     Args:
         message: The message.
-        status: The exit status of the command, if the error ends it.
+        status: The exit status that the error gives to the command; None if it does not end with this error.
     """
-    _print_message("error", message, {} if status is None else {"status": status})
+    _print_message("error", message, {"status": status})
 
 
 def print_note(message: str) -> None:
@@ -189,7 +189,7 @@ class Progress:
     def print_issue(self, issue: DocumentIssue) -> None:
         """Print an error of a document, above the progress line."""
         self.clear()
-        print_error(str(issue))
+        print_error(str(issue), 1)
 
     def clear(self) -> None:
         """Remove the line."""

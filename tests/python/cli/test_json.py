@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from shell_command import BROKEN, HISTORIES, fails, turntree
+from shell_command import BROKEN, HISTORIES, ROOT, fails, turntree
 
 from turntree import mcp, store
 
@@ -126,20 +126,32 @@ def test_the_summary_goes_to_standard_error_if_standard_output_has_the_documents
         (2, "invalid choice: 'transmogrify'", ["transmogrify", "--json"]),
         (1, "the JSON ends in", ["show", "cut.json", "--json"]),
         (1, "the JSON ends in", ["convert", "cut.json", "--json"]),
+        (1, "no hooks are installed", ["harness", "doctor", "--json", "--project", "."]),
+        (1, "ZeroDivisionError: division by zero", ["serve", "raising:app", "--json"]),
+        (1, "ZeroDivisionError: division by zero", ["chat", "raising:app", "--json"]),
     ],
 )
 def test_an_error_is_an_object_of_the_same_form_for_all_commands(tmp_path, monkeypatch, status, words, arguments):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cut.json").write_text('{"version": "1.0.0", "actions": [')
+    (tmp_path / "raising.py").write_text("1 / 0")
 
     done = turntree(*arguments)
 
     assert (done.returncode, done.stdout) == (status, b"")
     (error,) = rows(done.stderr)
-    assert error["type"] == "error"
-    assert words in error["message"]
-    assert error.get("status", status) == status
-    assert set(error) <= {"type", "message", "status"}
+    assert words in error.pop("message")
+    assert error == {"type": "error", "status": status}
+
+
+def test_errors_of_conversations_that_are_not_imported_have_the_status_of_the_command(tmp_path):
+    source, url = ROOT / "tests" / "data" / "imports" / "openai.db", f"sqlite:///{tmp_path}/sessions.db"
+    assert turntree("import", source, "--store", url).returncode == 0
+
+    done = turntree("import", source, "--store", url, "--on-error", "skip", "--json")
+
+    assert done.returncode == 1
+    assert [(error["type"], error["status"]) for error in rows(done.stderr)] == [("error", 1)] * 2
 
 
 def test_an_error_in_json_has_no_control_characters():
@@ -248,7 +260,8 @@ def test_a_chat_prints_events_turns_and_the_answers_of_commands():
     assert [row["name"] for row in found if row["type"] == "node"] == ["main", "june"]
     assert [row["message"]["type"] for row in found if row["type"] == "message"] == ["user", "assistant"]
     assert found[-2]["commands"]["/history"] == "show the conversation"
-    assert found[-1] == {"type": "error", "error": None, "message": "there is no command /jump; /help lists them"}
+    message = "there is no command /jump; /help lists them"
+    assert found[-1] == {"type": "error", "error": None, "message": message, "status": None}
 
 
 @pytest.mark.usefixtures("folder")
@@ -261,7 +274,7 @@ def test_a_program_answers_about_calls():
     assert turn["text"] == "Done: paid Ann"
     assert b"paying" in done.stderr
     assert done.returncode == 1
-    assert found[-1]["type"] == "error"
+    assert (found[-1]["type"], found[-1]["status"]) == ("error", 1)
     assert "out of tea" in found[-1]["message"]
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import urllib.request
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import turntree
 
 APPLICATION = """
 import asyncio
@@ -65,8 +70,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "turntree", "serve", "--port", "0", *arguments]
+def command(*arguments: str, python: str | Path = sys.executable) -> list[str]:
+    return [str(python), "-m", "turntree", "serve", "--port", "0", *arguments]
 
 
 @pytest.fixture
@@ -74,10 +79,17 @@ def start(folder: Path) -> Iterator[Any]:
     """Start the command; returns the process, whose first line is the address."""
     processes: list[subprocess.Popen[str]] = []
 
-    def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    def start(
+        *arguments: str, cwd: Path = folder, python: str | Path = sys.executable, **environment: str
+    ) -> subprocess.Popen[str]:
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment}
         process = subprocess.Popen(
-            command(*arguments), cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command(*arguments, python=python),
+            cwd=cwd,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         processes.append(process)
         return process
@@ -194,3 +206,38 @@ def test_reload_starts_again_when_a_file_changes_and_survives_a_broken_one(start
     assert get(line(process)) == "two 1 anyone"
     process.terminate()
     assert line(process) == "closed"
+
+
+@pytest.mark.parametrize("inside", ["app", "lib/app"])
+def test_reload_watches_a_project_inside_the_folder_of_its_virtual_environment(
+    start: Any, tmp_path: Path, inside: str
+) -> None:
+    environment = tmp_path / ".venv"
+    venv.create(environment, symlinks=sys.platform != "win32")
+    project = environment / inside
+    project.mkdir(parents=True)
+    save(project / "application.py", "import below\n" + APPLICATION.replace('"one"', "below.VERSION"))
+    save(project / "below.py", "VERSION = 'one'")
+    python = environment / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    packages = os.pathsep.join([str(Path(turntree.__file__).parents[1]), sysconfig.get_path("purelib")])
+    process = start("application:shop", "--reload", cwd=project, python=python, PYTHONPATH=packages)
+    assert get(line(process)) == "one 1 anyone"
+
+    save(project / "below.py", "VERSION = 'second'")
+
+    assert line(process) == "closed"
+    assert get(line(process)) == "second 1 anyone"
+
+
+def test_reload_prints_a_broken_file_as_json(start: Any, folder: Path) -> None:
+    process = start("application:shop", "--reload", "--json")
+    assert json.loads(line(process))["type"] == "started"
+
+    save(folder / "application.py", "this is not Python")
+
+    assert process.stderr is not None
+    objects = (json.loads(text) for text in process.stderr if text != "closed\n")  # The application prints this.
+    found = [next(objects) for _ in range(3)]
+    assert [row["type"] for row in found] == ["note", "error", "note"]
+    assert "NameError: name 'this' is not defined" in found[1]["message"]
+    assert found[1]["status"] is None
