@@ -6,7 +6,7 @@ Spec: UAP-1.0 §9.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Generic
 
 from turntree import _core
 from turntree._agent import Agent
@@ -56,12 +56,12 @@ async def ask(
 
 
 async def query(
-    agent: Agent[DepsT, Any],
+    agent: Agent[DepsT, DataT],
     input: Input,
     *,
     session: Session | None = None,
     **options: Unpack[RunOptions[DepsT]],
-) -> QueryResult:
+) -> QueryResult[DataT]:
     """Run an agent in a new, separate thread that the result can continue.
 
     Inside a run of a session (in a tool or a hook), or with `session`, the thread is stored in that session: as a node
@@ -99,7 +99,7 @@ def _check_agent(function: str, agent: object) -> None:
         raise TypeError(message)
 
 
-class QueryResult:
+class QueryResult(Generic[DataT]):
     """The result of `query`: the turn, and the thread to continue.
 
     Spec: UAP-1.0 §9.2.
@@ -107,13 +107,13 @@ class QueryResult:
 
     __slots__ = ("__weakref__", "_agent", "_thread", "_turn")
 
-    def __init__(self, agent: Agent, turn: _core.Turn, thread: _core.Thread) -> None:
+    def __init__(self, agent: Agent[Any, DataT], turn: _core.Turn[DataT], thread: _core.Thread) -> None:
         self._agent = agent
         self._turn = turn
         self._thread = thread
 
     @property
-    def turn(self) -> _core.Turn:
+    def turn(self) -> _core.Turn[DataT]:
         """The turn of this query."""
         return self._turn
 
@@ -127,7 +127,7 @@ class QueryResult:
         """The thread of the query, with all continuations."""
         return self._thread
 
-    async def continue_(self, input: Input, **options: Unpack[RunOptions[Any]]) -> QueryResult:
+    async def continue_(self, input: Input, **options: Unpack[RunOptions[Any]]) -> QueryResult[DataT]:
         """Run the agent again in the same thread. ``getattr(result, "continue")`` is the same method.
 
         Args:

@@ -434,7 +434,7 @@ async def test_wrong_options_are_explained(way, options, error, text):
 
 
 def test_classes_take_types_in_brackets():
-    from turntree import Agent
+    from turntree import Agent, QueryResult
     from turntree.upp import LLM, Turn
 
     for generic in (
@@ -442,6 +442,7 @@ def test_classes_take_types_in_brackets():
         Agent[Database, str],
         Session[Database, str],
         Turn[str],
+        QueryResult[str],
         ToolContext[Database],
         RunContext[int],
     ):

@@ -5,7 +5,19 @@ from typing import Any
 
 from typing_extensions import assert_type
 
-from turntree import Agent, AgentStream, Limits, RunContext, Session, ToolContext, agent, ask, session
+from turntree import (
+    Agent,
+    AgentStream,
+    Limits,
+    QueryResult,
+    RunContext,
+    Session,
+    ToolContext,
+    agent,
+    ask,
+    query,
+    session,
+)
 from turntree.upp import LLM, Turn, llm, openai, tool
 
 
@@ -48,6 +60,10 @@ async def typed(database: Database) -> None:
     assert_type(cities, Agent[Database, City])
     assert_type((await cities.run("x", deps=database)).data, City)
     assert_type(cities.run_sync("x", deps=database).data, City)
+    aside = await query(cities, "x", deps=database)
+    assert_type(aside, QueryResult[City])
+    assert_type(aside.turn.data, City)
+    assert_type((await aside.continue_("y")).turn, Turn[City])
     assert_type(cities.stream("x", deps=database), AgentStream[City])
     assert_type(await cities.stream("x"), Turn[City])
     assert_type(await cities.stream("x").turn, Turn[City])
