@@ -23,6 +23,7 @@ from turntree._agent_options import AgentOptions, CommonOptions, middleware_of, 
 from turntree._agent_repr import AgentRepr
 from turntree._agent_stream import AgentStream, SyncAgentStream
 from turntree._argument_errors import AGENT, explain_arguments
+from turntree._called_as import called_as
 from turntree._generics import DataT, DepsT
 from turntree._options import check_model, check_name, check_system, cleanup_seconds, repairs_of, retry_count
 from turntree._output_validators import check_of, validators_of
@@ -214,9 +215,7 @@ class Agent(AgentRepr, Generic[DepsT, DataT]):
             execution = loop() if limit is None else loop(limit)
         checked(execution)
         if limit == 0 and isinstance(execution, (ReactStrategy, PlanStrategy)):
-            message = (
-                f"max_iterations=0 disables tool execution, which {execution.name}() does not support; use loop(0)"
-            )
+            message = f"max_iterations=0 disables tool execution, which {execution.name}() cannot do; use loop(0)"
             raise ValueError(message)
         is_ours = isinstance(execution, (LoopStrategy, ReactStrategy, PlanStrategy))
         model = options.get("model") or getattr(execution, "model", None)
@@ -375,7 +374,11 @@ class Agent(AgentRepr, Generic[DepsT, DataT]):
         base: AgentOptions = {**self._options}
         base.pop("id", None)
         changed: AgentOptions = {**base, **with_strategy(options)}
-        return cast("Agent[DepsT, DataT]", Agent(**changed))
+        try:
+            return cast("Agent[DepsT, DataT]", Agent(**changed))
+        except TypeError as error:
+            called_as(error, "Agent", "Agent.with_")
+            raise
 
     @overload
     async def run(self, input: Input, /, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]: ...
@@ -553,12 +556,11 @@ class Agent(AgentRepr, Generic[DepsT, DataT]):
         """
         native = native_options("Agent.stream_sync", options) if options else None
         history, given = input_of(arguments)
-        return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events, native))  # noqa: FBT003
-
-    def _repr_html_(self) -> str:
-        from turntree.notebook._agents import agent_html
-
-        return agent_html(self)
+        try:
+            return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events, native))  # noqa: FBT003
+        except TypeError as error:
+            called_as(error, "Agent.stream", "Agent.stream_sync")
+            raise
 
 
 class _Owner:

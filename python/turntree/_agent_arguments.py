@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from turntree import _core
+from turntree._called_as import caller
 from turntree._inputs import checked_history, checked_input
 
 _BLOCKS = (_core.Text, _core.Image, _core.Document, _core.Audio, _core.Video, _core.Binary)
@@ -24,6 +25,13 @@ def input_of(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
         return None, list(arguments)
     if len(arguments) == 2:
         history, given = arguments
-        return checked_history(history, given), checked_input(given)
-    message = f"expected run(input), or run(history, input), not {len(arguments)} arguments"
+        if isinstance(history, str) and not isinstance(given, str):
+            message = (
+                "history must be a Thread or a list of messages (the history comes before the input), not str; write "
+                f"{caller()}(history, input)"
+            )
+            raise TypeError(message)
+        return checked_history(history), checked_input(given)
+    method = caller()
+    message = f"expected {method}(input), or {method}(history, input), not {len(arguments)} arguments"
     raise TypeError(message)

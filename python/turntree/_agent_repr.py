@@ -38,3 +38,8 @@ class AgentRepr:
         yield "name", without_ends(self.name), None
         yield "model", self.model
         yield "tools", without_ends([tool.name for tool in self.tools]), []
+
+    def _repr_html_(self) -> str:
+        from turntree.notebook._agents import agent_html
+
+        return agent_html(self)

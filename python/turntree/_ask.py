@@ -10,6 +10,7 @@ from typing import Any, Generic
 
 from turntree import _core
 from turntree._agent import Agent
+from turntree._called_as import called_as
 from turntree._core import Thread
 from turntree._generics import DataT, DepsT
 from turntree._public_names import publish
@@ -50,7 +51,11 @@ async def ask(
         remedy = "; write Thread(messages)" if isinstance(thread, list) else ""
         message = f"thread must be a Thread, not {type(thread).__name__}{remedy}"
         raise TypeError(message)
-    turn = await agent.run(thread, input, **options)
+    try:
+        turn = await agent.run(thread, input, **options)
+    except TypeError as error:
+        called_as(error, "Agent.run", "ask")
+        raise
     thread.append(turn)
     return turn
 
@@ -85,7 +90,11 @@ async def query(
         message = f"session must be a Session, not {type(home).__name__}"
         raise TypeError(message)
     thread = Thread()
-    turn = await ask(agent, input, thread, **options)
+    try:
+        turn = await ask(agent, input, thread, **options)
+    except TypeError as error:
+        called_as(error, "ask", "query")
+        raise
     if home is not None:
         node = home._native.add_thread(thread, {"kind": "query", "agentId": agent.id})
         thread = home.tree[node].thread
@@ -140,7 +149,11 @@ class QueryResult(Generic[DataT]):
         Raises:
             UPPError: The run failed; the thread is as before.
         """
-        turn = await ask(self._agent, input, self._thread, **options)
+        try:
+            turn = await ask(self._agent, input, self._thread, **options)
+        except TypeError as error:
+            called_as(error, "ask", "QueryResult.continue_")
+            raise
         return QueryResult(self._agent, turn, self._thread)
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from turntree import _core
 from turntree._agent import Agent
 from turntree._agent_stream import AgentStream, SyncAgentStream
+from turntree._called_as import called_as
 from turntree._strategies import ExecutionStrategy
 from turntree.exceptions import ApprovalRequired, StoreError
 
@@ -60,22 +61,40 @@ class BranchRun:
         """Run and return the turn."""
         if _has_other_agent(self._agent, self._history):
             return await self._kept(await self._with_other_agent(input))
-        turn: _core.Turn[Any] = await self._agent._native.run(self._history, input, None, self._native)
+        try:
+            turn: _core.Turn[Any] = await self._agent._native.run(self._history, input, None, self._native)
+        except TypeError as error:
+            called_as(error, "Agent.run", "Session.run")
+            raise
         return await self._kept(turn)
 
     def run_sync(self, input: Input) -> _core.Turn[Any]:
         """Run and block until the turn is saved."""
-        return self._agent._native.typed_turn(self._outer().run_sync(input))
+        try:
+            return self._agent._native.typed_turn(self._outer().run_sync(input))
+        except TypeError as error:
+            called_as(error, "Agent.run_sync", "Session.run_sync")
+            raise
 
     def stream(self, input: Input, *, sub_agent_events: bool) -> AgentStream[Any]:
         """Run as a stream."""
         self._events = sub_agent_events
-        return _BranchStream(self._agent, self._outer().stream(input)._native, self._session)
+        try:
+            stream = self._outer().stream(input)
+        except TypeError as error:
+            called_as(error, "Agent.stream", "Session.stream")
+            raise
+        return _BranchStream(self._agent, stream._native, self._session)
 
     def stream_sync(self, input: Input, *, sub_agent_events: bool) -> SyncAgentStream[Any]:
         """Run as a stream without an event loop."""
         self._events = sub_agent_events
-        return _SyncBranchStream(self._agent, self._outer().stream_sync(input)._native, self._session)
+        try:
+            stream = self._outer().stream_sync(input)
+        except TypeError as error:
+            called_as(error, "Agent.stream_sync", "Session.stream_sync")
+            raise
+        return _SyncBranchStream(self._agent, stream._native, self._session)
 
     async def execute(self, context: ExecutionContext) -> _core.Turn[Any]:
         """Run the agent; pass on its events if the outer run is streamed."""

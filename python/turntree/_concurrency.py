@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
+from turntree._called_as import called_as
 from turntree._typing import Self
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def observed(
         try:
             result = await call(given)
         except Exception as error:
+            called_as(error, "Agent.run", "Agent.map")
             _note(error, place, given)
             ended += 1
             if report is not None:

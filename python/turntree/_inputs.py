@@ -37,18 +37,12 @@ def checked_input(given: Any) -> Any:
     return cast("Any", given)
 
 
-def checked_history(history: Any, given: Any) -> Any:
+def checked_history(history: Any) -> Any:
     """Return the history of a run.
 
     Raises:
-        TypeError: It has the form of another library, or it is the input.
+        TypeError: It has the form of another library.
     """
-    if isinstance(history, str) and not isinstance(given, str):
-        message = (
-            "history must be a Thread or a list of messages (the history comes before the input), not str; write "
-            "run(history, input)"
-        )
-        raise TypeError(message)
     if type(history) in (list, tuple):
         for place, item in enumerate(history):
             if not isinstance(item, _core.Message) and (remedy := _remedy(item)) is not None:

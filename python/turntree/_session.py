@@ -13,6 +13,7 @@ from turntree._agent import Agent
 from turntree._agent_stream import AgentStream, SyncAgentStream, complete_exception
 from turntree._argument_errors import SESSION, explain_arguments
 from turntree._branch_run import branch_run
+from turntree._called_as import called_as
 from turntree._generics import DataT, DepsT, GivenDataT, GivenDepsT
 from turntree._inputs import checked_input
 from turntree._inspector import Inspector, inspect
@@ -65,7 +66,7 @@ def session(
 
     Spec: UAP-1.0 §6.1.
     """
-    _check_agent(agent)
+    _check_agent(agent, "session(agent(model=…))")
     if id is not None:
         check_id(id)
     if checkpoint_interval not in ("step", "turn"):
@@ -256,12 +257,21 @@ class Session(SavedSession, Generic[DepsT, DataT]):
         of_run = self._options_of("Session.stream_sync", options)
         if at is not None and (branch := branch_run(self, at, options, of_run)) is not None:
             return branch.stream_sync(input, sub_agent_events=sub_agent_events)
-        native = enter_run(
-            self,
-            lambda ticket, inside: self._native.stream(
-                checked_input(input), ticket, inside, on_loop=False, sub_agent_events=sub_agent_events, options=of_run
-            ),
-        )
+        try:
+            native = enter_run(
+                self,
+                lambda ticket, inside: self._native.stream(
+                    checked_input(input),
+                    ticket,
+                    inside,
+                    on_loop=False,
+                    sub_agent_events=sub_agent_events,
+                    options=of_run,
+                ),
+            )
+        except TypeError as error:
+            called_as(error, "Session.stream", "Session.stream_sync")
+            raise
         return SyncAgentStream(native, self)
 
     async def resume(self, **options: Unpack[RunOptions[DepsT]]) -> _core.Turn[DataT]:
@@ -552,12 +562,11 @@ _REENTRANT = (
 )
 
 
-def _check_agent(agent: object) -> None:
+def _check_agent(agent: object, remedy: str = "agent(model=…)") -> None:
     if isinstance(agent, Agent):
         return
     is_model = isinstance(agent, (_core.ModelReference, str))
-    remedy = "; write session(agent(model=…))" if is_model else ""
-    message = f"agent must be an Agent, not {type(agent).__name__}{remedy}"
+    message = f"agent must be an Agent, not {type(agent).__name__}{f'; write {remedy}' if is_model else ''}"
     raise TypeError(message)
 
 

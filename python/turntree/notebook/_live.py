@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from turntree import _core
 from turntree._agent import Agent
 from turntree._agent_stream import AgentStream
+from turntree._called_as import called_as
 from turntree._generics import DataT, DepsT
 from turntree._run_options import RunOptions
 from turntree._session import Session
@@ -110,6 +111,7 @@ class Live(Generic[DataT]):
             turn = await _shown(self._target.stream(input, sub_agent_events=True, **options), screen)
             await asyncio.sleep(max(0.0, screen.settled()))
         except BaseException as error:
+            called_as(error, f"{type(self._target).__name__}.stream", "live")
             activity.end("stopped" if isinstance(error, asyncio.CancelledError) else "ended without a turn")
             screen.end(None, failure_note(error, self._target))
             raise

@@ -416,6 +416,7 @@ def evaluate_sync(
     Raises:
         RuntimeError: An event loop runs on this thread; await `evaluate` there.
     """
+    native_options("evaluate_sync", options)
     return asyncio.run(
         evaluate(
             agent, dataset, judges=judges, concurrency=concurrency, repeats=repeats, on_result=on_result, **options
