@@ -486,9 +486,9 @@ class Agent(AgentRepr, Generic[DepsT, DataT]):
             concurrency: The maximum number of concurrent runs.
             return_exceptions: Yield the exception of a failed run in place of its turn. Default: raise it at that
                 position and cancel the other runs.
-            progress: True shows a bar with rate, tokens, cost and errors: of tqdm or rich if one of them is installed,
-                else a line on a terminal. Or a function that is called with the number of ended runs after each of
-                them, on the event loop.
+            progress: True shows a bar with rate, tokens, cost and errors from the first run on: of tqdm or rich if one
+                of them is installed, else a line on a terminal. Or a function that is called with the number of ended
+                runs after each of them, on the event loop.
             **options: As `run`. ``limits`` hold for all runs together.
 
         Raises:
@@ -504,8 +504,9 @@ class Agent(AgentRepr, Generic[DepsT, DataT]):
             turn: _core.Turn[DataT] = await self._native.run(None, given, None, native)
             return turn
 
-        report, end = reporter(progress, inputs)
-        return map_in_order(observed(run, report), inputs, concurrency, return_exceptions=return_exceptions, end=end)
+        reports = reporter(progress, inputs)
+        call = observed(run, reports.ended)
+        return map_in_order(call, inputs, concurrency, return_exceptions=return_exceptions, reports=reports)
 
     @overload
     def stream(

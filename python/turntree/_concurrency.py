@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar, cast
 
 from turntree._called_as import called_as
 from turntree._typing import Self
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
+
+    from turntree._progress import Tokens
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,15 +20,23 @@ R = TypeVar("R")
 _SHOWN = 80
 
 
+class Reports(NamedTuple):
+    """What is called before the first call, with the number of ended calls and the last outcome, and at the end."""
+
+    begin: Callable[[], None] | None = None
+    ended: Callable[[int, object], None] | None = None
+    end: Callable[[], None] | None = None
+
+
 def map_in_order(
     call: Callable[[T], Awaitable[R]],
     inputs: Iterable[T] | AsyncIterable[T],
     concurrency: int,
     *,
     return_exceptions: bool,
-    end: Callable[[], None] | None = None,
+    reports: Reports | None = None,
 ) -> AsyncGenerator[R, None]:
-    """Yield the results of the calls in the order of the inputs. `end` is called after the last one.
+    """Yield the results of the calls in the order of the inputs.
 
     Raises:
         ValueError: `concurrency` is not positive.
@@ -39,46 +49,41 @@ def map_in_order(
         message = f"concurrency must be at least 1, not {concurrency}"
         raise ValueError(message)
     calls = _Calls()
-    results = _in_order(call, _each(inputs), concurrency, calls, return_exceptions=return_exceptions, end=end)
+    reports = reports or Reports()
+    results = _in_order(call, _each(inputs), concurrency, calls, return_exceptions=return_exceptions, reports=reports)
     return _Results(results, calls)
 
 
 def reporter(
     progress: Callable[[int], Any] | bool | None,  # noqa: FBT001
     inputs: object,
-) -> tuple[Callable[[int, object], None] | None, Callable[[], None] | None]:
-    """Return a function that reports the number of ended calls and the outcome of the last one, and one for the end.
+) -> Reports:
+    """Return the functions that report the progress of calls.
 
     Raises:
         TypeError: `progress` is neither a function nor True.
     """
     if progress is None or progress is False:
-        return None, None
+        return Reports()
     if progress is True:
-        from turntree._progress import Tokens
-
-        total = len(cast("Any", inputs)) if hasattr(inputs, "__len__") else None
-        bar: list[Tokens] = []
-
-        def draw(_: int, outcome: object) -> None:
-            if not bar:
-                bar.append(Tokens(total))
-            bar[0].ended(outcome)
-
-        def end() -> None:
-            for shown in bar:
-                shown.close()
-
-        return draw, end
+        return _bar(len(cast("Any", inputs)) if hasattr(inputs, "__len__") else None)
     if not callable(progress):
         message = f"progress must be a function, not {type(progress).__name__}"
         raise TypeError(message)
     function = progress
+    return Reports(ended=lambda count, _: function(count))
 
-    def report(ended: int, _: object) -> None:
-        function(ended)
 
-    return report, None
+def _bar(total: int | None) -> Reports:
+    """Return the functions that draw a bar. It is visible from the first call on, not only after its end."""
+    bar: list[Tokens] = []
+
+    def begin() -> None:
+        from turntree._progress import Tokens
+
+        bar.append(Tokens(total))
+
+    return Reports(begin, ended=lambda _, outcome: bar[0].ended(outcome), end=lambda: bar[0].close())
 
 
 def observed(
@@ -206,10 +211,12 @@ async def _in_order(
     running: _Calls,
     *,
     return_exceptions: bool,
-    end: Callable[[], None] | None,
+    reports: Reports,
 ) -> AsyncGenerator[R, None]:
     import asyncio
 
+    if reports.begin is not None:
+        reports.begin()
     running.begin(asyncio.get_running_loop())
     # Tasks in order; then None, or the exception that the input iterator raised.
     calls: asyncio.Queue[Task[R] | BaseException | None] = asyncio.Queue()
@@ -254,8 +261,8 @@ async def _in_order(
         running.cancel()
         await asyncio.gather(*running.tasks, return_exceptions=True)
         running.tasks.clear()
-        if end is not None:
-            end()
+        if reports.end is not None:
+            reports.end()
 
 
 def _each(inputs: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:

@@ -45,6 +45,7 @@ class Tokens:
         self._drawing = drawing(total, what)
         # After the import of tqdm or rich, which takes up to 0.1 s.
         self.began = time.monotonic()
+        self._drawing.draw(0, self.facts())
 
     def ended(self, outcome: Any) -> None:
         """Count a turn, or the exception of a run that failed."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from kernel_support import Kernel
 
 from turntree import ConflictError, Session, agent, store
 from turntree import thread_protocol as tp
@@ -53,6 +54,61 @@ async def test_a_line_shows_rate_tokens_and_errors(monkeypatch):
     last = terminal.getvalue().rstrip("\n").split("\r")[-1]
     assert re.fullmatch(r"3 of 3 runs · \d+\.\d/s · \d+ tokens · 1 error *", last)
     assert terminal.getvalue().endswith("\n")
+
+
+async def test_a_bar_is_shown_before_the_first_run_ends(monkeypatch):
+    terminal = terminal_of(monkeypatch)
+    without(monkeypatch, "tqdm", "rich")
+    shown = []
+
+    def reply(request):
+        shown.append(terminal.getvalue())
+        return "Fine."
+
+    runner = agent(model=scripted(reply)).map(["a", "b"], concurrency=1, progress=True)
+    assert [turn.text async for turn in runner] == ["Fine.", "Fine."]
+
+    assert shown[0] == "\r0 of 2 runs · 0.0/s · 0 tokens"
+
+
+async def test_rich_draws_the_bar_before_the_first_run_ends(monkeypatch):
+    terminal = terminal_of(monkeypatch)
+    pytest.importorskip("rich")
+    without(monkeypatch, "tqdm")
+    monkeypatch.setenv("COLUMNS", "120")
+    shown = []
+
+    def reply(request):
+        shown.append(terminal.getvalue())
+        return "Fine."
+
+    _ = [turn async for turn in agent(model=scripted(reply)).map(["a"], progress=True)]
+
+    assert "0 of 1 runs" in shown[0]
+
+
+SLOW_MAP = """
+import asyncio
+from turntree import _progress, agent
+from turntree.upp import Reply, scripted
+
+find = _progress.find_spec
+_progress.find_spec = lambda name: None if name in ("tqdm", "rich") else find(name)
+
+def late(request):
+    asyncio.get_running_loop().call_soon(lambda: print("WAITING", flush=True))
+    return Reply("late", delay=60)
+
+async for turn in agent(model=scripted(late)).map(["a", "b"], progress=True): pass
+"""
+
+
+def test_a_notebook_shows_the_bar_while_the_first_run_goes_on(tmp_path):
+    with Kernel.started(tmp_path) as kernel:
+        cell = kernel.run(SLOW_MAP, stop_at="WAITING")
+
+    assert cell.error == "CancelledError", cell.traceback
+    assert cell.warned.startswith("\r0 of 2 runs · ")
 
 
 async def test_a_file_gets_no_line(monkeypatch, capsys):
