@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from turntree import _core
 from turntree._reprs import count
-from turntree.notebook._markdown import to_html
+from turntree.notebook._markdown import to_html, without_formulas
 from turntree.notebook._page import (
     ENTRIES,
     TEXT,
@@ -187,7 +187,8 @@ def _facts(turn: _core.Turn[Any]) -> list[str]:
 
 def turn_markdown(turn: _core.Turn[Any]) -> str:
     """Return the answer and a line of facts."""
-    return f"{_limited(turn.text)}\n\n*{' · '.join(_facts(turn))}*\n"
+    facts = without_formulas(" · ".join(_facts(turn)))
+    return f"{_limited(turn.text)}\n\n*{facts}*\n"
 
 
 def message_markdown(message: _core.Message) -> str:
@@ -241,12 +242,15 @@ def _protocol_text(content: Any) -> str:
 
 
 def _limited(text: str) -> str:
-    """Return the beginning of a text as Markdown that fetches nothing and leads to the web and to mail only."""
+    """Return the beginning of a text as Markdown without formulas that fetches nothing.
+
+    Its links lead to the web and to mail only.
+    """
     missing = len(text) - TEXT
     shown = escape(text[:TEXT]).replace("&quot;", '"').replace("&#x27;", "'")
     # A character that is written by its number is text. An image becomes a link.
     shown = _IMAGE.sub("&#33;", shown)
-    shown = _OTHER_LINK.sub(lambda found: f"]&#{ord(found[0][1])};", shown)
+    shown = without_formulas(_OTHER_LINK.sub(lambda found: f"]&#{ord(found[0][1])};", shown))
     return shown if missing <= 0 else f"{shown}\n\n… {missing:,} more characters are not shown"
 
 

@@ -1,5 +1,7 @@
 """Markdown as safe HTML: the parts that models write. No raw HTML, no images, no addresses but of the web and mail.
 
+`without_formulas` returns Markdown as Markdown, with dollar signs that begin no formula.
+
 The cost is linear in the length of the text, and nested lists and quotes do not nest calls.
 """
 
@@ -19,6 +21,8 @@ _RULE = re.compile(r"[ \t]{0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3
 _DIVIDER = re.compile(r"[ \t]*\|?(?:[ \t]*:?-+:?[ \t]*\|)*[ \t]*:?-+:?[ \t]*\|?[ \t]*")
 _TOKEN = re.compile(r"\\[!-/:-@\[-`{-~]|`+|\*\*|__|~~|\*|_|!?\[|\]\(")
 _ADDRESS = re.compile(r"(?:https?://|mailto:)[^\s\"'<>\\]+", re.IGNORECASE)
+_CODE_OR_DOLLAR = re.compile(r"\\[!-/:-@\[-`{-~]|`+|\$")
+_BLANK_LINES = re.compile(r"(\n[ \t]*\n)")
 # How long an address may be, so that looking for its end is cheap.
 _LONGEST_ADDRESS = 2_000
 _DEEPEST_LIST = 6
@@ -30,6 +34,53 @@ _TAGS = {"**": "strong", "__": "strong", "*": "em", "_": "em", "~~": "del"}
 def to_html(text: str) -> str:
     """Return Markdown as HTML."""
     return _Blocks(text).html()
+
+
+def without_formulas(text: str) -> str:
+    """Return Markdown whose dollar signs are text: escaped, except in code."""
+    if "$" not in text:
+        return text
+    out: list[str] = []
+    prose: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        mark = line.lstrip()[:3]
+        if fence or mark in ("```", "~~~"):
+            out += _escaped_paragraphs(prose)
+            prose = []
+            out.append(line)
+            fence = "" if mark == fence else fence or mark
+        else:
+            prose.append(line)
+    return "\n".join(out + _escaped_paragraphs(prose))
+
+
+def _escaped_paragraphs(lines: list[str]) -> list[str]:
+    """Escape the dollar signs of lines without fences. Code between backticks ends with its paragraph."""
+    parts = _BLANK_LINES.split("\n".join(lines))
+    return ["".join(_escaped_dollars(part) for part in parts)] if lines else []
+
+
+def _escaped_dollars(text: str) -> str:
+    # Where the runs of backticks begin, by length, the first one last.
+    ticks: dict[int, list[int]] = {}
+    for found in reversed(list(re.finditer("`+", text))):
+        ticks.setdefault(len(found[0]), []).append(found.start())
+    out: list[str] = []
+    at = 0
+    while found := _CODE_OR_DOLLAR.search(text, at):
+        out.append(text[at : found.start()])
+        token, at = found[0], found.end()
+        out.append("\\$" if token == "$" else token)
+        if token.startswith("`"):
+            ends = ticks.get(len(token), [])
+            while ends and ends[-1] < at:
+                ends.pop()
+            if ends:
+                end = ends.pop() + len(token)
+                out.append(text[at:end])
+                at = end
+    return "".join(out) + text[at:]
 
 
 class _Blocks:

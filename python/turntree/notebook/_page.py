@@ -21,6 +21,10 @@ _HIDDEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 # Invisible characters that scripts and emoji need.
 _USEFUL = frozenset("\t\n\u200c\u200d")
 
+# Classes of elements whose dollar signs are text: without them, notebooks show "$5 and $6" as a formula. Of MathJax 3,
+# which JupyterLab 4 has, and of MathJax 2, which nbconvert and older notebooks have.
+NO_FORMULAS = "mathjax_ignore tex2jax_ignore"
+
 STYLE = """<style>
 .turntree{--fg:var(--jp-content-font-color1,var(--vscode-editor-foreground,#1f2328));--dim:var(--jp-content-font-color2,
 var(--vscode-descriptionForeground,#59636e));--line:var(--jp-border-color1,#8886);--soft:#8881;color:var(--fg);
@@ -92,7 +96,7 @@ class Page:
 
     def html(self) -> str:
         """Return everything with the style."""
-        return f'{STYLE}<div class="turntree">{"".join(self.parts)}</div>'
+        return f'{STYLE}<div class="turntree {NO_FORMULAS}">{"".join(self.parts)}</div>'
 
 
 def escape(text: str) -> str:

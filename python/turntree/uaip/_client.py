@@ -118,14 +118,17 @@ class _AnySession:
         return None if self._view is None else _graph.outline_of_view(self._view)
 
     def _repr_html_(self) -> str:
+        from turntree.notebook._page import NO_FORMULAS
+
         outline = self._outline()
         graph = "" if outline is None else _graph.html(outline, self.stage)
         tools = _graph.table([(tool.name, tool.description) for tool in self.tools], ("tool", "description"))
         state = _graph.table([(key, repr(value)) for key, value in self._state.items()], ("state", "value"))
-        return f"<div>{graph}<p>Stage: <b>{escape(self.stage)}</b></p>{tools}{state}</div>"
+        return f"<div class='{NO_FORMULAS}'>{graph}<p>Stage: <b>{escape(self.stage)}</b></p>{tools}{state}</div>"
 
     def _repr_markdown_(self) -> str:
-        lines = [f"**{self.workflow}** in stage **{self.stage}**", "", "| tool | description |", "|---|---|"]
+        workflow, stage = self.workflow.replace("$", "\\$"), self.stage.replace("$", "\\$")
+        lines = [f"**{workflow}** in stage **{stage}**", "", "| tool | description |", "|---|---|"]
         lines += [f"| {_cell(tool.name)} | {_cell(tool.description)} |" for tool in self.tools]
         lines += ["", "| state | value |", "|---|---|"]
         lines += [f"| {_cell(key)} | {_cell(repr(value))} |" for key, value in self._state.items()]
@@ -143,7 +146,7 @@ class _AnySession:
 
 
 def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;").replace("$", "\\$")
 
 
 def _values(what: str, values: Any, more: dict[str, Any]) -> dict[str, Any]:

@@ -90,6 +90,8 @@ def _printable(line: str) -> str:
 
 def html(outline: Outline, current: str | None) -> str:
     """Return the graph as an SVG with a caption; `current` is highlighted. All text is escaped."""
+    from turntree.notebook._page import NO_FORMULAS
+
     places = _places(outline)
     columns = 1 + max((x for x, _ in places.values()), default=0)
     rows = 1 + max((y for _, y in places.values()), default=0)
@@ -108,7 +110,7 @@ def html(outline: Outline, current: str | None) -> str:
     for stage in outline.stages:
         parts.append(_box(stage, places[stage.name], stage.name == current, stage.name == outline.initial))
     caption = escape(outline.name) + (f": {escape(outline.description)}" if outline.description else "")
-    return f"<div><b>{caption}</b><br/>{''.join(parts)}</svg></div>"
+    return f"<div class='{NO_FORMULAS}'><b>{caption}</b><br/>{''.join(parts)}</svg></div>"
 
 
 def _places(outline: Outline) -> dict[str, tuple[int, int]]:

@@ -423,6 +423,7 @@ class Workflow:
         except DefinitionError as error:
             from turntree.notebook._page import escape
 
+            # MathJax leaves out what is preformatted.
             return f"<pre>{escape(repr(self))}\n{escape(str(error))}</pre>"
 
     def _repr_markdown_(self) -> str:
