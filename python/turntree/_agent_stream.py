@@ -121,7 +121,7 @@ class SyncAgentStream(SyncTurnStream[_core.AgentStreamEvent], Generic[DataT]):
         self._session = session
 
     def _loop(self, items: Iterator[ItemT]) -> Iterator[ItemT]:
-        return items if self._session is None or not _is_in_kernel() else _ExplainedSyncLoop(items, self._session)
+        return items if self._session is None or not _is_in_kernel() else _explained([items], self._session)
 
     @property
     def turn(self) -> _core.Turn[DataT]:
@@ -153,36 +153,35 @@ class _ExplainedLoop(Generic[ItemT]):
         try:
             return await self._items.__anext__()
         except BaseException as error:
-            complete_exception(error, self._session)
+            __tracebackhide__ = complete_exception(error, self._session)
             raise
 
 
-class _ExplainedSyncLoop(Generic[ItemT]):
-    """`_ExplainedLoop` without an event loop."""
+def _explained(items: list[Iterator[ItemT]], session: SessionState) -> Generator[ItemT]:
+    """`_ExplainedLoop` without an event loop, of one iterator.
 
-    __slots__ = ("_items", "_session")
-
-    def __init__(self, items: Iterator[ItemT], session: SessionState) -> None:
-        self._items = items
-        self._session = session
-
-    def __iter__(self) -> Iterator[ItemT]:
-        return self
-
-    def __next__(self) -> ItemT:
-        try:
-            return next(self._items)
-        except BaseException as error:
-            complete_exception(error, self._session)
-            raise
+    Only the loop in here holds the iterator: the traceback of Ctrl-C between two items keeps this frame, and does not
+    keep the run.
+    """
+    try:
+        for item in items.pop():
+            yield item
+    except BaseException as error:
+        __tracebackhide__ = complete_exception(error, session)
+        raise
 
 
-def complete_exception(error: BaseException, session: Any) -> None:
-    """Add the session to an exception that ended a run."""
+def complete_exception(error: BaseException, session: Any) -> bool:
+    """Add the session to an exception that ended a run. Return whether a person has stopped the run.
+
+    Notebooks leave out the frames of functions whose `__tracebackhide__` is true.
+    """
     if isinstance(error, ApprovalRequired):
         error.session = session
     elif not isinstance(error, Exception):
         _explain_stop(error, session)
+        return True
+    return False
 
 
 def _is_in_kernel() -> bool:

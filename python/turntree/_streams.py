@@ -102,22 +102,13 @@ class TextLoop:
         raise StopAsyncIteration
 
 
-class SyncTextLoop:
-    """`TextLoop` without an event loop."""
+def sync_texts(events: Iterator[Any]) -> Iterator[str]:
+    """Return the pieces of text of one loop. Dropping this before the end stops the work.
 
-    __slots__ = ("_events",)
-
-    def __init__(self, events: Iterator[Any]) -> None:
-        self._events = events
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> str:
-        for event in self._events:
-            if text := _text_of(event):
-                return text
-        raise StopIteration
+    Iterators of C, which have no frames: Ctrl-C may arrive between two pieces, and its traceback, which notebooks keep,
+    would keep the frame of a Python iterator and with it the work.
+    """
+    return filter(None, map(_text_of, events))
 
 
 def _text_of(event: Any) -> str:
@@ -267,7 +258,7 @@ class SyncTurnStream(BaseSyncStream[EventT]):
     def text(self) -> Iterator[str]:
         """Iterate over the pieces of the answer's text. Leaving the loop early stops the work."""
         events = self._native.events
-        return SyncLoopIterator(lambda: SyncTextLoop(self._loop(events.iterate_sync())))
+        return SyncLoopIterator(lambda: sync_texts(self._loop(events.iterate_sync())))
 
     @property
     def partial(self) -> Any:

@@ -202,6 +202,30 @@ def test_a_stopped_stream_of_a_session_says_how_to_go_on(kernel, stream):
     assert cell.traceback.count("The run was stopped. Continue it: await session.resume()") == 1
 
 
+INTERRUPT_BETWEEN_PIECES = """
+import sys
+
+def interrupt(frame, event, arg):
+    if event == "call" and frame.f_globals.get("__name__") in ("turntree._streams", "turntree._agent_stream"):
+        sys.setprofile(None)
+        raise KeyboardInterrupt
+
+stopped = session(agent(model=scripted([Reply("one two three four", pace=0.01)])))
+for piece in stopped.stream_sync("Go"){items}:
+    if not isinstance(piece, str) or piece.startswith("one"):
+        sys.setprofile(interrupt)
+"""
+
+
+@pytest.mark.parametrize("items", ["", ".text()"])
+def test_a_stream_that_is_stopped_between_two_pieces_does_not_go_on(kernel, items):
+    cell = kernel.run(INTERRUPT_BETWEEN_PIECES.format(items=items))
+
+    assert cell.error == "KeyboardInterrupt", cell.traceback
+    assert cell.traceback.count("The run was stopped. Continue it: await session.resume()") == 1
+    assert kernel.run("stopped.is_unfinished").printed == "True"
+
+
 SERVER = """
 import asyncio
 from turntree import mcp
