@@ -164,8 +164,7 @@ def _explained(items: list[Iterator[ItemT]], session: SessionState) -> Generator
     keep the run.
     """
     try:
-        for item in items.pop():
-            yield item
+        yield from items.pop()
     except BaseException as error:
         __tracebackhide__ = complete_exception(error, session)
         raise

@@ -30,7 +30,7 @@ from turntree._cli import (
     _uaip,
     _validate,
 )
-from turntree._cli._terminal import CliError, is_json, print_error, set_json
+from turntree._cli._terminal import CliError, is_json, print_error, set_json, use_utf8
 from turntree.exceptions import TurntreeError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The arguments of the command. Default: those of this process.
     """
+    use_utf8()
     set_json(as_json=_wants_json(sys.argv[1:] if arguments is None else arguments))
     parser = _parser()
     options = parser.parse_args(arguments)

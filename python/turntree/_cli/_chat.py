@@ -6,14 +6,14 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, cast
 
-from turntree._cli._chat_output import JsonOutput, TextOutput
+from turntree._cli._chat_output import COMMANDS, JsonOutput, TextOutput
 from turntree._cli._environment import add_env, load_env
 from turntree._cli._events import add_json, event_output
 from turntree._cli._objects import load_object
 from turntree._cli._parts import nodes_called
 from turntree._cli._stores import add_store, open_store
 from turntree._cli._terminal import CliError, wants_colours
-from turntree.exceptions import ApprovalRequired, TurntreeError
+from turntree.exceptions import ApprovalRequired, SessionError, TurntreeError
 
 if TYPE_CHECKING:
     import argparse
@@ -88,6 +88,28 @@ def _place(error: Exception) -> str:
     return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
 
 
+def _edit_lines(session: Session[Any, Any]) -> None:
+    """Let `input` have a history, be edited, and complete commands and the names of branches, where readline exists."""
+    import importlib.util
+
+    if importlib.util.find_spec("readline") is None:
+        return
+    readline: Any = importlib.import_module("readline")
+
+    def complete(word: str, number: int) -> str | None:
+        before = readline.get_line_buffer()[: readline.get_begidx()].strip()
+        words = {"": COMMANDS, "/checkout": [node.name or id for id, node in session.tree.nodes.items()]}.get(
+            before, []
+        )
+        found = [f"{each} " for each in words if each.startswith(word)] if before or word.startswith("/") else []
+        return found[number] if number < len(found) else None
+
+    readline.set_completer(complete)
+    readline.set_completer_delims(" ")
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+
+
 class _Chat:
     """Reads lines, runs the session and prints."""
 
@@ -99,10 +121,7 @@ class _Chat:
 
     def talk(self) -> int:
         if self._is_person:
-            import importlib.util
-
-            if importlib.util.find_spec("readline"):
-                importlib.import_module("readline")  # input() then has a history and can be edited
+            _edit_lines(self._session)
         self._output.start(self._session, is_person=self._is_person)
         for line in self._lines():
             if line == "/quit":
@@ -147,6 +166,8 @@ class _Chat:
             self._checkout(argument)
         elif name == "resume":
             self._run(None)
+        elif name == "discard":
+            self._discard()
         else:
             self._output.error(f"there is no command /{name}; /help lists them")
 
@@ -157,6 +178,16 @@ class _Chat:
             self._output.error(f"{len(found)} branches are called {name!r}; /branches lists them")
             return
         tree.checkout(found[0])
+
+    def _discard(self) -> None:
+        """Drop the unfinished run, also in the store."""
+        if not self._session.discard():
+            self._output.error("there is no run to drop")
+            return
+        import asyncio
+
+        asyncio.run(self._session.save())
+        self._output.discarded()
 
     def _run(self, message: str | None) -> None:
         """Run with a message, or continue a run; ask about calls until the turn is complete."""
@@ -175,9 +206,12 @@ class _Chat:
                     self._decide(required)
                     message = None
         except KeyboardInterrupt as error:
-            self._output.error("stopped; /resume continues the run", error)
+            self._output.error("stopped; /resume continues the run, /discard drops it", error)
         except EOFError as error:
-            self._output.error("calls wait for approval; /resume continues the run", error)
+            self._output.error("calls wait for approval; /resume continues the run, /discard drops it", error)
+        except SessionError as error:
+            remedy = "; /resume continues the run, /discard drops it" if self._session.is_unfinished else ""
+            self._output.error(f"{error}{remedy}", error)
         except (TurntreeError, ValueError, OSError) as error:
             self._output.error(str(error), error)
         except Exception as error:

@@ -25,7 +25,9 @@ HELP = """\
 /branch [NAME]    start a branch at the end of the current one, and go there
 /checkout NAME    go to a branch, by its name or id
 /resume           continue a run that was stopped
+/discard          drop a run that was stopped, and its message; the conversation goes on without it
 /quit             end; Ctrl-D does the same, Ctrl-C stops a run or discards a line"""
+COMMANDS = [line.split()[0] for line in HELP.splitlines()]
 
 
 class Output(Protocol):
@@ -53,6 +55,10 @@ class Output(Protocol):
 
     def turn(self, turn: Turn) -> None:
         """Print the end of a run."""
+        ...
+
+    def discarded(self) -> None:
+        """Say that the unfinished run was discarded."""
         ...
 
     def question(self, calls: list[Any]) -> None:
@@ -98,6 +104,9 @@ class TextOutput:
     def turn(self, turn: Turn) -> None:
         print(f"\n{self._dim(f'[{turn.usage.total_tokens} tokens]')}")
 
+    def discarded(self) -> None:
+        print("the run was dropped; the conversation is as it was before it")
+
     def question(self, calls: list[Any]) -> None:
         print()
 
@@ -119,7 +128,7 @@ class TextOutput:
 
 
 class JsonOutput:
-    """One JSON object per line, of the types session, event, turn, approval, message, node, help and error."""
+    """One JSON object per line: session, event, turn, discarded, approval, message, node, help or error."""
 
     def __init__(self, output: TextIO) -> None:
         self._output = output
@@ -148,6 +157,9 @@ class JsonOutput:
 
     def turn(self, turn: Turn) -> None:
         self._print("turn", {"text": turn.text, "turn": json.loads(turn.model_dump_json())})
+
+    def discarded(self) -> None:
+        self._print("discarded", {})
 
     def question(self, calls: list[Any]) -> None:
         self._print("approval", {"calls": [json.loads(call.model_dump_json()) for call in calls]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import os
 import re
@@ -18,6 +19,21 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from turntree._core import DocumentIssue, Report
+
+
+def use_utf8() -> None:
+    """Let standard streams be UTF-8 where the locale has ASCII only (C, POSIX); in no locale, printing fails.
+
+    A charset that the variable PYTHONIOENCODING names is not replaced.
+    """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper) or os.environ.get("PYTHONIOENCODING"):
+            continue
+        charset = codecs.lookup(stream.encoding).name
+        if charset == "ascii":
+            stream.reconfigure(encoding="utf-8")
+        elif charset != "utf-8" and stream is sys.stdout:
+            stream.reconfigure(errors="backslashreplace")  # as standard error
 
 
 class CliError(Exception):

@@ -92,6 +92,28 @@ def test_a_session_of_a_store_goes_on(app):
     assert "3. Oslo Again" in chat(app, "Again\n", *options).stdout.decode()
 
 
+def test_a_run_that_was_left_is_dropped_and_the_conversation_goes_on(app):
+    options = ("--store", "sqlite:///discard.db", "--session", "trip")
+    chat(app, "Hi\n", *options)
+    assert (
+        b"calls wait for approval; /resume continues the run, /discard drops it" in chat(app, "pay\n", *options).stderr
+    )
+    chat(app, "/discard\n", *options)
+
+    done = chat(app, "Again\n/discard\n", *options)
+    assert "3. Oslo Again" in done.stdout.decode()
+    assert b"there is no run to drop" in done.stderr
+
+
+def test_a_run_that_waits_is_dropped_for_another_message(app):
+    done = chat(app, "/help\npay\n", "--store", "sqlite:///wait.db", "--session", "trip")
+    assert "/discard " in done.stdout.decode()
+
+    done = chat(app, "Hi\n/discard\nAgain\n", "--store", "sqlite:///wait.db", "--session", "trip")
+    assert b"/discard" in done.stderr
+    assert "the run was dropped; the conversation is as it was before it\n1. Oslo Again" in done.stdout.decode()
+
+
 def test_wrong_use_is_explained(app, monkeypatch):
     monkeypatch.chdir(app)
 
@@ -256,6 +278,17 @@ def test_ctrl_c_twice_at_the_prompt_ends_the_chat(app):
     terminal.wait(rb"turntree: interrupted\r\n")
 
     assert terminal.status() == 130
+
+
+def test_a_terminal_completes_commands_and_names_of_branches(app):
+    terminal = Terminal(app)
+    terminal.type(b"/bran\t", after=b"lists the commands" + PROMPT)
+    terminal.type(b" june\n", after=rb"/bran\W*ch")
+    terminal.type(b"/che\tju\t\n", after=PROMPT)
+    terminal.type(b"/disc\t\n", after=b"/checkout june" + PROMPT)
+    terminal.type(b"\x04", after=b"there is no run to drop" + PROMPT)
+
+    assert terminal.status() == 0
 
 
 def test_a_terminal_gets_a_prompt(app):

@@ -1,6 +1,7 @@
 """What ``turntree`` writes to a terminal: the progress and its last line, and no control characters of documents."""
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from shell_command import BROKEN, COMMAND, HISTORIES, THREADS, turntree
 
 from turntree import agent, session
 from turntree import thread_protocol as tp
+from turntree._cli import main
 from turntree.upp import ToolCall, ToolResult, UserMessage, scripted
 
 fcntl = pytest.importorskip("fcntl", reason="pseudo-terminals of POSIX")
@@ -270,3 +272,57 @@ def test_reprs_contain_no_control_characters():
 
     for value in values:
         assert not CONTROLS.findall(repr(value)), ascii(repr(value))
+
+
+LOCALE_C = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}
+
+
+def test_output_is_utf8_also_in_the_locale_c(tmp_path):
+    document = tmp_path / "trip.json"
+    document.write_text(tp.from_upp([UserMessage("Wien \u2192 Köln \U0001f682")]).model_dump_json(), "utf-8")
+
+    shown = turntree("show", document, **LOCALE_C)
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert "Wien \u2192 Köln \U0001f682" in shown.stdout.decode()
+
+    as_json = turntree("show", document, "--json", **LOCALE_C)
+    assert "Köln \U0001f682" in as_json.stdout.decode()
+
+
+def test_errors_and_input_are_utf8_also_in_the_locale_c(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "echo.py").write_text(
+        "from turntree import agent\nfrom turntree.upp import scripted\n"
+        "helper = agent(model=scripted(lambda request: f'\u00bb{request.messages[-1].text}\u00ab'))\n",
+        "utf-8",
+    )
+
+    done = turntree("chat", "echo:helper", stdin="Grüße\n/größe\n".encode(), **LOCALE_C)
+
+    assert "\u00bbGrüße\u00ab" in done.stdout.decode()
+    assert "there is no command /größe" in done.stderr.decode()
+
+
+def test_a_charset_that_the_user_names_is_used(tmp_path):
+    document = tmp_path / "trip.json"
+    document.write_text(tp.from_upp([UserMessage("Wien \u2192 Köln")]).model_dump_json(), "utf-8")
+
+    done = turntree("show", document, PYTHONIOENCODING="latin-1:replace")
+
+    assert "Wien ? Köln" in done.stdout.decode("latin-1")
+
+
+def test_a_charset_of_the_locale_gets_escapes_of_what_it_does_not_have(tmp_path, monkeypatch):
+    (tmp_path / "arrows.py").write_text(
+        "from turntree import agent\nfrom turntree.upp import scripted\n"
+        "helper = agent(model=scripted(['Wien \\u2192 Köln']))\n",
+        "utf-8",
+    )
+    written = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdout", written)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Go\n"))
+
+    assert main(["chat", "arrows:helper"]) == 0
+    assert "Wien \\u2192 Köln" in written.buffer.getvalue().decode("cp1252")
