@@ -122,9 +122,37 @@ _names.import_late(__name__, globals(), _LATE, "ROOT")
 _complete(_native.Data)
 _share(_native.ModelReference)
 _names.make_generic(_native.AgentStreamCore, _native.ResultStreamCore)
-_names.explain_attributes(_native.Turn, "Turn", "TURN")
-_names.explain_attributes(_native.TokenUsage, "TokenUsage", "USAGE")
-_names.explain_attributes(_native.ThreadTree, "ThreadTree", "TREE")
+for _kind, _table in (
+    (_native.Turn, "TURN"),
+    (_native.TokenUsage, "USAGE"),
+    (_native.ThreadTree, "TREE"),
+    (_native.Thread, "THREAD"),
+    (_native.UserMessage, "MESSAGE"),
+    (_native.AssistantMessage, "MESSAGE"),
+    (_native.ToolResultMessage, "MESSAGE"),
+    (_native.ToolCall, "TOOL_CALL"),
+    (_native.ToolResult, "TOOL_RESULT"),
+    (_native.ToolExecution, "EXECUTION"),
+    (_native.ToolContext, "TOOL_CONTEXT"),
+    (_native.RunContext, "RUN_CONTEXT"),
+    (_native.ModelReference, "MODEL"),
+):
+    _names.explain_attributes(_kind, _table)
+# Events are read often.
+_names.explain_words(
+    _native.AgentStreamEvent,
+    "EVENT",
+    "type event kind event_kind delta text content data part item choices message chunk output_text content_delta "
+    "candidates tool tool_name tool_call tool_call_id tool_calls arguments result is_final_response final_output "
+    "output response usage author agent agent_id agent_name name run_id step node new_agent",
+)
+_names.explain_words(
+    _native.StreamEvent,
+    "STREAM_EVENT",
+    "event kind event_kind content part item choices output_text content_delta message chunk candidates content_block "
+    "tool_call tool_calls is_final_response final_output response usage snapshot",
+)
+_names.refuse_call(_native.TokenUsage, "usage is no method; write turn.usage without parentheses")
 
 
 def load_ipython_extension(shell: object) -> None:

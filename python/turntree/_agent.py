@@ -597,4 +597,4 @@ def _restored(options: AgentOptions) -> Agent[Any, Any]:
 
 
 publish(__name__, globals())
-explain_attributes(Agent, "Agent", "AGENT")
+explain_attributes(Agent, "AGENT")

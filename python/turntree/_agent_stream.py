@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from turntree import _core
 from turntree._generics import DataT
-from turntree._public_names import LateClass, publish
+from turntree._public_names import LateClass, explain_attributes, publish
 from turntree._session_state import SessionState
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree.exceptions import ApprovalRequired
@@ -199,3 +199,5 @@ def _explain_stop(error: BaseException, session: SessionState | None) -> None:
 
 
 publish(__name__, globals())
+explain_attributes(AgentStream, "STREAM")
+explain_attributes(SyncAgentStream, "SYNC_STREAM")

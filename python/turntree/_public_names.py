@@ -47,11 +47,14 @@ MODULES = (
 def set_public_module(module: str, namespace: Values) -> None:
     """Complete a public module: `__module__` of the names in ``__all__``, and a `dir` that shows public names only.
 
-    A name that a private module defines gets the public module, for reprs, tracebacks and pickles.
+    A name that a private module defines gets the public module, for reprs, tracebacks and pickles. Missing names are
+    answered with where they are.
     """
     values = [(name, namespace[name]) for name in namespace["__all__"]]
     _complete(module, namespace, values)
     namespace["__dir__"] = _dir_of(module, namespace)
+    if "__getattr__" not in namespace:
+        explain_names(module, namespace, "ELSEWHERE")
 
 
 def import_late(module: str, namespace: Values, late: Mapping[str, Iterable[str]], table: str | None = None) -> None:
@@ -200,21 +203,74 @@ def make_generic(*classes: Any) -> None:
         native.__class_getitem__ = classmethod(class_getitem)
 
 
-def explain_attributes(kind: Any, name: str, table: str) -> None:
+def explain_attributes(kind: Any, table: str) -> None:
     """Let a class answer with what to write instead of an attribute of another library.
+
+    Python calls ``__getattr__`` for missing attributes only, but each access takes some nanoseconds more. Events of
+    streams have `explain_words` instead.
 
     Args:
         kind: The class. It has no ``__getattr__``.
-        name: The name of the class in messages.
-        table: The table of remedies in `turntree._peer_names`.
+        table: The table of remedies in `turntree._peer_attributes`.
     """
+    name: str = kind.__name__
 
     def __getattr__(self: object, attribute: str, /) -> object:
-        hint = _hint(table, attribute)
-        message = f"{name!r} object has no attribute {attribute!r}" + (f": {hint}" if hint else "")
-        raise AttributeError(message, name=attribute, obj=self)
+        raise _no_attribute(name, table, attribute, self)
 
     kind.__getattr__ = __getattr__
+
+
+class _PeerWord:
+    """A descriptor: objects of the class have no such attribute, and the error says what to write."""
+
+    def __init__(self, name: str, table: str, attribute: str) -> None:
+        self._of = name, table, attribute
+
+    def __get__(self, instance: object, owner: object = None) -> object:
+        if instance is None:
+            return self  # The class has it, as it has properties.
+        raise _no_attribute(*self._of, instance)
+
+    def __repr__(self) -> str:
+        return "<no attribute, but a word of other libraries>"
+
+
+def explain_words(kind: Any, table: str, words: str) -> None:
+    """As `explain_attributes`, for a class whose attributes are read often: access of others costs nothing more.
+
+    Args:
+        kind: The class.
+        table: The table of remedies in `turntree._peer_attributes`.
+        words: The attributes in the table. `dir` of an object does not show them.
+    """
+    names = words.split()
+    for name in names:
+        setattr(kind, name, _PeerWord(kind.__name__, table, name))
+
+    def __dir__(self: object, /) -> list[str]:
+        return [name for name in object.__dir__(self) if not isinstance(_found(type(self), name), _PeerWord)]
+
+    kind.__dir__ = __dir__
+
+
+def _found(kind: type[Any], name: str) -> object:
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
+def _no_attribute(name: str, table: str, attribute: str, owner: object) -> AttributeError:
+    hint = _hint("turntree._peer_attributes", table, attribute)
+    message = f"{name!r} object has no attribute {attribute!r}" + (f": {hint}" if hint else "")
+    return AttributeError(message, name=attribute, obj=owner)
+
+
+def refuse_call(kind: Any, message: str) -> None:
+    """Let objects of a class answer a call with what to write, where other libraries have a method for a property."""
+
+    def __call__(self: object, /, *args: object, **options: object) -> object:
+        raise TypeError(message)
+
+    kind.__call__ = __call__
 
 
 def explain_names(module: str, namespace: Values, table: str | None, find: Callable[[str], Any] | None = None) -> None:
@@ -231,9 +287,11 @@ def explain_names(module: str, namespace: Values, table: str | None, find: Calla
         value = _MISSING if find is None else find(name)
         if value is not _MISSING:
             return value
-        hint = _hint(table, name)
+        hint = _hint("turntree._peer_names", table, name)
+        if hint and "__path__" in namespace and _is_module(f"{module}.{name}"):
+            hint = f"write `import {module}.{name}`"
         message = f"module {module!r} has no attribute {name!r}" + (f": {hint}" if hint else "")
-        # The import system asks with `hasattr` before `from … import` raises an error without the remedy.
+        # The error that Python makes of an AttributeError for `from … import` has not the remedy.
         if hint and f"{module}.{name}" not in sys.modules and _is_import():
             message = f"cannot import name {name!r} from {module!r}: {hint}"
             raise ImportError(message, name=module)
@@ -242,16 +300,23 @@ def explain_names(module: str, namespace: Values, table: str | None, find: Calla
     namespace["__getattr__"] = __getattr__
 
 
-def _hint(table: str | None, name: str) -> str | None:
+def _hint(module: str, table: str | None, name: str) -> str | None:
     if table is None or name.startswith("_"):
         return None  # Python itself asks for them.
-    from turntree import _peer_names
-
-    hints: dict[str, str] = getattr(_peer_names, table)
+    __import__(module)
+    hints: dict[str, str] = getattr(sys.modules[module], table)
     return hints.get(name)
+
+
+def _is_module(name: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(name) is not None
 
 
 def _is_import() -> bool:
     """Whether ``from … import`` asks for the name."""
+    from opcode import opmap
+
     frame = sys._getframe(2)
-    return frame.f_code.co_name == "_handle_fromlist"
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]

@@ -578,4 +578,4 @@ def _check_order(adapter: object, id: object) -> None:
 
 
 publish(__name__, globals())
-explain_attributes(Session, "Session", "SESSION")
+explain_attributes(Session, "SESSION")

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from turntree import _core
 from turntree._constructors import explain_missing_arguments
 from turntree._core import ToolCall, Turn
-from turntree._public_names import publish
+from turntree._public_names import explain_names, publish
 
 if TYPE_CHECKING:
     from turntree._session import Session
@@ -380,3 +380,4 @@ del _class
 publish(__name__, globals())
 # `turntree.upp` may be loaded later, or not at all.
 explain_missing_arguments("turntree.upp", [("UPPError", UPPError)])
+explain_names(__name__, globals(), "ELSEWHERE")

@@ -32,4 +32,3 @@ __all__ = [
 ]
 
 _names.set_public_module(__name__, globals())
-_names.explain_names(__name__, globals(), "MODELS")

@@ -325,4 +325,4 @@ _LATE = {
     "turntree.upp.native._tool": ("NativeTool",),
 }
 
-_names.import_late(__name__, globals(), _LATE, "UPP")
+_names.import_late(__name__, globals(), _LATE, "ELSEWHERE")

@@ -421,4 +421,6 @@ class SyncStreamResult(SyncTurnStream["_core.StreamEvent"], Generic[DataT]):
 
 
 publish(__name__, globals())
-explain_attributes(LLM, "LLM", "LLM")
+explain_attributes(LLM, "LLM")
+explain_attributes(StreamResult, "STREAM")
+explain_attributes(SyncStreamResult, "SYNC_STREAM")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from turntree._argument_errors import TOOL, explain_arguments
-from turntree._public_names import publish
+from turntree._public_names import explain_attributes, publish
 from turntree._texts import encoded
 from turntree.upp._foreign_tools import tool_of_other_library
 from turntree.upp.native._tool import NativeTool
@@ -359,3 +359,4 @@ def _handoff_tool(agent: Any, tool_name: str, description: str, name: str, input
 
 
 publish(__name__, globals())
+explain_attributes(Tool, "TOOL")

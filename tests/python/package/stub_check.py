@@ -194,10 +194,17 @@ def _native_class(owner: type[Any]) -> Class:
     for name, value in namespace.items():
         # Python adds displays of the repr to classes without their own; notebooks and rich call them.
         is_display = getattr(value, "__module__", None) == "turntree._public_names" and name in DISPLAYS
-        if not is_display and name not in {"__new__", "__init__"} | HIDDEN:
+        is_added = is_display or _is_for_peers(name, value)
+        if not is_added and name not in {"__new__", "__init__"} | HIDDEN:
             # A native `__getattr__` is in the slot of both methods.
             result.members["__getattr__" if name == "__getattribute__" else name] = _native_member(value)
     return result
+
+
+def _is_for_peers(name: str, value: Any) -> bool:
+    """Whether Python adds the member to say what to write instead of a word of another library."""
+    added = getattr(value, "__module__", None) == "turntree._public_names"
+    return added and (name in {"__call__", "__dir__"} or type(value).__name__ == "_PeerWord")
 
 
 def _native_member(value: Any) -> Member:

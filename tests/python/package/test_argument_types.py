@@ -67,7 +67,7 @@ def native_calls():
             known = {**stubs().get((stub, "__new__"), {}), **stubs().get((stub, "__init__"), {})}
             if known:
                 yield f"{name}()", value, known
-            for method, member in ((one, getattr(owners.get(value, value), one)) for one in dir(value)):
+            for method, member in ((one, getattr(owners.get(value, value), one, None)) for one in dir(value)):
                 if inspect.isbuiltin(member) and not method.startswith("_") and method not in RUNNING:
                     base = next(base for base in value.__mro__ if method in vars(base)).__name__
                     yield f"{base}.{method}()", member, stubs().get((base, method), {})

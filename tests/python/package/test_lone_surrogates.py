@@ -69,7 +69,7 @@ def callables():
                 member = inspect.getattr_static(value, method)
                 is_static = isinstance(member, (classmethod, staticmethod, types.ClassMethodDescriptorType))
                 if (is_static or owner is not value) and not method.startswith("__") and method not in RUNNING:
-                    function = getattr(owner, method)
+                    function = getattr(owner, method, None)  # Words of other libraries have no value.
                     if inspect.isroutine(function):
                         found[(value, method)] = (f"{value.__qualname__}.{method}", function)
     return sorted(found.values(), key=lambda one: one[0])
