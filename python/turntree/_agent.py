@@ -27,6 +27,7 @@ from turntree._called_as import called_as
 from turntree._generics import DataT, DepsT
 from turntree._options import check_model, check_name, check_system, cleanup_seconds, repairs_of, retry_count
 from turntree._output_validators import check_of, validators_of
+from turntree._peer_arguments import TO_TOOL
 from turntree._public_names import explain_attributes, publish
 from turntree._recipes import portable_config
 from turntree._run_options import OnApproval, RunOptions, approver, native_options
@@ -333,6 +334,7 @@ class Agent(AgentRepr, Generic[DepsT, DataT]):
         config = portable_config(self._options.get("config"))
         return _restored, ({**self._options, "id": self.id, "config": config},)
 
+    @explain_arguments(TO_TOOL)
     def to_tool(
         self,
         name: str | None = None,

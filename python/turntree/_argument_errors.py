@@ -13,15 +13,12 @@ __all__ = [
     "BUDGET",
     "HOOKS",
     "LIMITS",
-    "MODEL",
     "PLAN",
     "REACT",
     "RUN",
-    "SESSION",
     "SESSION_RUN",
     "SETTINGS",
     "STRATEGY",
-    "TOOL",
     "TOOL_STRATEGY",
     "explain_arguments",
     "unknown_argument",
@@ -43,9 +40,20 @@ AGENT: dict[str, str] = {
     "llm": "the model is model=",
     "model_name": "the model is model=",
     "model_settings": 'model parameters are params=, a dict such as {{"max_tokens": 500}}',
-    "temperature": _PARAMS,
-    "max_tokens": _PARAMS,
-    "top_p": _PARAMS,
+    **dict.fromkeys(
+        (
+            *("temperature", "max_tokens", "top_p", "top_k", "seed", "stop", "n", "presence_penalty"),
+            *("frequency_penalty", "max_output_tokens", "max_completion_tokens", "logit_bias", "extra_body"),
+        ),
+        _PARAMS,
+    ),
+    **dict.fromkeys(
+        (
+            *("instruction", "global_instruction", "static_instruction", "prompt_template", "additional_context"),
+            *("expected_output", "introduction", "add_datetime_to_context", "state_modifier", "system_message"),
+        ),
+        "the instructions of an agent are system=, a text or a function that returns one",
+    ),
     "functions": "the tools are tools=",
     "toolsets": "toolsets are among tools=",
     "agents": "other agents are among tools=",
@@ -69,13 +77,57 @@ AGENT: dict[str, str] = {
     "description": "the description is that of the tool: tools=[agent.to_tool(description=…)], or handoff(agent, …)",
     "dependencies": "the dependencies belong to a run: run(input, deps=…); deps_type= is their type",
     "context_schema": "the dependencies belong to a run: run(input, deps=…); deps_type= is their type",
-    "timeout": "the time belongs to a run: run(input, timeout=…)",
+    **dict.fromkeys(
+        ("timeout", "max_execution_time", "run_timeout"), "the time belongs to a run: run(input, timeout=…)"
+    ),
+    **dict.fromkeys(("context", "runtime_context"), "the object for the functions of a run is run(input, deps=…)"),
+    **dict.fromkeys(("budget", "tool_call_limit", "max_tool_calls"), "write run(input, limits=turntree.Limits(…))"),
+    **dict.fromkeys(
+        ("max_retries", "num_retries"),
+        "retries of requests are those of the model: openai(…, max_retries=…); those of output are output_retries=, "
+        "and those of a tool @tool(retries=…)",
+    ),
+    "tool_retries": "the retries of a tool are @tool(retries=…)",
+    **dict.fromkeys(("fallbacks", "fallback_models", "fallback_model"), "write model=turntree.models.fallback(…)"),
+    **dict.fromkeys(
+        ("prepare_tools", "prepare_output_tools", "tool_filter"),
+        "tools that come and go are a toolset among tools=: a class with `async def tools(self, context)`",
+    ),
+    **dict.fromkeys(
+        ("tool_use_behavior", "stop_at_tool_names", "return_direct", "end_strategy"),
+        "the run ends early with hooks=AgentStrategy(stop_condition=…)",
+    ),
+    **dict.fromkeys(("handoff_description",), "the description is that of the handoff: handoff(agent, description)"),
+    **dict.fromkeys(("agent_id",), "write id="),
+    **dict.fromkeys(("agent_name",), "write name="),
+    **dict.fromkeys(("metadata", "tags"), "the metadata belong to a run: run(input, metadata=…)"),
+    **dict.fromkeys(
+        ("markdown", "show_tool_calls", "stream_intermediate_steps", "show_full_reasoning"),
+        "an agent prints nothing: write print(turn.text), or read the events of agent.stream(input)",
+    ),
+    **dict.fromkeys(("model_kwargs", "model_params", "generation_config"), "model parameters are params=, a dict"),
+    **dict.fromkeys(("client", "http_client"), 'the connection belongs to the model: openai("…", transport=…)'),
+    "provider": 'the provider is in the name of the model: model="openai:gpt-5"',
+    **dict.fromkeys(("code_executor", "code_execution"), "tools of vendors are among tools=: turntree.upp.native"),
+    **dict.fromkeys(
+        ("output_model", "response_schema", "output_cls", "structured_output"),
+        _STRUCTURE,
+    ),
+    **dict.fromkeys(("validators", "result_validators"), "the validators are output_validators=, a list of functions"),
+    **dict.fromkeys(
+        ("human_in_the_loop", "needs_approval", "require_approval", "requires_approval", "interrupt_after"),
+        'calls that wait for a person are @tool(approval="ask")',
+    ),
     "max_iter": "the limit belongs to the strategy: execution=loop(max_iterations=…)",
     **dict.fromkeys(("goal", "backstory", "persona"), "the instructions of an agent are system="),
     **dict.fromkeys(("team", "members"), "other agents are among tools="),
     **dict.fromkeys(("builtin_tools", "native_tools"), "tools of vendors are among tools=: turntree.upp.native"),
     **dict.fromkeys(
-        ("session_id", "thread_id", "user_id", "num_history_runs", "add_history_to_messages", "add_history_to_context"),
+        (
+            *("session_id", "thread_id", "user_id", "app_name", "conversation_id", "num_history_runs"),
+            *("num_history_messages", "add_history_to_messages", "add_history_to_context", "read_chat_history"),
+            *("enable_user_memories", "enable_agentic_memory"),
+        ),
         "the conversation of a run is a session: turntree.session(agent, id=…, metadata=…)",
     ),
     **dict.fromkeys(
@@ -108,6 +160,7 @@ AGENT: dict[str, str] = {
     "api_key": 'the key belongs to the model: openai("…", api_key=…), or config=',
     "base_url": 'the URL belongs to the model: openai("…", base_url=…), or config=',
     "max_steps": "the limit belongs to the strategy: execution=loop(max_iterations=…)",
+    "recursion_limit": "the limit belongs to the strategy: execution=loop(max_iterations=…)",
     "max_iterations": "the limit belongs to the strategy: execution=loop(max_iterations=…)",
     "max_turns": "the limit belongs to the strategy: execution=loop(max_iterations=…)",
     "verbose": "add turntree.middleware.logging() to middleware=",
@@ -127,11 +180,33 @@ _STREAM = "write `async for event in agent.stream(input)`, or `for event in agen
 RUN: dict[str, str] = {
     **dict.fromkeys(("structure", "tools", "system", "middleware", "execution", "output_validators"), _OF_AGENT),
     **dict.fromkeys(
-        ("output_type", "response_model", "result_type", "response_format"),
+        ("output_type", "response_model", "result_type", "response_format", "output_schema", "schema"),
         _STRUCTURE.replace("pass", "give the agent"),
     ),
-    **dict.fromkeys(("instructions", "system_prompt"), "the instructions of an agent are system="),
-    **dict.fromkeys(("temperature", "max_tokens", "top_p"), _PARAMS),
+    **dict.fromkeys(
+        ("instructions", "system_prompt", "instruction"),
+        "the instructions of an agent are system=: agent.with_(system=…) is a copy with others",
+    ),
+    **dict.fromkeys(
+        (
+            *("temperature", "max_tokens", "top_p", "top_k", "seed", "stop", "n", "presence_penalty"),
+            *("frequency_penalty", "max_output_tokens", "max_completion_tokens", "extra_body"),
+        ),
+        _PARAMS,
+    ),
+    **dict.fromkeys(("model_kwargs", "generation_config", "config_overrides"), "model parameters are params=, a dict"),
+    **dict.fromkeys(
+        ("memory", "checkpointer", "persistence", "store", "storage", "db", "session_service", "conversation"),
+        "the conversation is kept by a session: turntree.session(agent, id=…, persistence=…)",
+    ),
+    **dict.fromkeys(("agent", "starting_agent"), "the agent is the one whose method runs: await agent.run(input)"),
+    **dict.fromkeys(
+        ("guardrails", "input_guardrails", "output_guardrails"),
+        "guardrails are middleware of the agent: agent(middleware=[turntree.middleware.guardrails(…)])",
+    ),
+    **dict.fromkeys(("handoffs", "agents", "sub_agents"), "other agents are among tools= of the agent"),
+    **dict.fromkeys(("tags", "run_name", "run_id"), "write metadata=, a dict"),
+    "max_retries": "retries of requests are those of the model: openai(…, max_retries=…)",
     **dict.fromkeys(("max_turns", "max_steps", "max_iterations", "recursion_limit"), _ROUNDS),
     **dict.fromkeys(("toolsets", "functions"), "the tools are those of the agent: agent.with_(tools=[…]) is a copy"),
     **dict.fromkeys(("hooks", "tool_strategy", "on_refusal"), _OF_AGENT),
@@ -139,7 +214,10 @@ RUN: dict[str, str] = {
     **dict.fromkeys(
         ("images", "audio", "videos", "files"), "media are blocks of the input: run([text, Image.from_url(…)])"
     ),
-    **dict.fromkeys(("new_message", "task", "inputs", "message"), "the input has no name: run(input)"),
+    **dict.fromkeys(
+        ("new_message", "task", "inputs", "message", "query", "question", "content", "user_input"),
+        "the input has no name: run(input)",
+    ),
     "usage": "the usage is turn.usage; a limit of it is limits=turntree.Limits(…)",
     **dict.fromkeys(("run_config", "stream_mode"), "write the options of the run by name, such as timeout="),
     **dict.fromkeys(("user_id", "conversation_id"), "run a session instead: turntree.session(agent, id=…, metadata=…)"),
@@ -156,7 +234,11 @@ RUN: dict[str, str] = {
         ("on_error", "raise_exceptions", "ignore_errors"), "map(inputs, return_exceptions=True) returns errors"
     ),
     "max_concurrency": "write concurrency=",
-    "max_workers": "write concurrency=",
+    **dict.fromkeys(
+        ("max_workers", "batch_size", "n_jobs", "workers", "num_workers", "semaphore", "parallelism"),
+        "write concurrency=",
+    ),
+    **dict.fromkeys(("show_progress", "tqdm", "progress_bar", "on_progress"), "write progress="),
     "limit": "write limits=turntree.Limits(…)",
     "message_history": "the history comes first: run(history, input); a session keeps it by itself",
     "history": "the history comes first: run(history, input); a session keeps it by itself",
@@ -171,7 +253,12 @@ RUN: dict[str, str] = {
     "model_settings": 'model parameters are params=, a dict such as {{"max_tokens": 500}}',
     "context": "the object for the functions of the run is deps=",
     "dependencies": "the object for the functions of the run is deps=",
-    "config": "the configuration belongs to the agent: turntree.agent(config=…)",
+    **dict.fromkeys(
+        ("config", "configurable"),
+        "a thread is a session: turntree.session(agent, id=…); connection settings are agent(config=…), and "
+        "metadata of a run metadata=",
+    ),
+    **dict.fromkeys(("stream_events", "stream_intermediate_steps", "yield_run_output"), _STREAM),
 }
 
 _KEPT = "a session keeps the history by itself: session.run(input)"
@@ -179,10 +266,22 @@ _KEPT = "a session keeps the history by itself: session.run(input)"
 SESSION_RUN: dict[str, str] = {
     **RUN,
     **dict.fromkeys(("message_history", "history", "messages"), _KEPT),
-    "session": "the session is the one whose method runs",
+    **dict.fromkeys(("session", "conversation"), "the session is the one whose method runs"),
+    **dict.fromkeys(
+        ("memory", "checkpointer", "persistence", "store", "storage", "db", "session_service"),
+        "the store is that of the session: turntree.session(agent, persistence=…)",
+    ),
+    **dict.fromkeys(
+        ("config", "configurable"),
+        "the thread is the session itself, whose id is that of turntree.session(agent, id=…); connection settings are "
+        "agent(config=…), and metadata of a run metadata=",
+    ),
     "thread_id": "the id is that of the session: turntree.session(agent, id=…)",
     "session_id": "the id is that of the session: turntree.session(agent, id=…)",
-    "stream": _STREAM.replace("agent.", "session."),
+    **dict.fromkeys(
+        ("stream", "stream_events", "stream_intermediate_steps", "yield_run_output"),
+        _STREAM.replace("agent.", "session."),
+    ),
     **dict.fromkeys(
         ("user_id", "conversation_id"), "the id is that of the session: turntree.session(agent, id=…, metadata=…)"
     ),
@@ -193,7 +292,10 @@ SESSION_RUN: dict[str, str] = {
 del SESSION_RUN["at"]
 
 LIMITS: dict[str, str] = {
-    **dict.fromkeys(("request_limit", "max_turns", "max_requests", "max_iterations"), "write requests="),
+    **dict.fromkeys(
+        ("request_limit", "requests_limit", "recursion_limit", "max_turns", "max_requests", "max_iterations"),
+        "write requests=",
+    ),
     **dict.fromkeys(("tool_calls_limit", "max_tool_calls", "tool_call_limit"), "write tool_calls="),
     **dict.fromkeys(("total_tokens_limit", "max_tokens", "tokens", "token_limit"), "write total_tokens="),
     **dict.fromkeys(("max_cost", "budget", "max_budget", "usd"), "write cost=, in US dollars"),
@@ -211,25 +313,6 @@ SETTINGS: dict[str, str] = {
     "presence_penalty": "parameters of one vendor are params=",
     "frequency_penalty": "parameters of one vendor are params=",
     "top_k": "parameters of one vendor are params=",
-}
-
-TOOL: dict[str, str] = {
-    **dict.fromkeys(("name_override", "tool_name"), "write name="),
-    **dict.fromkeys(("description_override", "desc"), "write description="),
-    **dict.fromkeys(
-        ("requires_approval", "needs_approval", "require_approval", "requires_confirmation", "approval_mode"),
-        'write approval="ask"',
-    ),
-    **dict.fromkeys(("max_retries", "num_retries"), "write retries="),
-    **dict.fromkeys(("takes_ctx", "with_context"), "annotate a parameter as turntree.ToolContext"),
-    **dict.fromkeys(
-        ("args_schema", "params_json_schema", "input_schema", "schema"),
-        "the schema is that of the signature, or write Tool(name, description, schema, function)",
-    ),
-    **dict.fromkeys(("func", "coroutine", "function", "fn", "on_invoke_tool", "handler"), "write tool(function)"),
-    "strict": 'vendors have their own: metadata={{"openai": {{"strict": True}}}}',
-    "return_direct": "end the run with hooks=AgentStrategy(stop_condition=…)",
-    "timeout": "limit the run with run(input, timeout=…)",
 }
 
 STRATEGY: dict[str, str] = {
@@ -267,38 +350,6 @@ HOOKS: dict[str, str] = {
         ("on_tool_start", "on_tool_end", "on_tool_call"), "the hooks of tools are tool_strategy=ToolUseStrategy(…)"
     ),
     "on_handoff": "other agents are tools: the hooks of tools are tool_strategy=ToolUseStrategy(…)",
-}
-
-MODEL: dict[str, str] = {
-    **dict.fromkeys(
-        ("temperature", "max_tokens", "top_p", "stop", "seed", "max_completion_tokens", "reasoning_effort"),
-        'model parameters are those of the agent: agent(model=…, params={{"{name}": …}})',
-    ),
-    **dict.fromkeys(("num_retries", "retries"), "write max_retries="),
-    **dict.fromkeys(("api_base", "endpoint"), "write base_url="),
-    **dict.fromkeys(("streaming", "stream"), "every model streams: agent.stream(input)"),
-    **dict.fromkeys(("default_headers", "extra_headers"), "write headers="),
-    **dict.fromkeys(("http_client", "client"), "write transport=, an object with async send(request)"),
-    "organization": 'write headers={{"OpenAI-Organization": …}}',
-    "request_timeout": "write timeout=",
-    "system": "the instructions are those of the agent: agent(model=…, system=…)",
-    "tools": "the tools are those of the agent: agent(model=…, tools=[…])",
-    "key": "write api_key=",
-    "token": "write auth=",
-}
-
-SESSION: dict[str, str] = {
-    **dict.fromkeys(("memory", "path", "storage", "adapter", "backend"), "the store of a session is persistence="),
-    "tools": "the tools belong to the agent: turntree.session(turntree.agent(tools=[…]))",
-    "system": "the instructions belong to the agent: turntree.session(turntree.agent(system=…))",
-    "messages": "a session begins empty; Session.from_json reads one",
-    "name": "write id=, or metadata=",
-    "store": "the store of a session is persistence=",
-    "db": "the store of a session is persistence=",
-    "checkpointer": "the store of a session is persistence=",
-    "session_id": "the id of a session is id=",
-    "thread_id": "the id of a session is id=",
-    "model": "the model belongs to the agent: turntree.session(turntree.agent(model=…))",
 }
 
 # Keywords of native classes, by class.

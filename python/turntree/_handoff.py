@@ -9,6 +9,7 @@ from typing import Any, cast
 from turntree._agent import Agent
 from turntree._argument_errors import explain_arguments
 from turntree._core import Message
+from turntree._peer_arguments import HANDOFF
 from turntree._public_names import publish
 from turntree._texts import encoded
 from turntree.upp._tools import Tool
@@ -53,7 +54,7 @@ class _Handoff(Tool[..., Any]):
         return cast("Any", made)._native
 
 
-@explain_arguments({})
+@explain_arguments(HANDOFF)
 def handoff(
     agent: Agent[Any, Any] | Callable[[], Agent[Any, Any]],
     description: str | None = None,

@@ -11,13 +11,14 @@ from typing import Any, Generic, Literal, cast
 from turntree import _core
 from turntree._agent import Agent
 from turntree._agent_stream import AgentStream, SyncAgentStream, complete_exception
-from turntree._argument_errors import SESSION, explain_arguments
+from turntree._argument_errors import explain_arguments
 from turntree._branch_run import branch_run
 from turntree._called_as import called_as
 from turntree._generics import DataT, DepsT, GivenDataT, GivenDepsT
 from turntree._inputs import checked_input
 from turntree._inspector import Inspector, inspect
 from turntree._options import check_name
+from turntree._peer_arguments import SESSION
 from turntree._public_names import explain_attributes, publish
 from turntree._run_options import OnApproval, RunOptions, approver, dict_of, native_options
 from turntree._running_sessions import enter_run, is_running

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from turntree._agent import Agent
 from turntree._argument_errors import BUDGET, explain_arguments
 from turntree._core import AgentMiddleware, MiddlewareContext
+from turntree._peer_arguments import GUARDRAILS, LOGGING, MEMORY, RULE
 from turntree._public_names import set_public_module as _set_public_module
 from turntree._recipes import Recipe as _Recipe
 from turntree._recipes import recipe as _recipe
@@ -65,7 +66,7 @@ _LEVELS = {
 _ALIASES = {"warn": "warning"}
 
 
-@explain_arguments({})
+@explain_arguments(LOGGING)
 def logging(
     level: str = "info",
     logger: Logger | None = None,
@@ -179,7 +180,7 @@ class GuardrailRule:
 Rule: TypeAlias = str | re.Pattern[str] | Check | Mapping[str, Any] | GuardrailRule
 
 
-@explain_arguments({})
+@explain_arguments(RULE)
 def rule(
     what: str | re.Pattern[str] | Check | Mapping[str, Any],
     *,
@@ -279,7 +280,7 @@ def _function_check(function: Check, action: str, replacement: str, message: str
     return check
 
 
-@explain_arguments({})
+@explain_arguments(GUARDRAILS)
 def guardrails(
     input: Rule | Iterable[Rule] = (),
     output: Rule | Iterable[Rule] = (),
@@ -332,7 +333,7 @@ _SUMMARIZE = (
 )
 
 
-@explain_arguments({})
+@explain_arguments(MEMORY)
 def memory(
     *,
     max_tokens: int | None = None,

@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypedDict, TypeVar, cast
 
+from turntree._argument_errors import unknown_argument
 from turntree._core import McpClientCore, ModelReference, ToolContext, __version__, _approvers
+from turntree._peer_arguments import MCP
 from turntree._recipes import Recipe, has_secret_header, is_secret_url, recipe, shown_url
 from turntree._typing import Self, Unpack
 from turntree.mcp import _elicitation
@@ -83,20 +85,6 @@ _DEFAULTS: ServerOptions = {
 }
 
 
-# What to write instead of options of other clients.
-_REMEDIES = {
-    "args": "the arguments come after the command: mcp.stdio(command, *args)",
-    "command": "the command comes first: mcp.stdio(command, *args)",
-    "tool_prefix": "write prefix=",
-    **dict.fromkeys(("token", "api_key", "bearer_token"), "write auth=, or headers="),
-    **dict.fromkeys(("tool_filter", "allowed_tools", "include_tools"), "write allow=, the names of tools"),
-    **dict.fromkeys(("exclude_tools", "blocked_tools"), "write deny=, the names of tools"),
-    **dict.fromkeys(("sampling_callback", "sampling_handler"), "write on_sampling="),
-    **dict.fromkeys(("elicitation_callback", "elicitation_handler"), "write on_elicitation="),
-    **dict.fromkeys(("read_timeout", "client_session_timeout_seconds"), "write timeout="),
-}
-
-
 def _with_options(function: _F) -> _F:
     """Show the options of `ServerOptions` as parameters of the function, for `help` and completion."""
     own = inspect.signature(function)
@@ -121,11 +109,6 @@ class McpServer:
     """
 
     def __init__(self, name: str, connect: Connect, given: ServerOptions) -> None:
-        unknown = sorted(set(given) - set(_DEFAULTS))
-        if unknown:
-            remedy = _REMEDIES.get(unknown[0], f"the options are {', '.join(_DEFAULTS)}")
-            message = f"unknown option {unknown[0]!r}; {remedy}"
-            raise TypeError(message)
         options: dict[str, Any] = {**_DEFAULTS, **given}
         self.name: str = name
         self._connect = connect
@@ -385,6 +368,12 @@ def names_for_models(names: Sequence[str]) -> list[str]:
     return shown
 
 
+def _check_options(function: str, given: Mapping[str, object]) -> None:
+    unknown = {option: value for option, value in given.items() if option not in _DEFAULTS}
+    if unknown:
+        raise unknown_argument(function, unknown, MCP, _DEFAULTS)
+
+
 @_with_options
 def stdio(
     command: str,
@@ -420,6 +409,10 @@ def stdio(
         media: The kinds of media in results that the model gets: ``"image"``, ``"document"`` (PDF), ``"audio"`` and
             ``"video"``. Its text names those of other kinds. Default: all.
     """
+    _check_options("mcp.stdio", options)
+    if args and isinstance(cast("object", args[0]), (list, tuple)):
+        message = f"mcp.stdio(): args[0] is a {type(args[0]).__name__}; write mcp.stdio(command, *args)"
+        raise TypeError(message)
     variables = {name: os.environ[name] for name in _WINDOWS if name in os.environ} if sys.platform == "win32" else {
         name: os.environ[name] for name in _POSIX if name in os.environ
     }  # fmt: skip
@@ -451,6 +444,7 @@ def http(
             ``mcp.oauth(url)``.
         **options: As for `stdio`.
     """
+    _check_options("mcp.http", options)
     server = McpServer(_name_of(url), _over_http(url, headers, auth, is_sse=False), options)
     return server._made_by(_recipe_over_http(http, url, headers, auth, options))
 
@@ -470,6 +464,7 @@ def sse(
         auth: As for `http`.
         **options: As for `stdio`.
     """
+    _check_options("mcp.sse", options)
     server = McpServer(_name_of(url), _over_http(url, headers, auth, is_sse=True), options)
     return server._made_by(_recipe_over_http(sse, url, headers, auth, options))
 

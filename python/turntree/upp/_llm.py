@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
 
 from turntree import _core
 from turntree._agent_hooks import AgentStrategy, native_hooks
-from turntree._argument_errors import AGENT, explain_arguments
+from turntree._argument_errors import explain_arguments
 from turntree._generics import DataT
 from turntree._options import check_model, cleanup_seconds, repairs_of
+from turntree._peer_arguments import LLM as LLM_WORDS
 from turntree._public_names import LateClass, explain_attributes, publish
 from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree._types import ModelHistory, ModelInput
@@ -56,7 +57,7 @@ def llm(*, model: _core.ModelReference | str, structure: None = None, **options:
 def llm(*, model: _core.ModelReference | str, structure: Any, **options: Unpack[LlmOptions]) -> LLM[Any]: ...
 
 
-@explain_arguments(AGENT)
+@explain_arguments(LLM_WORDS)
 def llm(
     *,
     model: _core.ModelReference | str,

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, Protocol, TypedDict, cast
 
-from turntree._argument_errors import MODEL, unknown_argument
+from turntree._argument_errors import unknown_argument
 from turntree._core import KeyStrategy, ModelReference, ProviderConfig, Replay, RetryStrategy
+from turntree._peer_arguments import MODEL
 from turntree._public_names import publish
 from turntree._recipes import without_key
 from turntree._typing import Unpack

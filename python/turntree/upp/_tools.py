@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
-from turntree._argument_errors import TOOL, explain_arguments
+from turntree._argument_errors import explain_arguments
+from turntree._peer_arguments import TOOL
 from turntree._public_names import explain_attributes, publish
 from turntree._texts import encoded
 from turntree.upp._foreign_tools import tool_of_other_library
@@ -315,7 +316,7 @@ def as_tool(value: Any) -> Tool[..., Any]:
     if callable(to_tool):
         return cast("Tool[..., Any]", to_tool())
     message = f"tools must be functions, Tool objects or agents, not {type(value).__name__}"
-    if hasattr(value, "keys") and "type" in value:
+    if hasattr(value, "keys"):
         message += "; write a function, or Tool(name, description, schema, function)"
     elif isinstance(value, str):
         message += "; give the function itself"
