@@ -6,14 +6,7 @@ Spec: UAP-1.0 §4 and §12.
 from __future__ import annotations
 
 import weakref
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    Callable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, cast, overload
 
 from turntree import _core
