@@ -375,8 +375,7 @@ impl SessionCore {
         self.session.pending().into_iter().map(|call| ToolCall::wrap(py, call)).collect()
     }
 
-    /// The calls that wait for approval, each with its idempotency key, the id under which clients know it, and whether
-    /// another call has the same id.
+    /// The calls that wait for approval, each with its key, the id that clients know, and if it shares its id.
     #[getter]
     fn pending_by_key(&self, py: Python<'_>) -> PyResult<Vec<(String, String, bool, Py<PyAny>)>> {
         let pending = self.session.pending_by_key().into_iter();

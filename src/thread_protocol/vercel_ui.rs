@@ -248,8 +248,9 @@ impl UiLiveStream {
         Ok(Self(Mutex::new(stream)))
     }
 
-    /// Return the frames that show a call which waits for an approval, under an id. `asks`: the client knows such
-    /// requests.
+    /// Return the frames that show a call which waits for an approval, under an id.
+    ///
+    /// `asks`: the client knows such requests.
     fn approval<'py>(
         &self,
         py: Python<'py>,
