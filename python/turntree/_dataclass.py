@@ -5,11 +5,20 @@ FastAPI accepts a class as a body only if it is a dataclass or a model.
 
 from __future__ import annotations
 
-from turntree._dataclass_fields import Parameters, fields_of
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+class Parameters:
+    """The ``__dataclass_params__`` of data classes. `pprint` prints objects by their own repr."""
+
+    init: bool = True
+    repr: bool = False
+    eq: bool = False
+    order: bool = False
+    unsafe_hash: bool = False
+    frozen: bool = True
 
 
 # Members that have one value for each class, or that others determine.
@@ -29,6 +38,8 @@ class Fields:
         import dataclasses
         import inspect
         import typing
+
+        from turntree._dataclass_fields import fields_of
 
         parameters = inspect.signature(owner).parameters
         takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())

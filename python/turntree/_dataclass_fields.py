@@ -1,21 +1,13 @@
-"""The ``__dataclass_fields__`` and ``__dataclass_params__`` of classes that `dataclasses` did not create."""
+"""The ``__dataclass_fields__`` of classes that `dataclasses` did not create."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
+from turntree import _core
 
-class Parameters:
-    """The ``__dataclass_params__`` of data classes. `pprint` prints objects by their own repr."""
-
-    init: bool = True
-    repr: bool = False
-    eq: bool = False
-    order: bool = False
-    unsafe_hash: bool = False
-    frozen: bool = True
+# Those of all data classes; see `turntree._dataclass`.
+PARAMETERS: Any = getattr(_core.Data, "__dataclass_params__")  # noqa: B009 - not part of the typed interface
 
 
 class OptionalFields:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, Ty
 
 from turntree import _core
 from turntree._argument_errors import LIMITS, RUN, SESSION_RUN, explain_arguments, unknown_argument
-from turntree._dataclass_fields import OptionalFields, Parameters
+from turntree._dataclass_fields import PARAMETERS, OptionalFields
 from turntree._generics import DepsT
 from turntree._options import check_model
 from turntree._public_names import publish
@@ -85,7 +85,7 @@ class Limits:
 
     __slots__ = ("cost", "input_tokens", "output_tokens", "requests", "seconds", "tool_calls", "total_tokens")
     __dataclass_fields__: ClassVar[Any] = OptionalFields()
-    __dataclass_params__: ClassVar[Any] = Parameters()
+    __dataclass_params__: ClassVar[Any] = PARAMETERS
 
     requests: int | None
     input_tokens: int | None

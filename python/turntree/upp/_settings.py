@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from turntree._argument_errors import SETTINGS, explain_arguments
-from turntree._dataclass_fields import OptionalFields, Parameters
+from turntree._dataclass_fields import PARAMETERS, OptionalFields
 from turntree._public_names import publish
 
 # An effort, or a budget of tokens.
@@ -63,7 +63,7 @@ class ModelSettings:
 
     __slots__ = _NAMES
     __dataclass_fields__: ClassVar[Any] = OptionalFields()
-    __dataclass_params__: ClassVar[Any] = Parameters()
+    __dataclass_params__: ClassVar[Any] = PARAMETERS
 
     max_tokens: int | None
     temperature: float | None
