@@ -172,3 +172,29 @@ def losses(written: Any, dumped: Any, canonical: Any = MISSING, pointer: str = "
             for problem in losses(one, other, of_list[index] if of_list else MISSING, joined(pointer, index))
         ]
     return [] if written == dumped else [f"{pointer}: {written!r} became {dumped!r}"]
+
+
+def reread_urls(history: Any) -> dict[str, str]:
+    """The pointers of the dicts with a "url" in returns of tools, and their URLs, which 1.50.0 reads as images."""
+    found: dict[str, str] = {}
+    waiting = [
+        (f"/{place}/parts/{number}/content", part.get("content"))
+        for place, message in enumerate(history)
+        for number, part in enumerate(message["parts"])
+        if part["part_kind"] in ("tool-return", "builtin-tool-return")
+    ]
+    for pointer, value in waiting:  # It grows.
+        if isinstance(value, dict) and isinstance(value.get("url"), str) and "kind" not in value:
+            found[pointer] = value["url"]
+        items = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else [])
+        waiting += [(joined(pointer, key), item) for key, item in items]
+    return found
+
+
+def is_reread_url(problem: str, history: Any) -> bool:
+    """Whether 1.50.0 has this problem because it reads a dict with a "url" as an ImageUrl."""
+    urls = reread_urls(history)
+    refused = [f"Could not infer media type from image URL: {url}"[:200] for url in urls.values()]
+    if problem.startswith("dump: "):
+        return any(reason in problem for reason in refused)
+    return any(problem.startswith(f"{pointer}/") and problem.endswith(" is lost") for pointer in urls)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from downgrade_histories import ITEMS, MESSAGES, PARTS, USAGE, Adapter, made_histories, older_histories
-from downgrade_laws import losses, unexplained
+from downgrade_laws import is_reread_url, losses, reread_urls, unexplained
 from older_pydantic_ai import CHANGED, GATE, REASON, ROOT, WANTED, reloaded
 from pydantic_ai import messages as m
 from pydantic_ai.usage import RequestUsage
@@ -26,6 +26,10 @@ from turntree import thread_protocol as tp
 
 FIXTURES = sorted((ROOT / "tests/data/thread_protocol/pydantic_ai").glob("*.json"))
 CORPUS = os.environ.get("TURNTREE_CORPUS")
+
+# This version alone reads each dict with a "url" in the return of a tool as an ImageUrl. It loses the other members,
+# and cannot dump the history if the URL does not end as that of an image.
+REREADS_URLS = "1.50.0"
 
 AGENTS = {
     name: tp.AgentConfig(name, agent_id=name, agent_identifier=name, created_at="2026-03-01T10:00:00Z")
@@ -161,6 +165,7 @@ def test_older_versions_lose_exactly_what_is_reported(version: str, tmp_path: Pa
     raw = dict(zip(made, reloaded(version, list(made.values()), tmp_path), strict=True))
 
     problems: dict[str, list[str]] = {}
+    faults: dict[str, list[str]] = {}
     for (name, form, export), (older, changes), dump in zip(cases, results, dumps, strict=True):
         found = unexplained(json.loads(export), json.loads(older), changes)
         if isinstance(dump, str):
@@ -170,11 +175,20 @@ def test_older_versions_lose_exactly_what_is_reported(version: str, tmp_path: Pa
         full = raw.get(name) if form == "full" and changes else None
         if isinstance(full, bytes) and not losses(json.loads(export), json.loads(full)):
             found.append(f"reported, but {version} loses nothing: {changes}")
+        if version == REREADS_URLS:
+            faults[f"{name} {form}"] = [problem for problem in found if is_reread_url(problem, json.loads(older))]
+            found = [problem for problem in found if problem not in faults[f"{name} {form}"]]
         if found:
             problems[f"{name} {form}"] = found
 
     print(f"{len(cases)} histories for pydantic-ai {version}")
     assert not problems, json.dumps(problems, indent=1)
+    if version == REREADS_URLS:
+        forms = [
+            (f"{name} {form}", json.loads(older)) for (name, form, _), (older, _) in zip(cases, results, strict=True)
+        ]
+        expected = {form for form, older in forms if reread_urls(older)}
+        assert {name for name, found in faults.items() if found} == expected
 
 
 def test_a_view_of_a_thread_is_downgraded_as_its_json() -> None:
