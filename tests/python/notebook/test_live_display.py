@@ -208,7 +208,7 @@ def test_the_chat_magics_send_messages_to_a_session(kernel):
     ],
 )
 def test_the_chat_magics_say_what_is_wrong(kernel, code, said):
-    kernel.run("%load_ext turntree\nmade = []")
+    kernel.run("%load_ext turntree\nmade = []\ntrip = packer()")
 
     assert said in kernel.run(code).warned
 
