@@ -71,7 +71,11 @@ def reporter(
         message = f"progress must be a function, not {type(progress).__name__}"
         raise TypeError(message)
     function = progress
-    return Reports(ended=lambda count, _: function(count))
+
+    def report(ended: int, _: object) -> None:
+        function(ended)
+
+    return Reports(ended=report)
 
 
 def _bar(total: int | None) -> Reports:
@@ -83,7 +87,10 @@ def _bar(total: int | None) -> Reports:
 
         bar.append(Tokens(total))
 
-    return Reports(begin, ended=lambda _, outcome: bar[0].ended(outcome), end=lambda: bar[0].close())
+    def ended(_: int, outcome: object) -> None:
+        bar[0].ended(outcome)
+
+    return Reports(begin, ended, end=lambda: bar[0].close())
 
 
 def observed(

@@ -53,7 +53,8 @@ else:
     RunOptions = dict
 
 
-_NAMES = frozenset({"deps", "params", "settings", "model", "metadata", "timeout", "limits", "on_approval"})
+OPTION_NAMES = ("deps", "params", "settings", "model", "metadata", "timeout", "limits", "on_approval")
+_NAMES = frozenset(OPTION_NAMES)
 # Thirty days: a longer timeout is a typing error.
 _MAX_TIMEOUT = 2_592_000
 

@@ -1,4 +1,7 @@
-"""Tells IPython how to show coroutines that were not awaited. Called when turntree is imported in a kernel."""
+"""Tells IPython how to show coroutines that were not awaited, and what completes names.
+
+Called when turntree is imported in a kernel.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ from turntree.notebook._screen import kernel_shell
 
 
 def register() -> None:
-    """Register the hints, if this is a kernel."""
+    """Register the hints and completions, if this is a kernel."""
     shell = kernel_shell()
     if shell is not None:
-        from turntree.notebook._ipython import hints
+        from turntree.notebook import _completion, _ipython
 
-        hints(shell)
+        _ipython.hints(shell)
+        _completion.register(shell)

@@ -88,9 +88,11 @@ def hint_of(value: Any) -> str | None:
 
 def load(shell: Any) -> None:
     """Register the magics, the form of lists of messages, and what to write where ``await`` is missing."""
+    from turntree.notebook import _completion
     from turntree.notebook._magics import ChatMagics
 
     hints(shell)
+    _completion.register(shell)
     shell.register_magics(ChatMagics)
     if not any(getattr(each, "is_turntree", False) for each in shell.input_transformers_post):
         shell.input_transformers_post.append(_Awaiting())

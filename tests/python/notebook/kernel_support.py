@@ -1,5 +1,6 @@
 """A Jupyter kernel whose cells are interrupted as the Stop button does it."""
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,21 @@ class Kernel:
             elif message["msg_type"] == "status" and content["execution_state"] == "idle":
                 cell.seconds = 0.0 if stopped is None else time.monotonic() - stopped
                 return cell
+
+    def complete(self, code: str) -> list[str]:
+        """Press Tab at the end of code. Returns the completions in their order."""
+        return self._reply(self._client.complete(code, len(code)))["matches"]
+
+    def inspect(self, code: str) -> str:
+        """Press Shift-Tab at the end of code. Returns the tooltip without colours."""
+        content = self._reply(self._client.inspect(code, len(code)))
+        return re.sub(r"\x1b\[[0-9;]*m", "", content["data"]["text/plain"]) if content["found"] else ""
+
+    def _reply(self, request: str) -> dict[str, Any]:
+        while True:
+            message = self._client.get_shell_msg(timeout=TIMEOUT)
+            if message["parent_header"].get("msg_id") == request:
+                return message["content"]
 
     @classmethod
     @contextmanager
