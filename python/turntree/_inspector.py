@@ -37,12 +37,14 @@ class Inspector:
         url: The address of the page, with a secret token.
     """
 
-    __slots__ = ("_server", "url")
+    __slots__ = ("_end_watch", "_server", "url")
 
     url: str
 
     def __init__(self, content: Callable[[], str], title: str) -> None:
         import secrets
+
+        from turntree._interrupts import watch_signals
 
         token = secrets.token_urlsafe(24)
         self._server: Any = _server(content, title, token)
@@ -50,6 +52,7 @@ class Inspector:
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="turntree-inspector", daemon=True
         ).start()
+        self._end_watch = watch_signals()
 
     def close(self) -> None:
         """Stop serving the page. A second call does nothing."""
@@ -57,6 +60,7 @@ class Inspector:
         if server is not None:
             server.shutdown()
             server.server_close()
+            self._end_watch()
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Lets Jupyter's Stop button interrupt coroutines that wait. Called by the native core, in IPython kernels alone.
+"""Lets Jupyter's Stop button interrupt coroutines that wait, in IPython kernels alone. Called by the native core.
 
 For a cell with ``await``, ipykernel handles SIGINT by a function that asks the event loop to cancel the cell. It asks
 with ``call_soon``, which does not wake a loop that waits for sockets, so the cell goes on until something else happens
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
     from typing import Any
 
 # What `signal.set_wakeup_fd` returns where no descriptor was set.
@@ -145,11 +145,48 @@ class SignalWaker:
             pass
 
 
+# The wakers of event loops that exist.
+_WAKERS: weakref.WeakKeyDictionary[Hashable, SignalWaker] = weakref.WeakKeyDictionary()
+
+
 def signal_waker(loop: AbstractEventLoop) -> SignalWaker | None:
-    """A waker for the loop that runs on this thread, if an IPython kernel receives signals on it."""
+    """The waker for the loop that runs on this thread, if an IPython kernel receives signals on it."""
     kernels = sys.modules.get("ipykernel.kernelapp")
     if kernels is None or not kernels.IPKernelApp.initialized():
         return None
     if threading.current_thread() is not threading.main_thread():
         return None
-    return SignalWaker(loop)
+    waker = _WAKERS.get(loop)
+    if waker is None:
+        waker = _WAKERS[loop] = SignalWaker(loop)
+    return waker
+
+
+def watch_signals() -> Callable[[], None]:
+    """Let signals wake the event loop that runs on this thread until the returned function is called.
+
+    For servers: a cell waits inside ``async with`` for something of its own, which no signal ends by itself.
+    """
+    loop = asyncio._get_running_loop()
+    try:
+        waker = None if loop is None else signal_waker(loop)
+    except NotImplementedError:  # the loop cannot watch descriptors
+        waker = None
+    if loop is None or waker is None:
+        return _nothing
+    served = loop.create_future()
+    waker.watch(served)
+
+    def end() -> None:
+        if not served.done():
+            served.set_result(None)
+
+    def end_soon() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(end)
+
+    return end_soon
+
+
+def _nothing() -> None:
+    """Do nothing."""

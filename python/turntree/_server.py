@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from types import TracebackType
 from typing import Any
@@ -28,6 +29,7 @@ class Server:
     def __init__(self, core: ServerCore) -> None:
         """Take the native server."""
         self._core = core
+        self._end_watch: Callable[[], None] | None = None
 
     @property
     def url(self) -> str:
@@ -42,10 +44,19 @@ class Server:
             ValueError: Other machines could reach the server, and it has no ``auth``.
         """
         await self._core.start(blocking=False)
+        if "ipykernel" in sys.modules and self._end_watch is None:
+            from turntree._interrupts import watch_signals
+
+            self._end_watch = watch_signals()
 
     async def aclose(self) -> None:
         """Stop listening, wait for open requests, and close what is left after the drain limit."""
-        await self._core.stop(blocking=False)
+        end_watch, self._end_watch = self._end_watch, None
+        try:
+            await self._core.stop(blocking=False)
+        finally:
+            if end_watch is not None:
+                end_watch()
 
     async def __aenter__(self) -> Self:
         """Start the server."""

@@ -270,6 +270,70 @@ def test_a_server_of_mcp_goes_on_after_stop(kernel):
     assert cell.printed == "'quick'", cell.traceback
 
 
+SERVING_SETUP = """
+import os, threading
+from turntree import mcp, uaip, uamp
+
+# A client that sends nothing: the standard input of this kernel may have ended.
+given, kept_open = os.pipe()
+_ = os.dup2(given, 0)
+
+def double(n: int) -> int:
+    "Double."
+    return 2 * n
+
+def announce_later():
+    "Say that the cell waits when the loop has nothing else to do."
+    asyncio.get_running_loop().call_later(0.2, lambda: print("WAITING", flush=True))
+
+async def wait():
+    announce_later()
+    await asyncio.Event().wait()
+
+def wait_sync():
+    print("WAITING", flush=True)
+    threading.Event().wait()
+
+shop = uaip.Workflow("shop")
+shop.stage("cart", initial=True)
+served = agent(model=scripted(["Done."]), name="helper")
+"""
+
+SERVING = {
+    "mcp over HTTP": "async with mcp.serve(double, transport='http'): await wait()",
+    "mcp over standard streams": "announce_later()\nawait mcp.serve(double)",
+    "uamp": "async with uamp.serve(served): await wait()",
+    "uamp without an event loop": "with uamp.serve_sync(served): wait_sync()",
+    "uaip": "async with uaip.serve(shop): await wait()",
+    "uaip without an event loop": "with uaip.serve_sync(shop): wait_sync()",
+    "acp": "announce_later()\nawait uamp.acp_stdio(served)",
+    "an inspector": "with session(served).inspect(): await wait()",
+}
+
+
+@pytest.mark.parametrize("served", SERVING)
+def test_stop_ends_a_cell_that_serves(kernel, served):
+    assert kernel.run(SERVING_SETUP).error == ""
+    cell = kernel.run(SERVING[served], stop_at="WAITING")
+
+    assert cell.error in ("CancelledError", "KeyboardInterrupt"), cell.traceback
+    assert cell.seconds < 5
+    assert kernel.run("signal.set_wakeup_fd(-1), 6 * 7").printed == "(-1, 42)"
+
+
+def test_a_server_that_goes_on_after_its_cell_answers_after_stop(kernel):
+    assert kernel.run(SERVING_SETUP).error == ""
+    kernel.run("server = uamp.serve(served)\nawait server.start()")
+    assert kernel.run("await wait()", stop_at="WAITING").error == "CancelledError"
+
+    cell = kernel.run(
+        "import httpx\nasync with httpx.AsyncClient() as client:\n"
+        "    answer = await client.get(f'{server.url}/.well-known/agent-card.json')\n"
+        "await server.aclose()\nanswer.status_code < 500"
+    )
+    assert cell.printed == "True", cell.traceback
+
+
 MANY_LOOPS = """
 import asyncio, gc, os, time
 from ipykernel.kernelapp import IPKernelApp
