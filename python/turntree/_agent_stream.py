@@ -153,7 +153,7 @@ class _ExplainedLoop(Generic[ItemT]):
         try:
             return await self._items.__anext__()
         except BaseException as error:
-            __tracebackhide__ = complete_exception(error, self._session)
+            complete_exception(error, self._session)
             raise
 
 
@@ -165,22 +165,22 @@ def _explained(items: list[Iterator[ItemT]], session: SessionState) -> Generator
     """
     try:
         yield from items.pop()
+    except GeneratorExit:
+        from turntree.notebook._stops import note_left_loop
+
+        note_left_loop(session)
+        raise
     except BaseException as error:
-        __tracebackhide__ = complete_exception(error, session)
+        complete_exception(error, session)
         raise
 
 
-def complete_exception(error: BaseException, session: Any) -> bool:
-    """Add the session to an exception that ended a run. Return whether a person has stopped the run.
-
-    Notebooks leave out the frames of functions whose `__tracebackhide__` is true.
-    """
+def complete_exception(error: BaseException, session: Any) -> None:
+    """Add the session to an exception that ended a run."""
     if isinstance(error, ApprovalRequired):
         error.session = session
-    elif not isinstance(error, Exception):
-        _explain_stop(error, session)
-        return True
-    return False
+    elif not isinstance(error, Exception) and _is_in_kernel():
+        explain_stop(error, session)
 
 
 def _is_in_kernel() -> bool:
@@ -189,13 +189,14 @@ def _is_in_kernel() -> bool:
     return kernels is not None and bool(kernels.IPKernelApp.initialized())
 
 
-def _explain_stop(error: BaseException, session: SessionState | None) -> None:
-    """Add how to continue to a cancellation in a notebook. Python 3.10 has no notes."""
+def explain_stop(error: BaseException, session: SessionState | None) -> None:
+    """Shorten a cancellation in a notebook, and add how to continue. Python 3.10 has no notes."""
+    from turntree.notebook._stops import HINT, shorten
+
+    shorten(error)
     add = getattr(error, "add_note", None)
-    if add is None or session is None or not _is_in_kernel():
-        return
-    if session.is_unfinished:
-        add("The run was stopped. Continue it: await session.resume()")
+    if add is not None and session is not None and session.is_unfinished:
+        add(HINT)
 
 
 publish(__name__, globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar, cast
 
@@ -264,6 +265,12 @@ async def _in_order(
             yield result
             if running.is_left:
                 return
+    except asyncio.CancelledError as error:
+        if "ipykernel" in sys.modules:
+            from turntree.notebook._stops import shorten
+
+            shorten(error)
+        raise
     finally:
         running.cancel()
         await asyncio.gather(*running.tasks, return_exceptions=True)

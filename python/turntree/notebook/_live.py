@@ -17,6 +17,7 @@ from turntree._types import Input
 from turntree._typing import Unpack
 from turntree.notebook._activity import Activity
 from turntree.notebook._screen import NotebookScreen, PlainScreen, Screen, failure_note, kernel_shell
+from turntree.notebook._stops import shorten
 
 if TYPE_CHECKING:
     from turntree.notebook._controls import Controls
@@ -114,6 +115,7 @@ class Live(Generic[DataT]):
             called_as(error, f"{type(self._target).__name__}.stream", "live")
             activity.end("stopped" if isinstance(error, asyncio.CancelledError) else "ended without a turn")
             screen.end(None, failure_note(error, self._target))
+            shorten(error)
             raise
         else:
             activity.end("done")

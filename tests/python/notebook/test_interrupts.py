@@ -1,5 +1,6 @@
 """The Stop button of Jupyter ends coroutines that wait, in a real kernel."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -200,6 +201,49 @@ def test_a_stopped_stream_of_a_session_says_how_to_go_on(kernel, stream):
 
     assert cell.error in ("CancelledError", "KeyboardInterrupt"), cell.traceback
     assert cell.traceback.count("The run was stopped. Continue it: await session.resume()") == 1
+
+
+SHORT = {
+    **STREAMS,
+    "a run": "await stopped.run('Go')",
+    "a run without an event loop": "stopped.run_sync('Go')",
+    "agent.map": "async for turn in stopped.agent.map(['a']): pass",
+    "a stream that is awaited": "await stopped.stream('Go')",
+}
+
+
+@pytest.mark.parametrize("code", SHORT)
+def test_the_traceback_of_a_stopped_run_has_the_lines_of_the_cell_alone(kernel, code):
+    kernel.run("stopped = session(agent(model=calls('sleep'), tools=[sleep]))")
+    cell = kernel.run(SHORT[code], stop_at="WAITING")
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", cell.traceback).strip().splitlines()
+
+    assert cell.error in ("CancelledError", "KeyboardInterrupt"), cell.traceback
+    assert [line for line in lines if line.startswith("File ")] == []
+    assert lines[0].startswith("---")
+    assert len(lines) < 15
+    if code != "agent.map":
+        assert lines[-1] == "The run was stopped. Continue it: await session.resume()"
+        assert kernel.run("stopped.is_unfinished").printed == "True"
+
+
+WAIT_IN_THE_LOOP = """
+import time
+stopped = session(agent(model=scripted([Reply("one two three four", pace=0.01)] * 2)))
+for piece in stopped.stream_sync("Go").text():
+    print("WAITING", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_cell_that_is_stopped_in_the_body_of_a_loop_says_how_to_go_on(kernel):
+    cell = kernel.run(WAIT_IN_THE_LOOP, stop_at="WAITING")
+    assert cell.error == "KeyboardInterrupt"
+    assert cell.warned == "The run was stopped. Continue it: await session.resume()\n"
+
+    cell = kernel.run("for piece in stopped.resume_stream_sync().text(): break\n1 / 0")
+    assert (cell.error, cell.warned) == ("ZeroDivisionError", "")
+    assert kernel.run("time.sleep(0)").warned == ""
 
 
 INTERRUPT_BETWEEN_PIECES = """
