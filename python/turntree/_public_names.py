@@ -290,6 +290,8 @@ def explain_names(module: str, namespace: Values, table: str | None, find: Calla
         hint = _hint("turntree._peer_names", table, name)
         if hint and "__path__" in namespace and _is_module(f"{module}.{name}"):
             hint = f"write `import {module}.{name}`"
+        elif hint and hint.startswith(f"write `from {module} import ") and "`, and " in hint:
+            hint = f"write {hint.partition('`, and ')[2]}"
         message = f"module {module!r} has no attribute {name!r}" + (f": {hint}" if hint else "")
         # The error that Python makes of an AttributeError for `from … import` has not the remedy.
         if hint and f"{module}.{name}" not in sys.modules and _is_import():

@@ -257,7 +257,7 @@ def test_first_day_mistakes_are_answered_with_what_to_write(call, words):
 def test_names_of_other_libraries_are_explained():
     with pytest.raises(ImportError, match="from turntree.models import ModelSettings"):
         from turntree import ModelSettings  # noqa: F401
-    with pytest.raises(AttributeError, match=r"write openai\("):
+    with pytest.raises(AttributeError, match=r": write openai\("):
         _ = turntree.models.ChatOpenAI
     with pytest.raises(AttributeError, match="from turntree.tools import tool"):
         _ = turntree.tools.function_tool
