@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from turntree._argument_errors import HOOKS, explain_arguments
+from turntree._callbacks import check_callback
 from turntree._core import ExecutionState, Turn
 from turntree._options import options_from
 from turntree._public_names import publish
@@ -24,6 +25,18 @@ ActHook = Callable[[int, list[Any]], object]
 StepEndHook = Callable[[int, "StepResult"], object]
 TurnHook = Callable[[Turn], object]
 ErrorHook = Callable[[Any, ExecutionState], Turn | Awaitable[Turn | None] | None]
+
+
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "stop_condition": ("state",),
+    "on_step_start": ("step", "state"),
+    "on_reason": ("step", "reasoning"),
+    "on_act": ("step", "calls"),
+    "on_observe": ("step", "results"),
+    "on_step_end": ("step", "result"),
+    "on_complete": ("turn",),
+    "on_error": ("error", "state"),
+}
 
 
 class StepResult(dict[str, Any]):
@@ -70,7 +83,7 @@ class AgentStrategy:
         on_error: ``(error, state)``; if it returns a turn, that turn completes the run.
 
     Raises:
-        TypeError: A hook is not a function.
+        TypeError: A hook is not a function, or does not take its arguments.
 
     Spec: UAP-1.0 §11.
     """
@@ -111,6 +124,8 @@ class AgentStrategy:
             if (hook := getattr(self, name)) is not None and not callable(hook):
                 message = f"{name} must be a function, not {type(hook).__name__}"
                 raise TypeError(message)
+            if hook is not None:
+                check_callback(f"the hook {name}", hook, _PARAMETERS[name])
 
     def __repr__(self) -> str:
         given = [name for name in self.__slots__ if getattr(self, name) is not None]

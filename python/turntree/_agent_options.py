@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from turntree._callbacks import check_callback
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -19,6 +21,15 @@ if TYPE_CHECKING:
     from turntree.upp._tool_use import ToolUseStrategy
     from turntree.upp._tools import Tool
     from turntree.upp.native._tool import NativeTool
+
+
+_HOOKS: dict[str, tuple[str, ...]] = {
+    "before": ("context",),
+    "after": ("context", "turn"),
+    "on_error": ("context", "error"),
+    "on_event": ("context", "event"),
+    "on_model_request": ("context", "request"),
+}
 
 
 class CommonOptions(TypedDict, total=False):
@@ -87,4 +98,8 @@ def middleware_of(middleware: Any) -> tuple[Any, ...]:
             kind = "class" if isinstance(one, type) else "function"
             message = f"middleware[{place}] is the {kind} {one.__name__}; write {one.__name__}() to make one of it"
             raise TypeError(message)
+        for hook, parameters in _HOOKS.items():
+            function = getattr(one, hook, None)
+            if callable(function):
+                check_callback(f"{hook} of middleware[{place}]", function, parameters)
     return given

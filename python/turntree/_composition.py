@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from turntree import _core
 from turntree._agent import Agent
+from turntree._callbacks import check_callback
 from turntree._reprs import literal
 from turntree._strategies import ExecutionContext, ExecutionStrategy
 from turntree.exceptions import ApprovalRequired, BudgetExceeded
@@ -221,6 +222,7 @@ def route(choose: Callable[[ExecutionContext], Any], agents: Sequence[Agent[Any,
     if not callable(choose):
         message = f"choose must be a function, not {type(choose).__name__}"
         raise TypeError(message)
+    check_callback("choose of route()", choose, ("context",))
     named = [agent.name for agent in _checked(tuple(agents), "each item of agents") if agent.name is not None]
     double = next((name for name in named if named.count(name) > 1), None)
     if double is not None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from turntree._agent import Agent
 from turntree._argument_errors import explain_arguments
+from turntree._callbacks import check_callback
 from turntree._core import Message
 from turntree._peer_arguments import HANDOFF
 from turntree._public_names import publish
@@ -112,6 +113,9 @@ def handoff(
     if input_filter is not None and not callable(input_filter):
         message = f"input_filter must be a function, not {type(input_filter).__name__}"
         raise TypeError(message)
+
+    if input_filter is not None:
+        check_callback("input_filter of handoff()", input_filter, ("messages",))
 
     async def run() -> str:
         return f"The conversation is handed over to {target}."

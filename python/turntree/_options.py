@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from turntree._callbacks import check_callback
 from turntree._core import ModelReference
 
 # One day: a longer wait is a typing error.
@@ -105,8 +106,11 @@ def check_system(system: Any) -> Any:
     Raises:
         TypeError: It is neither a text, nor a list of blocks, nor a function.
     """
-    if system is None or isinstance(system, str) or callable(system):
+    if system is None or isinstance(system, str):
         return system
+    if callable(system):
+        check_callback("the function of system=", system, ("context",))
+        return cast("Any", system)
     if not isinstance(system, Sequence) or isinstance(system, bytes):
         message = f"system must be a str, a list of blocks or a function, not {type(system).__name__}"
         raise TypeError(message)

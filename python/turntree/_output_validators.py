@@ -77,7 +77,22 @@ def _takes_context(function: Validator) -> bool:
         name = _name(function)
         message = f"the output validator {name} must take the value, or the context and the value"
         raise TypeError(message)
+    has_context = [_is_context(item.annotation) for item in places]
+    if len(required) == 1 and has_context[0]:
+        name = _name(function)
+        message = f"the output validator {name} takes the context alone; write `def {name}(context, value)`"
+        raise TypeError(message)
+    if len(required) == 2 and has_context[1] and not has_context[0]:
+        name = _name(function)
+        message = f"the output validator {name} must take the context first; write `def {name}(context, value)`"
+        raise TypeError(message)
     return len(required) == 2
+
+
+def _is_context(annotation: Any) -> bool:
+    """True for ``RunContext`` and ``RunContext[Deps]``, also as text, and for the contexts of other libraries."""
+    name = getattr(annotation, "__name__", annotation)
+    return isinstance(name, str) and name.partition("[")[0].rpartition(".")[2] in {"RunContext", "RunContextWrapper"}
 
 
 def _is_async(function: Validator) -> bool:
@@ -99,6 +114,11 @@ def _check_result(function: Validator, result: Any, value: Any) -> None:
         f"the output validator {_name(function)} returned another value; a validator cannot replace the output: return "
         "None or the value, or raise ModelRetry"
     )
+    if isinstance(result, bool):
+        message = (
+            f"the output validator {_name(function)} returned {result}; return None or the value to accept it, and "
+            "raise ModelRetry(text) to refuse it"
+        )
     raise TypeError(message)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, Ty
 
 from turntree import _core
 from turntree._argument_errors import LIMITS, RUN, SESSION_RUN, explain_arguments, unknown_argument
+from turntree._callbacks import check_callback
 from turntree._dataclass_fields import PARAMETERS, OptionalFields
 from turntree._generics import DepsT
 from turntree._options import check_model
@@ -204,9 +205,12 @@ def approver(owner: str, function: OnApproval | None) -> OnApproval | None:
     """Return the function that decides about calls.
 
     Raises:
-        TypeError: It is not a function.
+        TypeError: It is not a function, or does not take the call.
     """
-    if function is None or callable(function):
+    if function is None:
+        return None
+    if callable(function):
+        check_callback(f"on_approval of {owner}", function, ("call",))
         return function
     message = f"on_approval of {owner} must be a function that takes the call, not {type(function).__name__}"
     raise TypeError(message)

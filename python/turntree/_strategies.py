@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkabl
 from turntree import _core
 from turntree._agent_hooks import AgentStrategy
 from turntree._argument_errors import PLAN, REACT, STRATEGY, explain_arguments
+from turntree._callbacks import check_callback
 from turntree._public_names import LateClass
 from turntree._types import History, Input
 from turntree.upp._tools import Tool
@@ -329,6 +330,7 @@ def select(
     if not callable(choose):
         message = f"choose must be a function, not {type(choose).__name__}"
         raise TypeError(message)
+    check_callback("choose of select()", choose, ("context",))
     return SelectStrategy(choose)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from turntree import _core
+from turntree._callbacks import check_callback
 from turntree._public_names import publish
 from turntree.upp._tools import Tool, as_tool
 from turntree.upp.native._tool import NativeTool
@@ -65,6 +66,7 @@ def separated(tools: Iterable[Any]) -> tuple[list[Tool[..., Any]], list[Toolset]
     toolsets: list[Toolset] = []
     for item in tools:
         if is_toolset(item):
+            check_callback(f"tools of the toolset {name_of(item)}", item.tools, ("context",))
             toolsets.append(item)
         else:
             own.append(as_tool(item))

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from turntree._agent import Agent
 from turntree._argument_errors import BUDGET, explain_arguments
+from turntree._callbacks import check_callback
 from turntree._core import AgentMiddleware, MiddlewareContext
 from turntree._peer_arguments import GUARDRAILS, LOGGING, MEMORY, RULE
 from turntree._public_names import set_public_module as _set_public_module
@@ -226,6 +227,7 @@ def rule(
             raise TypeError(found)
         return GuardrailRule(name or "schema", action, None, what)._made_by(made_by)
     if callable(what):
+        check_callback("a rule", what, ("text",))
         named = name or str(getattr(what, "__name__", type(what).__name__))
         check = _function_check(what, action, replacement, message)
         return GuardrailRule(named, action, check, None)._made_by(made_by)

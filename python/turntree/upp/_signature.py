@@ -86,6 +86,7 @@ class Signature:
                 continue
             if self.has_custom_schema:
                 continue
+            _check_context(self._function, name, annotation)
             if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
                 message = (
                     f"parameter {name!r} of tool {_name(self._function)!r} cannot be given by name; "
@@ -141,8 +142,60 @@ def _store_derived(
 
 def _is_context(annotation: Any) -> bool:
     """True for ``ToolContext`` and ``ToolContext[Deps]``, also as text that exists for type checkers only."""
+    return _class_name(annotation) == "ToolContext" and not _module_of(annotation).startswith(_PEERS)
+
+
+# What is injected into tools, by its class in other libraries and in turntree.
+_CONTEXTS = frozenset(
+    {"RunContext", "RunContextWrapper", "ToolContext", "ToolRuntime", "RunnableConfig", "InvocationContext"}
+    | {
+        "CallbackContext",
+        "ReadonlyContext",
+        "Context",
+        "Runtime",
+        "InjectedState",
+        "InjectedStore",
+        "InjectedToolCallId",
+    }
+)
+_PEERS = ("pydantic_ai.", "agents.", "agno.", "langchain", "langgraph.", "google.adk.", "mcp.", "fastmcp.")
+_ONLY_CONTEXT = frozenset({"ctx", "run_context", "tool_context"})
+
+
+def _class_name(annotation: Any) -> str:
     name = getattr(annotation, "__name__", annotation)
-    return isinstance(name, str) and name.partition("[")[0].rpartition(".")[2] == "ToolContext"
+    return name.partition("[")[0].rpartition(".")[2] if isinstance(name, str) else ""
+
+
+def _module_of(annotation: Any) -> str:
+    return str(getattr(get_origin(annotation) or annotation, "__module__", ""))
+
+
+def _check_context(function: Callable[..., Any], name: str, annotation: Any) -> None:
+    """Refuse a context of another library, which the model would have to give as an argument.
+
+    Raises:
+        TypeError: The parameter has one.
+    """
+    place = f"parameter {name!r} of tool {_name(function)!r}"
+    remedy = f"write {name}: turntree.ToolContext, which has deps"
+    if annotation is _REQUIRED and name in _ONLY_CONTEXT:
+        message = f"{place} has no annotation: {remedy}, or the type of an argument from the model"
+        raise TypeError(message)
+    extras = get_args(annotation)[1:] if get_origin(annotation) is typing.Annotated else ()
+    for kind in (annotation, *(extra if isinstance(extra, type) else type(extra) for extra in extras)):
+        found, module = _class_name(kind), _module_of(kind)
+        if found not in _CONTEXTS:
+            continue
+        if module == "turntree":
+            message = f"{place} has the type {found}, which toolsets, system= and output_validators receive; {remedy}"
+            raise TypeError(message)
+        if module.startswith(_PEERS):
+            message = f"{place} has the type {found} of {module.partition('.')[0]}; {remedy}"
+            raise TypeError(message)
+        if isinstance(kind, str):  # The name of a class that exists for type checkers only.
+            message = f"{place} has the type {found}; {remedy}"
+            raise TypeError(message)
 
 
 def _is_state(name: str, annotation: Any) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from turntree._argument_errors import TOOL_STRATEGY, explain_arguments
+from turntree._callbacks import check_callback
 from turntree._options import options_from
 from turntree._public_names import publish
 from turntree.upp._tools import Tool
@@ -16,6 +17,15 @@ from turntree.upp._tools import Tool
 CallHook = Callable[[Tool[..., Any], dict[str, Any]], object]
 ResultHook = Callable[[Tool[..., Any], dict[str, Any], Any], object]
 LimitHook = Callable[[int], object]
+
+
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "on_tool_call": ("tool", "params"),
+    "on_before_call": ("tool", "params"),
+    "on_after_call": ("tool", "params", "result"),
+    "on_error": ("tool", "params", "error"),
+    "on_max_iterations": ("limit",),
+}
 
 
 class ToolUseStrategy:
@@ -29,6 +39,9 @@ class ToolUseStrategy:
         on_after_call: ``(tool, params, result)``; called after a tool. ``{"result": …}`` replaces the result.
         on_error: ``(tool, params, error)``; called if a tool fails.
         on_max_iterations: ``(limit)``; called if a further round would exceed the maximum.
+
+    Raises:
+        TypeError: A hook is not a function, or does not take its arguments.
 
     Spec: UPP-1.2 §5 and §10.4.
     """
@@ -53,6 +66,13 @@ class ToolUseStrategy:
         on_error: ResultHook | None = None,
         on_max_iterations: LimitHook | None = None,
     ) -> None:
+        hooks = (on_tool_call, on_before_call, on_after_call, on_error, on_max_iterations)
+        for (name, parameters), hook in zip(_PARAMETERS.items(), hooks, strict=True):
+            if hook is not None and not callable(hook):
+                message = f"{name} of tool_strategy must be a function, not {type(hook).__name__}"
+                raise TypeError(message)
+            if hook is not None:
+                check_callback(f"{name} of tool_strategy", hook, parameters)
         self.max_iterations: int | None = max_iterations
         self.on_tool_call: CallHook | None = on_tool_call
         self.on_before_call: CallHook | None = on_before_call

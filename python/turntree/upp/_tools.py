@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from turntree._argument_errors import explain_arguments
+from turntree._callbacks import check_callback
 from turntree._peer_arguments import TOOL
 from turntree._public_names import explain_attributes, publish
 from turntree._texts import encoded
@@ -100,6 +101,8 @@ class Tool(Generic[P, R]):
             remedy = '; write approval="ask"' if approval is True else ""
             message = f'approval must be a function or "ask", not {approval!r}{remedy}'
             raise TypeError(message)
+        if callable(approval):
+            check_callback(f"approval of the tool {name!r}", approval, ("arguments",))
         if not isinstance(idempotent, bool):
             message = f"idempotent must be a bool, not {type(idempotent).__name__}"
             raise TypeError(message)
