@@ -152,6 +152,10 @@ _names.explain_words(
     "event kind event_kind content part item choices output_text content_delta message chunk candidates content_block "
     "tool_call tool_calls is_final_response final_output response usage snapshot",
 )
+_names.refuse_items(
+    _native.Turn,
+    "a turn is no dict: the text of the answer is turn.text, messages are turn.messages, structured output turn.data",
+)
 _names.refuse_call(_native.TokenUsage, "usage is no method; write turn.usage without parentheses")
 
 

@@ -6,7 +6,20 @@ from collections.abc import Mapping
 
 from turntree._argument_errors import AGENT
 
-__all__ = ["GUARDRAILS", "HANDOFF", "LLM", "LOGGING", "MCP", "MEMORY", "MODEL", "RULE", "SESSION", "TOOL", "TO_TOOL"]
+__all__ = [
+    "GUARDRAILS",
+    "HANDOFF",
+    "LLM",
+    "LOGGING",
+    "MCP",
+    "MEMORY",
+    "MODEL",
+    "RULE",
+    "SESSION",
+    "STORE",
+    "TOOL",
+    "TO_TOOL",
+]
 
 
 def _table(words: Mapping[str, str]) -> dict[str, str]:
@@ -134,6 +147,21 @@ LOGGING = _table(
         "write level=": "log_level loglevel",
         'write level="debug"': "verbose debug",
         "write include_messages=True": "log_messages include_content show_messages",
+    }
+)
+
+STORE = _table(
+    {
+        "the place comes first: sqlite(path), file(path), postgres(url) or redis(url)": (
+            "db_path db_file database filename file conn_string connection_string uri dsn db db_url folder host "
+            "redis_url address"
+        ),
+        "write max_connections= of postgres(url)": "pool_size max_pool_size min_size max_size pool",
+        "write schema= of postgres(url)": "table_name session_table table schema_name db_schema",
+        "write prefix= of redis(url)": "key_prefix namespace",
+        "entries are deleted with await store.prune(…)": "ttl expire expiration max_age",
+        "write encrypted(store, keys)": "encryption_key key keys serde passphrase",
+        "the tables are made by the first use; leave it out": "create_tables auto_create setup",
     }
 )
 

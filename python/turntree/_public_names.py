@@ -273,6 +273,15 @@ def refuse_call(kind: Any, message: str) -> None:
     kind.__call__ = __call__
 
 
+def refuse_items(kind: Any, message: str) -> None:
+    """Let objects of a class answer ``value[key]`` with what to write, where other libraries have a dict."""
+
+    def __getitem__(self: object, key: object, /) -> object:
+        raise TypeError(message)
+
+    kind.__getitem__ = __getitem__
+
+
 def explain_names(module: str, namespace: Values, table: str | None, find: Callable[[str], Any] | None = None) -> None:
     """Let a module answer with what to write instead of a name of another library, also in ``from … import``.
 

@@ -20,7 +20,9 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 from weakref import WeakValueDictionary
 
 from turntree import _core
+from turntree._argument_errors import explain_arguments
 from turntree._import.report import ImportedSession, ImportReport
+from turntree._peer_arguments import STORE
 from turntree._public_names import set_public_module
 from turntree._queued_runs import Identified, Run, RunPage, RunStatus, new_run, run_from, run_page
 from turntree._session_id import check_id
@@ -325,6 +327,7 @@ def memory() -> Store:
     return created
 
 
+@explain_arguments(STORE)
 def sqlite(
     path: str | PathLike[str], *, synchronous: Literal["full", "normal"] = "full", read_only: bool = False
 ) -> Store:
@@ -349,6 +352,7 @@ def sqlite(
     return Store(_core.StoreCore.sqlite(path, synchronous, read_only))
 
 
+@explain_arguments(STORE)
 def file(path: str | PathLike[str]) -> Store:
     """Open a store in a folder, with one log file for each session. The folder is created if it does not exist.
 
@@ -364,6 +368,7 @@ def file(path: str | PathLike[str]) -> Store:
     return Store(_core.StoreCore.file(path))
 
 
+@explain_arguments(STORE)
 def postgres(
     url: str,
     *,
@@ -387,6 +392,7 @@ def postgres(
     return Store(_core.StoreCore.postgres(url, synchronous, max_connections, schema))
 
 
+@explain_arguments(STORE)
 def redis(url: str, *, prefix: str | None = None) -> Store:
     """Use a Redis server as a store.
 

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from turntree import _argument_errors, _peer_arguments, agent, execution, handoff, mcp, middleware, session
+from turntree import _argument_errors, _peer_arguments, agent, execution, handoff, mcp, middleware, session, store
 from turntree.upp import llm, openai, scripted, tool
 
 
@@ -93,6 +93,9 @@ CALLS = [
     (middleware.logging, "log_level", "info", "write level="),
     (openai, "seed", 1, r'agent\(model=…, params=\{"seed": …\}\)'),
     (openai, "response_format", int, "structure="),
+    (store.sqlite, "db_path", "x.db", r"sqlite\(path\)"),
+    (store.postgres, "pool_size", 3, "write max_connections="),
+    (store.redis, "ttl", 3, r"await store\.prune\(…\)"),
     (execution.loop, "recursion_limit", 3, "max_iterations="),
 ]
 FIRST = {session: helper, handoff: helper, mcp.stdio: "npx", mcp.http: "http://127.0.0.1:1/mcp", openai: "gpt-5"}

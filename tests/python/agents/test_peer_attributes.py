@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+from collections.abc import Iterable
 
 import pytest
 
@@ -215,3 +216,13 @@ def test_copies_pickles_and_special_methods_are_as_before():
 def test_the_usage_that_is_called_is_explained():
     with pytest.raises(TypeError, match=r"write turn\.usage without parentheses"):
         helper().run_sync("x").usage()
+
+
+def test_a_turn_that_is_read_as_a_dict_is_explained():
+    turn = helper().run_sync("x")
+
+    with pytest.raises(TypeError, match=r"^a turn is no dict: .* turn\.text, .* turn\.messages"):
+        turn["messages"]
+    with pytest.raises(TypeError, match="^a turn is no dict"):
+        list(turn)
+    assert not isinstance(turn, Iterable)
