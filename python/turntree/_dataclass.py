@@ -5,6 +5,8 @@ FastAPI accepts a class as a body only if it is a dataclass or a model.
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -23,6 +25,8 @@ class Parameters:
 
 # Members that have one value for each class, or that others determine.
 _DETERMINED = frozenset({"type", "action_type", "version", "content"})
+# Python has `copy.replace` from 3.13 on.
+_REMEDY = "use_copy_replace" if sys.version_info >= (3, 13) else "use___replace__"
 
 
 class Fields:
@@ -32,7 +36,7 @@ class Fields:
         """Return a field for each attribute that is a member of the class's JSON.
 
         `dataclasses.replace` passes those fields to the constructor that are its parameters. Other fields of the object
-        must be empty, as the cycles of a `TokenUsage`, or it raises an error that names `copy.replace`,
+        must be empty, as the cycles of a `TokenUsage`, or it raises an error that names ``__replace__``,
         which also keeps members that the class does not know.
         """
         import dataclasses
@@ -51,7 +55,7 @@ class Fields:
             is_parameter = takes_all or name in parameters
             fields[name] = (typing.Any, {"init": is_parameter})
             if not is_parameter and name not in _DETERMINED and getattr(instance, name, None):
-                fields[f"use_copy_replace_for_{name}"] = (dataclasses.InitVar[typing.Any], {})
+                fields[f"{_REMEDY}_for_{name}"] = (dataclasses.InitVar[typing.Any], {})
         return fields_of(owner, fields)
 
 
