@@ -166,7 +166,7 @@ def _explained(items: list[Iterator[ItemT]], session: SessionState) -> Generator
     try:
         yield from items.pop()
     except GeneratorExit:
-        from turntree.notebook._stops import note_left_loop
+        from turntree._stops import note_left_loop
 
         note_left_loop(session)
         raise
@@ -191,7 +191,7 @@ def _is_in_kernel() -> bool:
 
 def explain_stop(error: BaseException, session: SessionState | None) -> None:
     """Shorten a cancellation in a notebook, and add how to continue. Python 3.10 has no notes."""
-    from turntree.notebook._stops import HINT, shorten
+    from turntree._stops import HINT, shorten
 
     shorten(error)
     add = getattr(error, "add_note", None)

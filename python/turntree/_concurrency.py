@@ -267,7 +267,7 @@ async def _in_order(
                 return
     except asyncio.CancelledError as error:
         if "ipykernel" in sys.modules:
-            from turntree.notebook._stops import shorten
+            from turntree._stops import shorten
 
             shorten(error)
         raise

@@ -13,11 +13,11 @@ from turntree._called_as import called_as
 from turntree._generics import DataT, DepsT
 from turntree._run_options import RunOptions
 from turntree._session import Session
+from turntree._stops import shorten
 from turntree._types import Input
 from turntree._typing import Unpack
 from turntree.notebook._activity import Activity
 from turntree.notebook._screen import NotebookScreen, PlainScreen, Screen, failure_note, kernel_shell
-from turntree.notebook._stops import shorten
 
 if TYPE_CHECKING:
     from turntree.notebook._controls import Controls

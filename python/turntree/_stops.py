@@ -7,8 +7,6 @@ from asyncio import CancelledError
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from turntree.notebook._screen import kernel_shell
-
 if TYPE_CHECKING:
     from turntree._session_state import SessionState
 
@@ -17,23 +15,17 @@ HINT = "The run was stopped. Continue it: await session.resume()"
 
 def shorten(error: BaseException) -> None:
     """Let IPython show a short traceback for an exception that is no error."""
-    if not isinstance(error, Exception):
-        # IPython calls this method of an exception, if it has one.
-        vars(error)["_render_traceback_"] = _Rendering(error)
+    if "IPython" in sys.modules and not isinstance(error, Exception):
+        # IPython calls this attribute of an exception, if it has one. A function that refers to the exception would
+        # keep it, and the frames of its traceback, until the garbage is collected.
+        vars(error)["_render_traceback_"] = _rendered
 
 
-class _Rendering:
-    """Renders the traceback of an exception up to the first frame of turntree."""
-
-    __slots__ = ("_error",)
-
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    def __call__(self) -> list[str]:
-        shell: Any = sys.modules["IPython"].get_ipython()
-        error = self._error
-        return shell.InteractiveTB.structured_traceback(type(error), error, _own_frames(error.__traceback__))
+def _rendered() -> list[str]:
+    """Return the traceback of the exception that IPython handles, up to the first frame of turntree."""
+    error: Any = sys.exc_info()[1] or sys.last_value
+    shell: Any = sys.modules["IPython"].get_ipython()
+    return shell.InteractiveTB.structured_traceback(type(error), error, _own_frames(error.__traceback__))
 
 
 def _own_frames(traceback: TracebackType | None) -> TracebackType | None:
@@ -54,10 +46,8 @@ def _is_ours(traceback: TracebackType) -> bool:
 
 
 def note_left_loop(session: SessionState) -> None:
-    """Print how to continue when the cell has ended, if it was stopped in the body of a loop that it has left."""
-    shell = kernel_shell()
-    if shell is None:
-        return
+    """Print in a kernel how to continue, when the cell has ended that was stopped in the body of a loop."""
+    shell: Any = sys.modules["IPython"].get_ipython()
 
     def tell(result: Any = None) -> None:
         shell.events.unregister("post_run_cell", tell)
