@@ -25,7 +25,8 @@ def _rendered() -> list[str]:
     """Return the traceback of the exception that IPython handles, up to the first frame of turntree."""
     error: Any = sys.exc_info()[1] or sys.last_value
     shell: Any = sys.modules["IPython"].get_ipython()
-    return shell.InteractiveTB.structured_traceback(type(error), error, _own_frames(error.__traceback__))
+    lines: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, _own_frames(error.__traceback__))
+    return lines
 
 
 def _own_frames(traceback: TracebackType | None) -> TracebackType | None:

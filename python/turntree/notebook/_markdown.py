@@ -64,8 +64,8 @@ def _escaped_paragraphs(lines: list[str]) -> list[str]:
 def _escaped_dollars(text: str) -> str:
     # Where the runs of backticks begin, by length, the first one last.
     ticks: dict[int, list[int]] = {}
-    for found in reversed(list(re.finditer("`+", text))):
-        ticks.setdefault(len(found[0]), []).append(found.start())
+    for run in reversed(list(re.finditer("`+", text))):
+        ticks.setdefault(len(run[0]), []).append(run.start())
     out: list[str] = []
     at = 0
     while found := _CODE_OR_DOLLAR.search(text, at):
