@@ -176,23 +176,21 @@ impl AgentTool for SubAgent {
             }
             context.host = caller.host.sub_host(self.agent.tools(), invocation, &context.metadata)?;
             context.events = caller.events.map(|events| Arc::new(events.of_sub_agent(run)));
-            match session {
-                Some(session) => session.run(task, context).await.map_err(|failed| {
-                    if !failed.waits_for.is_empty() {
-                        HostError::waiting(failed.waits_for)
-                    } else if failed.ends_caller {
-                        HostError::end_of_runs(failed.error)
-                    } else {
-                        failure(failed.error)
-                    }
-                }),
-                None => {
-                    let outcome = self.agent.run(task, context).await.map(|turn| result_of(&turn));
-                    outcome.map_err(|error| {
-                        if is_of_approver(&error) { HostError::end_of_runs(error) } else { failure(error) }
-                    })
+            let Some(session) = session else {
+                let outcome = self.agent.run(task, context).await.map(|turn| result_of(&turn));
+                return outcome.map_err(|error| {
+                    if is_of_approver(&error) { HostError::end_of_runs(error) } else { failure(error) }
+                });
+            };
+            session.run(task, context).await.map_err(|failed| {
+                if !failed.waits_for.is_empty() {
+                    HostError::waiting(failed.waits_for)
+                } else if failed.ends_caller {
+                    HostError::end_of_runs(failed.error)
+                } else {
+                    failure(failed.error)
                 }
-            }
+            })
         })
     }
 }

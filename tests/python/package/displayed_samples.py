@@ -76,7 +76,7 @@ def of_agents(text):
     """Agents, their options and their strategies."""
     one = agent(model=scripted([text]), name="one", system=text)
 
-    def choose(context):
+    def choose(*_):
         return one
 
     yield from (one, AgentHooks(on_step_start=choose), Limits(requests=3, seconds=1.5))
