@@ -42,6 +42,9 @@ use turntree_core::message::message::History;
 /// What decides about calls take.
 const CALL: &str = "a ToolCall or the id of one";
 
+/// The key of a pending call, the id that clients know, whether it shares its id, and the call.
+type KeyedCall = (String, String, bool, Py<PyAny>);
+
 /// The native half of ``turntree.Session``.
 #[pyclass(frozen, weakref, module = "turntree._core")]
 pub(crate) struct SessionCore {
@@ -375,9 +378,9 @@ impl SessionCore {
         self.session.pending().into_iter().map(|call| ToolCall::wrap(py, call)).collect()
     }
 
-    /// The calls that wait for approval, each with its key, the id that clients know, and if it shares its id.
+    /// The calls that wait for approval, in order, each with its key.
     #[getter]
-    fn pending_by_key(&self, py: Python<'_>) -> PyResult<Vec<(String, String, bool, Py<PyAny>)>> {
+    fn pending_by_key(&self, py: Python<'_>) -> PyResult<Vec<KeyedCall>> {
         let pending = self.session.pending_by_key().into_iter();
         let one = |PendingCall { key, call, shares_id, shown_id }| {
             Ok((key.to_string(), shown_id, shares_id, ToolCall::wrap(py, call)?))

@@ -113,7 +113,7 @@ class SessionCore:
 
     @property
     def pending_by_key(self) -> list[tuple[str, str, bool, ToolCall]]:
-        """The calls that wait for approval, each with its key, the id that clients know, and if it shares its id."""
+        """The calls that wait for approval, in order, each with its key."""
 
     def approve(self, call: str | ToolCall, arguments: Mapping[str, Any] | None) -> None:
         """Approve a pending call, given as an object or by its id. `arguments` replaces its arguments if given."""

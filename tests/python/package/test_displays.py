@@ -188,7 +188,7 @@ def test_a_table_has_the_attributes_in_the_repr():
     assert "<tr><th>requests</th><td><code>3</code></td></tr>" in html
     assert printed(Limits(requests=3, seconds=1.5)) == "Limits(requests=3, seconds=1.5)"
     assert Checked(upp.AccessToken("secret", 1.0)._repr_html_()).text == "AccessToken***expires_on1.0"
-    assert Checked(upp.LinearBackoff()._repr_html_()).text == "LinearBackoffmax_attempts3delay1s"
+    assert Checked(upp.LinearBackoff()._repr_html_()).text == "LinearBackoffmax_attempts3delay1.0"
     assert Checked(upp.NoRetry()._repr_html_()).text == "NoRetry"
 
 
