@@ -57,7 +57,8 @@ def test_an_input_that_ends_before_a_client_has_connected_is_an_error_of_one_lin
     assert done.returncode == 1
     assert done.stderr.decode().splitlines() == [
         "the application starts",
-        "turntree: no client has connected: connection closed: initialize request",
+        "turntree: cannot serve the MCP client: standard input ended before its first message; a client starts this "
+        "program and writes to it",
     ]
 
 

@@ -57,11 +57,16 @@ def execute(tmp_path, monkeypatch):
         NotebookClient(notebook, timeout=60, kernel_name="python3", resources=resources).execute()
         for cell in notebook.cells:
             assert [each.text for each in cell.outputs if each.output_type == "stream" and each.name == "stderr"] == []
-        return [
-            "".join(output.text for output in cell.outputs if output.output_type == "stream") for cell in notebook.cells
-        ]
+        return ["".join(map(shown, cell.outputs)) for cell in notebook.cells]
 
     return run
+
+
+def shown(output):
+    """What an output of a cell has printed; rich prints in colours by a display of its own."""
+    if output.output_type == "display_data":
+        return re.sub(r"\x1b\[[\d;]*m", "", output.data["text/plain"])
+    return output.text if output.output_type == "stream" else ""
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

@@ -277,10 +277,11 @@ async def test_a_server_that_is_not_there_is_named_without_types_of_rust(connect
 
 def test_a_server_without_a_client_says_so():
     program = (
+        "import asyncio\n"
         "from turntree import agent, mcp\n"
         "from turntree.upp import scripted\n"
         "try:\n"
-        "    mcp.serve(agent(model=scripted(['Hi.']), name='helper'))\n"
+        "    asyncio.run(mcp.serve(agent(model=scripted(['Hi.']), name='helper')))\n"
         "except mcp.McpError as error:\n"
         "    print(error.kind, error)\n"
     )
