@@ -1,26 +1,11 @@
 """Calls of two sub-agents that wait for approval and have the same id."""
 
 import pytest
+from approval_support import call, once
 
 from turntree import ApprovalRequired, Session, SessionError, ToolContext, agent, session
 from turntree.store import memory
-from turntree.upp import ToolCall, scripted, tool
-
-
-def call(name, /, **arguments):
-    return {"toolName": name, "arguments": arguments}
-
-
-def once(*calls):
-    """A model that makes these calls at once, and then says what they returned."""
-
-    def reply(request):
-        last = request.messages[-1]
-        if last.type == "tool_result":
-            return " / ".join(str(result.result) for result in last.results)
-        return list(calls)
-
-    return scripted(reply)
+from turntree.upp import ToolCall, tool
 
 
 class Pair:

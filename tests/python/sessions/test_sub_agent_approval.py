@@ -3,27 +3,12 @@
 import asyncio
 
 import pytest
+from approval_support import call, once
 
 from turntree import ApprovalRequired, Session, SessionError, agent, session
 from turntree.execution import fallback, loop, select
 from turntree.store import memory
 from turntree.upp import scripted, tool
-
-
-def call(name, /, **arguments):
-    return {"toolName": name, "arguments": arguments}
-
-
-def once(*calls):
-    """A model that makes these calls at once, and then says what they returned."""
-
-    def reply(request):
-        last = request.messages[-1]
-        if last.type == "tool_result":
-            return " / ".join(str(result.result) for result in last.results)
-        return list(calls)
-
-    return scripted(reply)
 
 
 class Family:
