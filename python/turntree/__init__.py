@@ -156,7 +156,6 @@ _names.refuse_items(
     _native.Turn,
     "a turn is no dict: the text of the answer is turn.text, messages are turn.messages, structured output turn.data",
 )
-_names.refuse_call(_native.TokenUsage, "usage is no method; write turn.usage without parentheses")
 
 
 def load_ipython_extension(shell: object) -> None:

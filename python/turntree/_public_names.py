@@ -264,15 +264,6 @@ def _no_attribute(name: str, table: str, attribute: str, owner: object) -> Attri
     return AttributeError(message, name=attribute, obj=owner)
 
 
-def refuse_call(kind: Any, message: str) -> None:
-    """Let objects of a class answer a call with what to write, where other libraries have a method for a property."""
-
-    def __call__(self: object, /, *args: object, **options: object) -> object:
-        raise TypeError(message)
-
-    kind.__call__ = __call__
-
-
 def refuse_items(kind: Any, message: str) -> None:
     """Let objects of a class answer ``value[key]`` with what to write, where other libraries have a dict."""
 

@@ -213,9 +213,10 @@ def test_copies_pickles_and_special_methods_are_as_before():
                 _ = one.nothing
 
 
-def test_the_usage_that_is_called_is_explained():
-    with pytest.raises(TypeError, match=r"write turn\.usage without parentheses"):
-        helper().run_sync("x").usage()
+def test_usage_is_not_callable_so_that_templates_do_not_call_it():
+    usage = helper().run_sync("x").usage
+
+    assert not callable(usage)
 
 
 def test_a_turn_that_is_read_as_a_dict_is_explained():

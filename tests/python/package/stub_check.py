@@ -204,7 +204,7 @@ def _native_class(owner: type[Any]) -> Class:
 def _is_for_peers(name: str, value: Any) -> bool:
     """Whether Python adds the member to say what to write instead of a word of another library."""
     added = getattr(value, "__module__", None) == "turntree._public_names"
-    return added and (name in {"__call__", "__dir__", "__getitem__"} or type(value).__name__ == "_PeerWord")
+    return added and (name in {"__dir__", "__getitem__"} or type(value).__name__ == "_PeerWord")
 
 
 def _native_member(value: Any) -> Member:
